@@ -1,0 +1,1 @@
+"""What a user touches: the Python API, the command line, explain and bench."""

@@ -1,0 +1,1 @@
+"""Workloads of `viewlet bench`, one module each."""

@@ -1,0 +1,1 @@
+"""Trigger programmes to native code. Imports program and storage."""

@@ -1,0 +1,1 @@
+"""State in flat arrays: columns, hash maps, indexes. Touches numpy and numba only."""
