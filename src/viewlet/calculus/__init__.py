@@ -1,0 +1,6 @@
+"""AGCA, the aggregate calculus (thesis 2.2): expressions whose values are weighted relations.
+
+Read in this order: ring (what a value is), expr (the nodes), scope (which variables a node needs
+and gives), text (print and parse), evaluate (the meaning), then the rewrites: rewrite, simplify,
+factorize, domains, delta. Imports the base modules only.
+"""

@@ -1,0 +1,143 @@
+"""A view as the calculus sees it: what is kept for each key, and how a row is made from it.
+
+    view(keys) keeps  components c1, c2, ... : weighted relations over the keys
+    a record is there while its `count` component is not 0
+    a row is  the columns' scalars over keys, components and lets, where `having` is TRUE
+
+Three kinds of views differ only in how often a record counts:
+
+    BAG    one row per unit of `count`          SELECT a, b FROM r
+    GROUP  one row per record                   SELECT a, SUM(b) FROM r GROUP BY a, SELECT DISTINCT
+    TOTAL  exactly one row, there or not        SELECT SUM(b) FROM r
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from viewlet.calculus.evaluate import Database, evaluate, rows
+from viewlet.calculus.expr import Expr, Extreme, Lift, product_of
+from viewlet.calculus.ring import Key, Weight, to_value
+from viewlet.calculus.text import to_lines, to_text
+from viewlet.functions import ScalarExpr, format_scalar
+from viewlet.functions import evaluate as evaluate_scalar
+from viewlet.schema import Scalar, Type
+
+COUNT = "count"
+"""The component that says how many rows stand behind a record."""
+
+
+class ViewKind(Enum):
+    BAG = "bag"
+    GROUP = "group"
+    TOTAL = "total"
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column that a user reads: a scalar over keys, components and lets."""
+
+    name: str
+    type: Type
+    nullable: bool
+    scalar: ScalarExpr
+
+
+@dataclass(frozen=True)
+class OrderItem:
+    """ORDER BY one output column, by its position."""
+
+    column: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """A view's definition after the frontend.
+
+    `components` has COUNT first. `lets` are lifts over the keys which are computed when a row is
+    read, for subqueries in HAVING and in the select list of a grouped query.
+    """
+
+    name: str
+    kind: ViewKind
+    keys: tuple[str, ...]
+    components: tuple[tuple[str, Expr], ...]
+    columns: tuple[OutputColumn, ...]
+    lets: tuple[Lift | Extreme, ...] = ()
+    having: ScalarExpr | None = None
+    order: tuple[OrderItem, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+def make_rows(
+    query: Query,
+    records: Iterator[tuple[Key, Mapping[str, Weight]]],
+    database: Database,
+) -> Iterator[tuple[tuple[Scalar, ...], int]]:
+    """The view's rows with their multiplicities, before ORDER BY and LIMIT.
+
+    `records` gives each key with its components' weights; `database` answers the lets.
+    """
+    for key, weights in records:
+        environment: dict[str, Scalar] = dict(zip(query.keys, key, strict=True))
+        for name, _ in query.components:
+            environment[name] = to_value(weights.get(name, 0))
+        if query.lets:
+            ((full, _),) = rows(product_of(*query.lets), database, environment)
+            environment = dict(full)
+        if query.having is not None and evaluate_scalar(query.having, environment) is not True:
+            continue
+        row = tuple(evaluate_scalar(column.scalar, environment) for column in query.columns)
+        count = int(weights.get(COUNT, 0))
+        yield row, count if query.kind is ViewKind.BAG else 1
+
+
+def evaluate_query(query: Query, database: Database) -> list[tuple[tuple[Scalar, ...], int]]:
+    """The meaning of a view: its rows and multiplicities, recomputed from the relations."""
+    records: dict[Key, dict[str, Weight]] = {}
+    for name, component in query.components:
+        for key, weight in evaluate(component, query.keys, database).items():
+            records.setdefault(key, {})[name] = weight
+    if query.kind is ViewKind.TOTAL:
+        records.setdefault((), {})
+    else:
+        records = {key: weights for key, weights in records.items() if weights.get(COUNT, 0)}
+    return list(make_rows(query, iter(records.items()), database))
+
+
+def sort_rows(
+    query: Query, found: list[tuple[tuple[Scalar, ...], int]]
+) -> list[tuple[Scalar, ...]]:
+    """Rows with multiplicities -> plain rows, ordered and cut as ORDER BY and LIMIT say."""
+    flat = [row for row, count in found for _ in range(count)]
+    for item in reversed(query.order):
+        known = [row for row in flat if row[item.column] is not None]
+        unknown = [row for row in flat if row[item.column] is None]
+        known.sort(key=operator.itemgetter(item.column), reverse=item.descending)
+        flat = unknown + known if item.nulls_first else known + unknown
+    end = None if query.limit is None else query.offset + query.limit
+    return flat[query.offset : end]
+
+
+def query_text(query: Query) -> str:
+    """The definition as `explain --stage calculus` prints it."""
+    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}"]
+    for name, component in query.components:
+        lines += [f"  {name} :=", to_lines(component, 4)]
+    lines += [f"  let {to_text(let)}" for let in query.lets]
+    if query.having is not None:
+        lines.append(f"  having {format_scalar(query.having)}")
+    lines += [f"  select {c.name} : {c.type} := {format_scalar(c.scalar)}" for c in query.columns]
+    for item in query.order:
+        direction = "desc" if item.descending else "asc"
+        nulls = "first" if item.nulls_first else "last"
+        lines.append(f"  order {query.columns[item.column].name} {direction} nulls {nulls}")
+    if query.limit is not None or query.offset:
+        lines.append(f"  limit {query.limit} offset {query.offset}")
+    return "\n".join(lines)

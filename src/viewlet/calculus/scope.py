@@ -1,0 +1,127 @@
+"""Which variables an expression needs and gives, and whether it is well formed (thesis 2.2.4).
+
+Output variables are the columns of the result; input variables must be bound from outside before
+the expression can be evaluated. In a product, a factor's outputs are bound for those to its right.
+"""
+
+from __future__ import annotations
+
+from viewlet.calculus.expr import (
+    Add,
+    Assign,
+    Cond,
+    Delta,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Mul,
+    Rel,
+    Sum,
+    Value,
+    walk,
+)
+from viewlet.errors import ProgramError
+from viewlet.functions import free_variables
+
+Names = frozenset[str]
+NONE: Names = frozenset()
+
+
+def outputs(expr: Expr) -> Names:
+    """The variables that the expression binds."""
+    if isinstance(expr, Rel | Delta):
+        return frozenset(expr.variables)
+    if isinstance(expr, MapRef):
+        return frozenset(expr.keys)
+    if isinstance(expr, Assign):
+        return frozenset((expr.variable,))
+    if isinstance(expr, Lift):
+        return outputs(expr.body) | {expr.variable}
+    if isinstance(expr, Extreme):
+        return (outputs(expr.body) - {expr.target}) | {expr.variable}
+    if isinstance(expr, Exists):
+        return outputs(expr.body)
+    if isinstance(expr, Sum):
+        return frozenset(expr.keys)
+    if isinstance(expr, Add):
+        return NONE.union(*(outputs(term) for term in expr.terms))
+    if isinstance(expr, Mul):
+        return NONE.union(*(outputs(factor) for factor in expr.factors))
+    return NONE
+
+
+def inputs(expr: Expr) -> Names:
+    """The variables that must be bound from outside."""
+    if isinstance(expr, Value | Cond | Assign):
+        return free_variables(expr.scalar)
+    if isinstance(expr, Lift | Extreme | Exists):
+        return inputs(expr.body)
+    if isinstance(expr, Sum):
+        # A key that the body does not bind itself is handed in.
+        return inputs(expr.body) | (frozenset(expr.keys) - outputs(expr.body))
+    if isinstance(expr, Add):
+        return NONE.union(*(inputs(term) for term in expr.terms))
+    if isinstance(expr, Mul):
+        needed, bound = NONE, NONE
+        for factor in expr.factors:
+            needed |= inputs(factor) - bound
+            bound |= outputs(factor)
+        return needed
+    return NONE
+
+
+def visible(expr: Expr) -> Names:
+    """All variables through which the expression is tied to its surroundings."""
+    return inputs(expr) | outputs(expr)
+
+
+def all_names(expr: Expr) -> Names:
+    """Every variable that occurs anywhere, summed-out ones included."""
+    names: set[str] = set()
+    for node in walk(expr):
+        if isinstance(node, Rel | Delta):
+            names.update(node.variables)
+        elif isinstance(node, MapRef | Sum):
+            names.update(node.keys)
+        elif isinstance(node, Value | Cond):
+            names |= free_variables(node.scalar)
+        elif isinstance(node, Assign):
+            names |= free_variables(node.scalar) | {node.variable}
+        elif isinstance(node, Lift):
+            names.add(node.variable)
+        elif isinstance(node, Extreme):
+            names |= {node.variable, node.target}
+    return frozenset(names)
+
+
+def check(expr: Expr, bound: Names = NONE) -> None:
+    """Raise ProgramError unless every variable is bound where it is used.
+
+    Lifts need all of their body's variables bound from the left, so that each has one value; the
+    terms of a sum must bind the same unbound variables.
+    """
+    from viewlet.calculus.text import to_text
+
+    missing = inputs(expr) - bound
+    if missing:
+        raise ProgramError(f"unbound {', '.join(sorted(missing))} in {to_text(expr)}")
+    if isinstance(expr, Mul):
+        for factor in expr.factors:
+            check(factor, bound)
+            bound |= outputs(factor)
+    elif isinstance(expr, Add):
+        schemas = {outputs(term) - bound for term in expr.terms}
+        if len(schemas) > 1:
+            raise ProgramError(f"terms bind different variables in {to_text(expr)}")
+        for term in expr.terms:
+            check(term, bound)
+    elif isinstance(expr, Lift | Extreme):
+        target = {expr.target} if isinstance(expr, Extreme) else NONE
+        loose = outputs(expr.body) - bound - target
+        if loose:
+            raise ProgramError(f"lift over unbound {', '.join(sorted(loose))} in {to_text(expr)}")
+        check(expr.body, bound)
+    elif isinstance(expr, Exists | Sum):
+        check(expr.body, bound)

@@ -1,0 +1,311 @@
+"""Types, columns and relations, and how values of each type are represented.
+
+Inside viewlet a value is one of five plain Python things, so that every later stage can be simple:
+
+    BOOLEAN            bool
+    INTEGER, BIGINT    int
+    DECIMAL(p, s)      int, the number times 10**s   (exact; the scale is known at compile time)
+    DATE               int, days since 1970-01-01
+    TIMESTAMP          int, microseconds since 1970-01-01 00:00
+    DOUBLE             float
+    VARCHAR            str
+    NULL               None
+
+`encode` and `decode` convert between these and what users write and read. Imports nothing but the
+error family.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import numbers
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from viewlet.errors import DataError, RangeError, ResolutionError
+
+Scalar = bool | int | float | str | None
+"""An encoded value."""
+
+EPOCH_DATE = dt.date(1970, 1, 1)
+EPOCH = dt.datetime(1970, 1, 1)
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+
+
+class Kind(Enum):
+    """The SQL types that columns can have."""
+
+    BOOLEAN = "BOOLEAN"
+    INTEGER = "INTEGER"
+    BIGINT = "BIGINT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+    VARCHAR = "VARCHAR"
+    NULL = "NULL"  # the type of a bare NULL literal, before its context decides
+
+
+@dataclass(frozen=True)
+class Type:
+    """A SQL type; precision and scale matter for DECIMAL only."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.precision},{self.scale})"
+        return str(self.kind.value)
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind in (Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
+
+    @property
+    def is_exact(self) -> bool:
+        """Numbers that are represented as int."""
+        return self.kind in (Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL)
+
+    @property
+    def physical(self) -> Physical:
+        return _PHYSICAL[self.kind]
+
+
+class Physical(Enum):
+    """The representation of a value, which is all that calculus, programmes and kernels know."""
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    STR = "str"
+
+
+_PHYSICAL = {
+    Kind.BOOLEAN: Physical.BOOL,
+    Kind.INTEGER: Physical.INT,
+    Kind.BIGINT: Physical.INT,
+    Kind.DECIMAL: Physical.INT,
+    Kind.DATE: Physical.INT,
+    Kind.TIMESTAMP: Physical.INT,
+    Kind.DOUBLE: Physical.FLOAT,
+    Kind.VARCHAR: Physical.STR,
+    Kind.NULL: Physical.INT,
+}
+
+BOOLEAN = Type(Kind.BOOLEAN)
+INTEGER = Type(Kind.INTEGER)
+BIGINT = Type(Kind.BIGINT)
+DOUBLE = Type(Kind.DOUBLE)
+DATE = Type(Kind.DATE)
+TIMESTAMP = Type(Kind.TIMESTAMP)
+VARCHAR = Type(Kind.VARCHAR)
+NULL = Type(Kind.NULL)
+
+
+def DECIMAL(precision: int = 18, scale: int = 3) -> Type:
+    return Type(Kind.DECIMAL, precision, scale)
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table (kept, deletes are checked), or a stream (not kept), with its declared key.
+
+    `static` tables are loaded before the views and never change while views exist.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    is_stream: bool = False
+    static: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise ResolutionError(f"relation {self.name} has no column {name}")
+
+
+@dataclass
+class Catalog:
+    """The relations of a database by name."""
+
+    relations: dict[str, Relation] = field(default_factory=dict)
+
+    def add(self, relation: Relation) -> None:
+        if relation.name in self.relations:
+            raise ResolutionError(f"relation {relation.name} already exists")
+        self.relations[relation.name] = relation
+
+    def __getitem__(self, name: str) -> Relation:
+        return self.relations[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.relations
+
+    def __iter__(self) -> Iterator[Relation]:
+        return iter(self.relations.values())
+
+
+def encode(value: Any, column: Column) -> Scalar:
+    """A user's value -> its representation; DataError where the column cannot hold it.
+
+    >>> encode(decimal.Decimal("1.50"), Column("price", DECIMAL(12, 2)))
+    150
+    """
+    if value is None or (
+        isinstance(value, float) and math.isnan(value) and column.type.kind is not Kind.DOUBLE
+    ):
+        if not column.nullable:
+            raise DataError(f"NULL in column {column.name}, which is NOT NULL")
+        return None
+    try:
+        encoded: Scalar = _ENCODERS[column.type.kind](value, column.type)
+        return encoded
+    except RangeError as error:
+        raise RangeError(f"column {column.name}: {error.message}") from None
+    except (TypeError, ValueError, decimal.InvalidOperation):
+        raise DataError(
+            f"column {column.name} is {column.type}, and {value!r} is not",
+            hint=f"give a value that converts to {column.type} without loss",
+        ) from None
+
+
+def decode(value: Scalar, type: Type) -> Any:
+    """The representation of a value -> what a user reads.
+
+    >>> decode(150, DECIMAL(12, 2))
+    Decimal('1.50')
+    """
+    if value is None:
+        return None
+    kind = type.kind
+    if kind is Kind.DECIMAL:
+        return decimal.Decimal(int(value)).scaleb(-type.scale, _DECIMAL_CONTEXT)
+    if kind is Kind.DATE:
+        return EPOCH_DATE + dt.timedelta(days=int(value))
+    if kind is Kind.TIMESTAMP:
+        return EPOCH + dt.timedelta(microseconds=int(value))
+    if kind is Kind.DOUBLE:
+        return float(value)
+    if kind is Kind.BOOLEAN:
+        return bool(value)
+    return value
+
+
+_DECIMAL_CONTEXT = decimal.Context(prec=80)
+
+
+def scaled(value: decimal.Decimal, scale: int) -> int:
+    """A decimal -> the integer value * 10**scale, rounded half away from zero as in PostgreSQL."""
+    shifted = value.scaleb(scale, _DECIMAL_CONTEXT)
+    return int(shifted.to_integral_value(decimal.ROUND_HALF_UP, _DECIMAL_CONTEXT))
+
+
+def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:
+    low, high = bounds
+    if not low <= value <= high:
+        raise RangeError(f"{value} is out of range for {type}")
+    return value
+
+
+def _integral(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Number):
+        raise TypeError
+    whole = int(value)  # type: ignore[call-overload]
+    if whole != value:
+        raise ValueError
+    return int(whole)
+
+
+def _encode_integer(value: Any, type: Type) -> int:
+    return _in_range(_integral(value), INT32 if type.kind is Kind.INTEGER else INT64, type)
+
+
+def _encode_decimal(value: Any, type: Type) -> int:
+    if isinstance(value, bool) or not isinstance(value, (numbers.Number, decimal.Decimal, str)):
+        raise TypeError
+    exact = decimal.Decimal(repr(value) if isinstance(value, float) else str(value))
+    if not exact.is_finite():
+        raise ValueError
+    number = scaled(exact, type.scale)
+    if abs(number) >= 10**type.precision:
+        raise RangeError(f"{value} is out of range for {type}")
+    return number
+
+
+def _encode_double(value: Any, type: Type) -> float:
+    if isinstance(value, (bool, str)):
+        raise TypeError
+    return float(value)
+
+
+def _encode_date(value: Any, type: Type) -> int:
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, dt.datetime):
+        if value.time() != dt.time():
+            raise ValueError
+        value = value.date()
+    if not isinstance(value, dt.date):
+        raise TypeError
+    return (value - EPOCH_DATE).days
+
+
+def _encode_timestamp(value: Any, type: Type) -> int:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if not isinstance(value, dt.date):
+        raise TypeError
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    if value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    return (value - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _encode_boolean(value: Any, type: Type) -> bool:
+    if isinstance(value, bool) or type_name(value) == "bool":
+        return bool(value)
+    raise TypeError
+
+
+def _encode_varchar(value: Any, type: Type) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return str(value)
+
+
+def type_name(value: object) -> str:
+    """The type's bare name, which is `bool` for NumPy's booleans too."""
+    return str(type(value).__name__).rstrip("_")
+
+
+_ENCODERS: Mapping[Kind, Any] = {
+    Kind.BOOLEAN: _encode_boolean,
+    Kind.INTEGER: _encode_integer,
+    Kind.BIGINT: _encode_integer,
+    Kind.DECIMAL: _encode_decimal,
+    Kind.DOUBLE: _encode_double,
+    Kind.DATE: _encode_date,
+    Kind.TIMESTAMP: _encode_timestamp,
+    Kind.VARCHAR: _encode_varchar,
+}
