@@ -230,10 +230,10 @@ def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:
 def _integral(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Number):
         raise TypeError
-    whole = int(value)  # type: ignore[call-overload]
+    whole: int = int(value)  # type: ignore[call-overload]
     if whole != value:
         raise ValueError
-    return int(whole)
+    return whole
 
 
 def _encode_integer(value: Any, type: Type) -> int:

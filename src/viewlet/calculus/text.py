@@ -152,7 +152,7 @@ _TOKENS = re.compile(
     r"|(?P<number>\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+|\binf\b|\bnan\b)"
     r"|(?P<string>'(?:[^']|'')*')"
     r"|(?P<name>[@A-Za-z_][\w@$#]*)"
-    r"|(?P<symbol>:=|\+=|<=|>=|<>|==|[-+*/()\[\]{},.<>=Δ:;|])"
+    r"|(?P<symbol>:=|\+=|<=|>=|<>|==|[-+*/()\[\]{},.<>=Δ:;|?])"
 )
 
 _SCALAR_SYMBOLS = {symbol: (name, strength) for name, (symbol, strength) in INFIX.items()}

@@ -1,0 +1,1 @@
+"""Trigger programmes: their parts, text, checker, optimiser and interpreter."""

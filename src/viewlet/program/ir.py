@@ -1,0 +1,155 @@
+"""The programme that maintains views: what is kept, and what a batch does to it.
+
+    map      keys -> value columns; a state map lasts, a buffer lives for one trigger
+    trigger  what happens when a batch ΔR arrives; its statements run in order
+    statement
+        M[k] += loop | c1: e1, c2: e2     M[k].c_i += w * e_i for every row of the loop, of weight w
+        M[k] := loop | c1: e1             the same after emptying M
+    view     how a user's rows are made from maps
+
+Statements read what the maps hold at that moment: the order of a trigger's statements sees to it
+that old values are read before they are written. A trigger's expressions mention ΔR and maps only,
+never base relations. Everything here is immutable; passes make new programmes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from viewlet.calculus.expr import ONE, Expr, MapRef, product_of, walk
+from viewlet.calculus.query import Query
+from viewlet.calculus.typing import Signature, Slot
+from viewlet.schema import Physical, Relation
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    name: str
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class ValueColumn:
+    """A sum that is kept for every key. `definition` says of what, over base relations.
+
+    Buffers have no definition: they hold a part of one batch's delta.
+    """
+
+    name: str
+    physical: Physical
+    definition: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Map:
+    name: str
+    keys: tuple[KeyColumn, ...]
+    columns: tuple[ValueColumn, ...]
+    buffer: bool = False
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(key.name for key in self.keys)
+
+    @property
+    def signature(self) -> Signature:
+        return Signature(
+            tuple(key.slot for key in self.keys),
+            {column.name: column.physical for column in self.columns},
+        )
+
+    def column(self, name: str) -> ValueColumn:
+        return next(column for column in self.columns if column.name == name)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """target[keys] op loop | updates; see the module's head for the meaning."""
+
+    target: str
+    keys: tuple[str, ...]
+    op: str
+    loop: Expr
+    updates: tuple[tuple[str, Expr], ...]
+
+    def expressions(self) -> Iterator[tuple[str, Expr]]:
+        """Each column with its whole right-hand side."""
+        for column, update in self.updates:
+            yield column, product_of(self.loop, update)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The maps that the right-hand side looks into."""
+        parts = (self.loop, *(update for _, update in self.updates))
+        return frozenset(n.name for part in parts for n in walk(part) if isinstance(n, MapRef))
+
+
+def statement(target: str, keys: tuple[str, ...], op: str, column: str, expr: Expr) -> Statement:
+    """A statement for one column, before any fusion."""
+    return Statement(target, keys, op, expr, ((column, ONE),))
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What a batch of changes to one relation does. `variables` are ΔR's columns, for reading."""
+
+    relation: str
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A user's view over maps: the query with each component's map and column.
+
+    `query.components` keep their definitions; `sources` says where each is kept. `query.lets` are
+    already over maps.
+    """
+
+    query: Query
+    sources: tuple[tuple[str, str, str], ...]  # component, map, column
+
+    @property
+    def name(self) -> str:
+        return self.query.name
+
+
+@dataclass(frozen=True)
+class Program:
+    relations: tuple[Relation, ...]
+    maps: tuple[Map, ...]
+    triggers: tuple[Trigger, ...]
+    views: tuple[View, ...] = ()
+
+    def map(self, name: str) -> Map:
+        return self._maps[name]
+
+    @property
+    def _maps(self) -> Mapping[str, Map]:
+        return {m.name: m for m in self.maps}
+
+    @property
+    def state(self) -> tuple[Map, ...]:
+        """The maps that last."""
+        return tuple(m for m in self.maps if not m.buffer)
+
+    def relation(self, name: str) -> Relation:
+        return next(r for r in self.relations if r.name == name)
+
+    def trigger(self, relation: str) -> Trigger | None:
+        return next((t for t in self.triggers if t.relation == relation), None)
+
+    def signatures(self) -> dict[str, Signature]:
+        """Slots of relations and maps by name; relations weigh int."""
+        found = {m.name: m.signature for m in self.maps}
+        for relation in self.relations:
+            found[relation.name] = relation_signature(relation)
+        return found
+
+    def with_maps(self, maps: tuple[Map, ...]) -> Program:
+        return replace(self, maps=maps)
+
+
+def relation_signature(relation: Relation) -> Signature:
+    slots = tuple(Slot(c.type.physical, c.nullable) for c in relation.columns)
+    return Signature(slots, {"value": Physical.INT})

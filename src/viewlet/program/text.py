@@ -1,0 +1,212 @@
+"""Programmes as text, and back.
+
+    relation r(a: INTEGER not null, b: VARCHAR) key (a) static
+    map m[a: int, b: str?](count: int, total: float)
+      count := Sum[a, b](r(a, b))
+    buffer d[a: int](count: int)
+    on r:
+      d[a] += Δr(a, b)
+      m[a, b] += Δr(a, b) * {a < 3} | count: 1, total: a
+
+Views print after the triggers as `calculus.query` writes them and are not parsed back: a programme
+read from text has none.
+"""
+
+from __future__ import annotations
+
+from viewlet.calculus.expr import ONE, Expr
+from viewlet.calculus.query import query_text
+from viewlet.calculus.text import VALUE_COLUMN, Parser, to_lines, to_text
+from viewlet.calculus.typing import Slot
+from viewlet.errors import ParseError
+from viewlet.program.ir import (
+    KeyColumn,
+    Map,
+    Program,
+    Statement,
+    Trigger,
+    ValueColumn,
+    View,
+)
+from viewlet.schema import DECIMAL, Column, Kind, Physical, Relation, Type
+
+
+def program_text(program: Program) -> str:
+    blocks = ["\n".join(relation_text(r) for r in program.relations)]
+    blocks.append("\n".join(map_text(m) for m in program.maps))
+    blocks += [trigger_text(t) for t in program.triggers]
+    blocks += [view_text(v) for v in program.views]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def relation_text(relation: Relation) -> str:
+    columns = ", ".join(
+        f"{c.name}: {c.type}{'' if c.nullable else ' not null'}" for c in relation.columns
+    )
+    key = f" key ({', '.join(relation.key)})" if relation.key else ""
+    flags = " stream" * relation.is_stream + " static" * relation.static
+    return f"relation {relation.name}({columns}){key}{flags}"
+
+
+def map_text(map: Map) -> str:
+    keys = ", ".join(f"{key.name}: {key.slot}" for key in map.keys)
+    columns = ", ".join(f"{column.name}: {column.physical.value}" for column in map.columns)
+    lines = [f"{'buffer' if map.buffer else 'map'} {map.name}[{keys}]({columns})"]
+    for column in map.columns:
+        if column.definition is not None:
+            body = to_lines(column.definition, 4)
+            one_line = f"  {column.name} := {to_text(column.definition)}"
+            lines.append(one_line if len(one_line) <= 100 else f"  {column.name} :=\n{body}")
+    return "\n".join(lines)
+
+
+def trigger_text(trigger: Trigger) -> str:
+    return "\n".join([f"on {trigger.relation}:", *(statement_text(s) for s in trigger.statements)])
+
+
+def statement_text(statement: Statement) -> str:
+    head = f"  {statement.target}[{', '.join(statement.keys)}] {statement.op} "
+    updates = ""
+    if statement.updates != ((VALUE_COLUMN, ONE),):
+        updates = " | " + ", ".join(f"{name}: {to_text(e)}" for name, e in statement.updates)
+    line = head + to_text(statement.loop) + updates
+    if len(line) <= 100:
+        return line
+    return f"{head.rstrip()}\n{to_lines(statement.loop, 6)}" + (
+        f"\n    {updates.strip()}" if updates else ""
+    )
+
+
+def view_text(view: View) -> str:
+    sources = "\n".join(f"  {name} from {map}.{column}" for name, map, column in view.sources)
+    return f"{query_text(view.query)}\n{sources}"
+
+
+# --- parsing --------------------------------------------------------------------------------------
+
+
+class ProgramParser(Parser):
+    def program(self) -> Program:
+        relations: list[Relation] = []
+        maps: list[Map] = []
+        triggers: list[Trigger] = []
+        while self.next.kind != "end":
+            if self.accept("relation"):
+                relations.append(self.relation())
+            elif self.peek("map") or self.peek("buffer"):
+                maps.append(self.map())
+            elif self.accept("on"):
+                triggers.append(self.trigger())
+            elif self.peek("view"):
+                break
+            else:
+                raise self.error("expected relation, map, buffer or on")
+        return Program(tuple(relations), tuple(maps), tuple(triggers))
+
+    def relation(self) -> Relation:
+        name = self.name()
+        self.expect("(")
+        columns = tuple(self.separated(self.column, ")"))
+        key: tuple[str, ...] = ()
+        if self.accept("key"):
+            self.expect("(")
+            key = self.names(")")
+        stream = self.accept("stream")
+        return Relation(name, columns, key, stream, static=self.accept("static"))
+
+    def column(self) -> Column:
+        name = self.name()
+        self.expect(":")
+        type = self.type()
+        nullable = not self.accept("not")
+        if not nullable:
+            self.expect("null")
+        return Column(name, type, nullable)
+
+    def type(self) -> Type:
+        kind = self.name()
+        if kind == "DECIMAL":
+            self.expect("(")
+            precision = int(self.number())
+            self.expect(",")
+            scale = int(self.number())
+            self.expect(")")
+            return DECIMAL(precision, scale)
+        try:
+            return Type(Kind(kind))
+        except ValueError:
+            raise self.error(f"unknown type {kind}") from None
+
+    def map(self) -> Map:
+        buffer = self.name() == "buffer"
+        name = self.name()
+        self.expect("[")
+        keys = tuple(self.separated(self.key, "]"))
+        self.expect("(")
+        columns = self.separated(self.value_column, ")")
+        definitions: dict[str, Expr] = {}
+        while self.next.kind == "name" and self.peek(":=", 1):
+            column = self.name()
+            self.expect(":=")
+            definitions[column] = self.expr()
+        return Map(
+            name,
+            keys,
+            tuple(ValueColumn(c.name, c.physical, definitions.get(c.name)) for c in columns),
+            buffer,
+        )
+
+    def key(self) -> KeyColumn:
+        name = self.name()
+        self.expect(":")
+        physical = self.physical()
+        return KeyColumn(name, Slot(physical, nullable=self.accept("?")))
+
+    def value_column(self) -> ValueColumn:
+        name = self.name()
+        self.expect(":")
+        return ValueColumn(name, self.physical())
+
+    def physical(self) -> Physical:
+        name = self.name()
+        try:
+            return Physical(name)
+        except ValueError:
+            raise self.error(f"unknown representation {name}") from None
+
+    def trigger(self) -> Trigger:
+        relation = self.name()
+        self.expect(":")
+        statements = []
+        while self.next.kind == "name" and self.peek("[", 1):
+            statements.append(self.statement())
+        return Trigger(relation, tuple(statements))
+
+    def statement(self) -> Statement:
+        target = self.name()
+        self.expect("[")
+        keys = self.names("]")
+        op = self.next.text
+        if op not in ("+=", ":="):
+            raise self.error("expected += or :=")
+        self.at += 1
+        loop = self.expr()
+        updates: list[tuple[str, Expr]] = []
+        if self.accept("|"):
+            updates.append(self.update())
+            while self.accept(","):
+                updates.append(self.update())
+        return Statement(target, keys, op, loop, tuple(updates) or ((VALUE_COLUMN, ONE),))
+
+    def update(self) -> tuple[str, Expr]:
+        name = self.name()
+        self.expect(":")
+        return name, self.expr()
+
+
+def parse_program(text: str) -> Program:
+    parser = ProgramParser(text)
+    program = parser.program()
+    if parser.next.kind != "end" and not parser.peek("view"):
+        raise ParseError("expected the end", position=parser.next.position)
+    return program
