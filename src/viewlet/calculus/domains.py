@@ -1,8 +1,8 @@
 """Domain extraction: which tuples of a nested query a change can touch (thesis 3.4.2).
 
 A lift's delta compares the new value with the old one. Without a bound on where to look, that is
-two evaluations of everything; `domain` gives the bound: an expression with weights 0 and 1 over some
-of the correlated variables, outside of which old and new are the same.
+two evaluations of everything; `domain` gives the bound: an expression with weights 0 and 1 over
+some of the correlated variables, outside of which old and new are the same.
 """
 
 from __future__ import annotations

@@ -206,9 +206,8 @@ def exists_of(body: Expr) -> Expr:
         return ZERO if body == ZERO else ONE
     if is_zero_one(body):
         return body
-    if isinstance(body, Mul):
-        if is_constant(body.factors[0]):
-            return exists_of(product_of(*body.factors[1:]))
+    if isinstance(body, Mul) and is_constant(body.factors[0]):
+        return exists_of(product_of(*body.factors[1:]))
     return Exists(body)
 
 

@@ -38,18 +38,21 @@ from viewlet.calculus.rewrite import (
     rename,
     substitute,
 )
-from viewlet.calculus.scope import Names, all_names, inputs, outputs, visible
+from viewlet.calculus.scope import NONE, Names, all_names, inputs, outputs, visible
 from viewlet.functions import Apply, Const, Ref, apply
 
 Factors = tuple[Expr, ...]
 Pass = Callable[[Factors, Names], Factors]
 
 
-def simplify(expr: Expr, keys: Iterable[str] | None = None) -> Expr:
-    """The expression over `keys` (its outputs if not given), simplified."""
+def simplify(expr: Expr, keys: Iterable[str] | None = None, bound: Names = NONE) -> Expr:
+    """The expression over `keys` (its outputs if not given), simplified.
+
+    `bound` are variables that are bound from outside, besides the expression's inputs.
+    """
     kept = outputs(expr) if keys is None else frozenset(keys)
     grown, monomials = simplify_monomials(expr, kept)
-    return monomials_to_expr(grown, monomials, visible(expr))
+    return monomials_to_expr(grown, monomials, bound | inputs(expr))
 
 
 def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
@@ -107,12 +110,17 @@ def simplify_nested(factors: Factors, keys: Names) -> Factors:
 
 def _simplify_body(factor: Expr) -> Expr:
     if isinstance(factor, Lift):
-        return lift(factor.variable, simplify(factor.body))
+        return lift(factor.variable, _body(factor.body))
     if isinstance(factor, Extreme):
-        return extreme(factor.variable, factor.kind, factor.target, simplify(factor.body))
+        return extreme(factor.variable, factor.kind, factor.target, _body(factor.body))
     if isinstance(factor, Exists):
-        return _exists_of_terms(simplify(factor.body))
+        return _exists_of_terms(_body(factor.body))
     return factor
+
+
+def _body(body: Expr) -> Expr:
+    """A nested body: what it shows is bound from outside."""
+    return simplify(body, bound=visible(body))
 
 
 def _exists_of_terms(body: Expr) -> Expr:
@@ -156,11 +164,11 @@ def unify_equalities(factors: Factors, keys: Names) -> Factors:
 
 
 def _equal_variables(factor: Expr) -> tuple[str, str] | None:
-    if isinstance(factor, Cond) and isinstance(factor.scalar, Apply):
-        if factor.scalar.function == "==":
-            left, right = factor.scalar.arguments
-            if isinstance(left, Ref) and isinstance(right, Ref):
-                return left.name, right.name
+    scalar = factor.scalar if isinstance(factor, Cond) else None
+    if isinstance(scalar, Apply) and scalar.function == "==":
+        left, right = scalar.arguments
+        if isinstance(left, Ref) and isinstance(right, Ref):
+            return left.name, right.name
     return None
 
 
@@ -202,16 +210,15 @@ def _used(factors: Factors, name: str) -> bool:
 
 def drop_unused_lifts(factors: Factors, keys: Names) -> Factors:
     """(x := q) -> 1  where nothing asks for x: a lift weighs 1 whatever its value."""
-    kept = []
     for i, factor in enumerate(factors):
+        if not isinstance(factor, Lift | Extreme) or factor.variable in keys:
+            continue
         rest = factors[:i] + factors[i + 1 :]
-        unused = isinstance(factor, Lift | Extreme) and factor.variable not in keys
-        if unused and not _used(rest, factor.variable):  # type: ignore[union-attr]
-            # What the body binds must be bound elsewhere for this to be the same product.
-            if outputs(factor) - {factor.variable} <= _outputs(rest) | inputs(product_of(*rest)):  # type: ignore[union-attr]
-                continue
-        kept.append(factor)
-    return tuple(kept)
+        # What the body shows must be bound elsewhere for this to be the same product.
+        elsewhere = _outputs(rest) | inputs(product_of(*factors))
+        if not _used(rest, factor.variable) and outputs(factor) <= elsewhere | {factor.variable}:
+            return rest
+    return factors
 
 
 def lower_lifts(factors: Factors, keys: Names) -> Factors:
@@ -248,11 +255,9 @@ def guard_conditions(factors: Factors, keys: Names) -> Factors:
     """{not(is_null(a))} * {a < 3} -> {a < 3}: a comparison is never TRUE of NULL."""
     strict: set[str] = set()
     for factor in factors:
-        if isinstance(factor, Cond) and isinstance(factor.scalar, Apply):
-            if factor.scalar.function in _NULL_REJECTING:
-                for argument in factor.scalar.arguments:
-                    if isinstance(argument, Ref):
-                        strict.add(argument.name)
+        scalar = factor.scalar if isinstance(factor, Cond) else None
+        if isinstance(scalar, Apply) and scalar.function in _NULL_REJECTING:
+            strict |= {a.name for a in scalar.arguments if isinstance(a, Ref)}
     return tuple(
         f
         for f in factors

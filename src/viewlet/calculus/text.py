@@ -265,10 +265,10 @@ class Parser:
             return Rel(name, self.names(")"))
         if self.accept("["):
             keys = self.names("]")
-            return MapRef(name, self.column() if self.accept(".") else VALUE_COLUMN, keys)
+            return MapRef(name, self.map_column() if self.accept(".") else VALUE_COLUMN, keys)
         return Value(Ref(name))
 
-    def column(self) -> str:
+    def map_column(self) -> str:
         return PRESENCE if self.accept(PRESENCE) else self.name()
 
     def lift(self) -> Expr:
