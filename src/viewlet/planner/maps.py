@@ -10,10 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from viewlet.calculus.expr import Cond, Expr, MapRef, Rel, Value, factors_of, product_of, walk
+from viewlet.calculus.expr import (
+    Cond,
+    Expr,
+    MapRef,
+    Rel,
+    Value,
+    factors_of,
+    product_of,
+    transform,
+    walk,
+)
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import Names
+from viewlet.calculus.scope import Names, all_names
 from viewlet.calculus.text import to_text
 from viewlet.functions import Ref
 from viewlet.schema import Catalog
@@ -90,8 +100,6 @@ class Maps:
 
     def inline(self, expr: Expr) -> Expr:
         """The expression over base relations only: nested maps replaced by what they hold."""
-        from viewlet.calculus.expr import transform
-        from viewlet.calculus.scope import all_names
 
         def rule(node: Expr) -> Expr:
             if not isinstance(node, MapRef) or node.name not in self.by_name:

@@ -211,7 +211,7 @@ class Materializer:
         ends = component.names & bound
         if len(atoms) < 2 or any(ends <= visible(atom) for atom in atoms):
             return [component]
-        groups = [[atom] for atom in atoms]
+        groups: list[list[Expr]] = [[atom] for atom in atoms]
         for i in range(len(atoms)):
             for j in range(i):
                 if self._meet_on_key(atoms[i], atoms[j], bound):
