@@ -7,8 +7,12 @@ from dataclasses import replace
 
 from viewlet.calculus.expr import (
     ONE,
+    PRESENCE,
     Cond,
+    Delta,
+    Exists,
     Expr,
+    MapRef,
     Sum,
     factors_of,
     is_constant,
@@ -18,7 +22,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.factorize import separate
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import inputs
+from viewlet.calculus.scope import inputs, outputs
 from viewlet.program.check import check
 from viewlet.program.ir import Program, Statement, Trigger
 
@@ -78,16 +82,21 @@ def fuse_statements(program: Program) -> Program:
     """M[k] += q * x; M[k] += q * y  ->  M[k] += q | c1: x, c2: y     (equal loops, other columns)
 
     Values and lookups that bind nothing move behind the bar; what is left must be the same loop.
-    Only neighbours that update the same map fuse: nothing between them can then tell.
+    Only a run of statements that update the same map fuses: they add up, so their order does not
+    matter among themselves.
     """
 
     def fused(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         done: list[Statement] = []
+        start = 0
         for statement in map(_with_loop_apart, statements):
-            known = done[-1] if done else None
-            joined = _join(known, statement) if known is not None else None
-            if joined is not None:
-                done[-1] = joined
+            if done and done[-1].target != statement.target:
+                start = len(done)
+            for i in range(start, len(done)):
+                joined = _join(done[i], statement)
+                if joined is not None:
+                    done[i] = joined
+                    break
             else:
                 done.append(statement)
         return tuple(done)
@@ -97,23 +106,41 @@ def fuse_statements(program: Program) -> Program:
 
 
 def _with_loop_apart(statement: Statement) -> Statement:
-    """Trailing values of the loop become the update."""
+    """Values, and lookups whose keys the rest of the loop binds, become the update."""
     (column, update), *more = statement.updates
     if more:
         return statement
-    loop: list[Expr] = []
+    loop = list(factors_of(statement.loop))
     values: list[Expr] = [update]
-    for factor in factors_of(statement.loop):
-        if is_constant(factor) or (is_scalar_sum(factor) and not isinstance(factor, Cond)):
-            values.append(factor)
-        else:
-            loop.append(factor)
-    return replace(statement, loop=product_of(*loop), updates=((column, product_of(*values)),))
+    for factor in reversed(factors_of(statement.loop)):
+        rest = [f for f in loop if f is not factor]
+        if _is_value(factor) or (_is_lookup(factor) and _bound_by(factor, rest)):
+            loop = rest
+            values.insert(1, factor)
+    if not any(isinstance(f, Delta | MapRef | Exists | Sum) for f in loop):
+        return statement
+    return replace(
+        statement, loop=schedule(product_of(*loop)), updates=((column, product_of(*values)),)
+    )
+
+
+def _is_value(factor: Expr) -> bool:
+    return is_constant(factor) or (is_scalar_sum(factor) and not isinstance(factor, Cond))
+
+
+def _is_lookup(factor: Expr) -> bool:
+    return isinstance(factor, MapRef) and factor.column != PRESENCE
+
+
+def _bound_by(factor: Expr, rest: list[Expr]) -> bool:
+    return outputs(factor) <= frozenset[str]().union(*(outputs(f) for f in rest))
 
 
 def _join(left: Statement, right: Statement) -> Statement | None:
     """One statement for both, where they differ in their columns and updates only."""
     if left.target != right.target or left.op != right.op:
+        return None
+    if left.target in left.reads | right.reads:
         return None
     if {c for c, _ in left.updates} & {c for c, _ in right.updates}:
         return None
