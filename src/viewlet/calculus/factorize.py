@@ -43,7 +43,7 @@ def separate(expr: Expr, shown: Names, bound: Names = NONE) -> Expr:
     """Independent loops of every product, each summed by itself.
 
     `shown` are the variables that the surroundings read. The factor that drives the loop, a batch
-    if there is one, stays outside, and so does what binds a shown variable.
+    if there is one, stays outside, and so does what binds a shown variable or is the only loop.
     """
     if isinstance(expr, Add):
         return sum_of(*(separate(term, shown, bound) for term in expr.terms))
@@ -82,9 +82,11 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
                 kept.append(factor)
                 bound |= outputs(factor)
                 progress = True
+    groups = connected(rest, bound)
+    alone = len(groups) == 1 and not any(_is_driver(f) for f in kept)
     summed: list[Expr] = []
-    for group in connected(rest, bound):
-        if any(outputs(f) & shown - bound for f in group):
+    for group in groups:
+        if alone or any(outputs(f) & shown - bound for f in group):
             kept += group
         else:
             summed.append(sum_over((), product_of(*group)))

@@ -23,6 +23,9 @@ def check(program: Program) -> Program:
     if len(set(names)) != len(names):
         raise ProgramError(f"map names are not unique: {', '.join(sorted(names))}")
     maps = {m.name: m for m in program.maps}
+    for definition in (c.definition for m in program.maps for c in m.columns):
+        if definition is not None:
+            check_scope(definition)
     for trigger in program.triggers:
         _check_trigger(trigger, program, maps)
     for view in program.views:

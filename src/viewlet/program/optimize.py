@@ -9,8 +9,6 @@ from viewlet.calculus.expr import (
     ONE,
     PRESENCE,
     Cond,
-    Delta,
-    Exists,
     Expr,
     MapRef,
     Sum,
@@ -106,7 +104,11 @@ def fuse_statements(program: Program) -> Program:
 
 
 def _with_loop_apart(statement: Statement) -> Statement:
-    """Values, and lookups whose keys the rest of the loop binds, become the update."""
+    """Values, and lookups whose keys the rest of the loop binds, become the update.
+
+    A map that the loop runs over stays as its records, M[k].*, with the column behind the bar, so
+    that loops over different columns of one map are the same loop.
+    """
     (column, update), *more = statement.updates
     if more:
         return statement
@@ -114,10 +116,14 @@ def _with_loop_apart(statement: Statement) -> Statement:
     values: list[Expr] = [update]
     for factor in reversed(factors_of(statement.loop)):
         rest = [f for f in loop if f is not factor]
-        if _is_value(factor) or (_is_lookup(factor) and _bound_by(factor, rest)):
+        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, rest)):
             loop = rest
             values.insert(1, factor)
-    if not any(isinstance(f, Delta | MapRef | Exists | Sum) for f in loop):
+    for i, factor in enumerate(loop):
+        if _is_column(factor) and isinstance(factor, MapRef):
+            loop[i] = MapRef(factor.name, PRESENCE, factor.keys)
+            values.append(factor)
+    if not loop:
         return statement
     return replace(
         statement, loop=schedule(product_of(*loop)), updates=((column, product_of(*values)),)
@@ -128,7 +134,7 @@ def _is_value(factor: Expr) -> bool:
     return is_constant(factor) or (is_scalar_sum(factor) and not isinstance(factor, Cond))
 
 
-def _is_lookup(factor: Expr) -> bool:
+def _is_column(factor: Expr) -> bool:
     return isinstance(factor, MapRef) and factor.column != PRESENCE
 
 
