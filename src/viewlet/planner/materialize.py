@@ -150,7 +150,9 @@ class Materializer:
         The map is as large without them, need not be maintained when the nested query changes, and
         is more likely to be shared.
         """
-        atoms = [f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)]
+        atoms: list[Expr] = [
+            f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)
+        ]
         reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
         pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and _needs(f) <= reach]
         while True:
