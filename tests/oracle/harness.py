@@ -21,10 +21,10 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from viewlet.frontend.parse import parse
-from viewlet.frontend.statements import CreateRelation
 
 import viewlet
+from viewlet.frontend.parse import parse
+from viewlet.frontend.statements import CreateRelation
 from viewlet.interfaces.api import ENGINES, Compiler, Database
 from viewlet.interfaces.rows import arrow_type
 from viewlet.schema import Kind, Relation

@@ -27,6 +27,10 @@ from viewlet.program.ir import (
 from viewlet.schema import Catalog, Physical, Relation
 
 
+ANY = Slot(Physical.INT, nullable=True)
+"""For a key of a component that is constantly 0 and binds nothing."""
+
+
 def base_map(relation: Relation) -> Map:
     keys = tuple(KeyColumn(c.name, Slot(c.type.physical, c.nullable)) for c in relation.columns)
     value = ValueColumn(VALUE_COLUMN, Physical.INT, Rel(relation.name, relation.names))
@@ -53,7 +57,7 @@ def compile_naively(catalog: Catalog, queries: Sequence[Query]) -> Program:
         sources = []
         for name, expr in query.components:
             slots = variable_slots(expr, signatures)
-            keys = tuple(KeyColumn(key, slots[key]) for key in query.keys)
+            keys = tuple(KeyColumn(key, slots.get(key, ANY)) for key in query.keys)
             column = ValueColumn(VALUE_COLUMN, weight_type(expr, signatures, slots), expr)
             map = Map(f"{query.name}_{name}", keys, (column,))
             maps.append(map)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
@@ -11,8 +12,8 @@ from viewlet.interfaces.definitions import unknown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Source = tuple["pa.Schema", Callable[[], "pa.Table"]]
-"""What a name stands for: its columns, and its rows when they are needed."""
+Source = Callable[[], "pa.Table"]
+"""Gives the rows that a name stands for, when they are needed."""
 
 _SETTINGS = (
     # A live view's division by zero is NULL, and so is an ad-hoc query's.
@@ -26,7 +27,7 @@ _SETTINGS = (
 
 
 class AdHoc:
-    """One private DuckDB; it holds nothing between queries."""
+    """A private DuckDB that holds no rows between queries."""
 
     def __init__(self) -> None:
         self._connection: Any = None
@@ -34,49 +35,71 @@ class AdHoc:
     def query(
         self, text: str, sources: Mapping[str, Source], streams: frozenset[str] = frozenset()
     ) -> pa.Table:
-        connection = self._open()
-        registered = []
-        try:
-            for name, (schema, _) in sources.items():
-                connection.register(name, schema.empty_table())
-                registered.append(name)
-            for name in sorted(self._names(text, sources, streams)):
-                connection.register(name, sources[name][1]())
-            return _guarded(lambda: connection.execute(text).to_arrow_table())
-        finally:
-            for name in registered:
-                connection.unregister(name)
-
-    def _names(
-        self, text: str, sources: Mapping[str, Source], streams: frozenset[str]
-    ) -> frozenset[str]:
-        """The sources that a query reads."""
-        named = {name.lower() for name in _guarded(lambda: self._open().get_table_names(text))}
-        for stream in sorted(named & streams):
-            raise ResolutionError(
-                f"{stream} is a stream, and its rows are not kept",
-                hint=f"query a view over {stream}, or declare it with CREATE TABLE",
-            )
-        found = frozenset(name for name in sources if name.lower() in named)
-        lost = named - {name.lower() for name in found}
-        for name in sorted(lost):
-            if "." not in name:  # else a file, which DuckDB reads itself
-                raise unknown("table or view", name, sources)
-        return found
-
-    def _open(self) -> Any:
+        """Run a SELECT; `sources` makes the rows of a table or view when the query reads it."""
         if self._connection is None:
-            import duckdb
+            self._connection = _connection()
+        used = sorted(_used(self._syntax(text), sources, streams))
+        try:
+            for name in used:
+                self._connection.register(name, sources[name]())
+            return _guarded(lambda: self._connection.sql(text).to_arrow_table())
+        finally:
+            for name in used:
+                self._connection.unregister(name)
 
-            self._connection = duckdb.connect()
-            for setting in _SETTINGS:
-                self._connection.execute(setting)
-        return self._connection
+    def _syntax(self, text: str) -> Any:
+        """The query's syntax tree, as DuckDB writes it in JSON."""
+        found = self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+        tree = json.loads(found[0][0])
+        if tree["error"]:
+            raise ParseError(tree["error_message"], hint="query() takes one SELECT")
+        return tree
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _used(tree: Any, sources: Mapping[str, Source], streams: frozenset[str]) -> frozenset[str]:
+    """The sources that a query reads; names that are neither these nor the query's own raise."""
+    named = {name.lower() for name in _values(tree, "table_name")}
+    named -= {name.lower() for name in _values(tree, "key")}  # its WITH names
+    for stream in sorted(named & streams):
+        raise ResolutionError(
+            f"{stream} is a stream, and its rows are not kept",
+            hint=f"query a view over {stream}, or declare it with CREATE TABLE",
+        )
+    found = frozenset(name for name in sources if name.lower() in named)
+    for name in sorted(named - {name.lower() for name in found}):
+        if "." not in name:  # else a file, which DuckDB reads itself
+            raise unknown("table or view", name, sources)
+    return found
+
+
+def _values(tree: Any, field: str) -> Iterator[str]:
+    """Every text that stands under this field name."""
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            if name == field and isinstance(value, str):
+                yield value
+            yield from _values(value, field)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _values(value, field)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _connection() -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    return connection
 
 
 def _guarded(call: Callable[[], Any]) -> Any:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
 from viewlet.interfaces.explain import explain_view, part_for
-from viewlet.interfaces.rows import arrow_type, encode_rows, table_columns, to_arrow
+from viewlet.interfaces.rows import encode_rows, table_columns, to_arrow
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
 from viewlet.interfaces.view import View, row_class
@@ -289,16 +290,11 @@ class Database:
             return self._adhoc.query(text, self._sources(), streams)
 
     def _sources(self) -> dict[str, Source]:
-        import pyarrow as pa
-
-        sources: dict[str, Source] = {}
-        for name, table in self._tables.items():
-            columns = table_columns(table.relation)
-            schema = pa.schema([(column, arrow_type(type)) for column, type in columns])
-            sources[name] = schema, lambda table=table: table_arrow(table)
-        for name, definition in self._definitions.views.items():
-            schema = pa.schema([(c.name, arrow_type(c.type)) for c in definition.query.columns])
-            sources[name] = schema, self.view(name).to_arrow
+        sources: dict[str, Source] = {
+            name: partial(table_arrow, table) for name, table in self._tables.items()
+        }
+        for name in self._definitions.views:
+            sources[name] = self.view(name).to_arrow
         return sources
 
     def explain(self, view: str, stage: str = "program") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
+from viewlet.interfaces.adhoc import quoted
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
@@ -68,10 +70,6 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
     return [Change(name, old, -1), Change(name, query(f"SELECT {values} FROM {table}{where}"))]
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _check_kept(statement: Delete | Update, relation: Relation) -> None:
     if relation.is_stream:
         verb = type(statement).__name__.upper()
@@ -102,15 +100,16 @@ def _named(columns: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(columns, row, strict=True))
 
 
-_READERS = {"csv": "read_csv", "parquet": "read_parquet", "json": "read_json"}
+FORMATS = ("csv", "json", "parquet", "tbl")
 
 
 def _read_file(statement: Copy, relation: Relation, query: Query) -> pa.Table:
-    if statement.format not in _READERS:
+    """The file's rows, read with the relation's types; tbl is csv with bars, as dbgen writes."""
+    if statement.format not in FORMATS:
         raise DataError(
             f"cannot read {statement.format} files",
             position=statement.position,
-            hint=f"formats are {', '.join(sorted(_READERS))}",
+            hint=f"formats are {', '.join(FORMATS)}",
         )
     plain = not any(character in statement.path for character in "*?[:")
     if plain and not Path(statement.path).exists():
@@ -118,19 +117,33 @@ def _read_file(statement: Copy, relation: Relation, query: Query) -> pa.Table:
     path = "'" + statement.path.replace("'", "''") + "'"
     if statement.format == "parquet":
         return query(f"SELECT * FROM read_parquet({path})")
-    types = ", ".join(f"'{c.name}': '{c.type}'" for c in relation.columns)
-    option = "columns" if statement.format == "json" else "types"
-    if statement.format == "csv" and not _has_header(statement.path, relation):
-        option = "header = false, columns"
-    return query(f"SELECT * FROM {_READERS[statement.format]}({path}, {option} = {{{types}}})")
+    types = [f"'{c.name}': '{c.type}'" for c in relation.columns]
+    if statement.format == "json":
+        return query(f"SELECT * FROM read_json({path}, columns = {{{', '.join(types)}}})")
+    first = _first_line(statement.path)
+    delimiter = "|" if statement.format == "tbl" else ","
+    if _names_columns(first, delimiter, relation):
+        options = f"header = true, types = {{{', '.join(types)}}}"
+    else:
+        if first.endswith(delimiter):
+            types.append("'_end': 'VARCHAR'")
+        options = f"header = false, columns = {{{', '.join(types)}}}"
+    if statement.format == "tbl":
+        options += ", delim = '|'"
+    names = "*" if "header = true" in options else ", ".join(map(quoted, relation.names))
+    return query(f"SELECT {names} FROM read_csv({path}, {options})")
 
 
-def _has_header(path: str, relation: Relation) -> bool:
+def _first_line(path: str) -> str:
+    """Of the file, or of the first file that a pattern matches."""
+    found = path if Path(path).exists() else min(glob.iglob(path), default="")  # noqa: PTH207
+    if not found:
+        return ""
+    with Path(found).open(encoding="utf-8") as file:
+        return file.readline().rstrip("\r\n")
+
+
+def _names_columns(line: str, delimiter: str, relation: Relation) -> bool:
     """A first line that names a column of the table is a header."""
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            first = file.readline()
-    except OSError:
-        return True
-    words = {word.strip().strip('"').lower() for word in first.replace("|", ",").split(",")}
+    words = {word.strip().strip('"').lower() for word in line.split(delimiter)}
     return bool(words & {name.lower() for name in relation.names})
