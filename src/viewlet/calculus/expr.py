@@ -125,6 +125,9 @@ Atom = Rel | Delta | MapRef
 Nested = Lift | Extreme | Exists
 """Nodes whose weight is not linear in their body."""
 
+PRESENCE = "*"
+"""The column of every map that weighs 1 where the map has a record: any of its columns is not 0."""
+
 ZERO = Value(Const(0))
 ONE = Value(Const(1))
 
@@ -201,13 +204,10 @@ def exists_of(body: Expr) -> Expr:
     """Exists(Exists(q)) -> Exists(q),  Exists({c}) -> {c},  Exists(3 * q) -> Exists(q)"""
     if is_constant(body):
         return ZERO if body == ZERO else ONE
-    if isinstance(body, Exists | Cond | Assign | Lift | Extreme):
+    if is_zero_one(body):
         return body
-    if isinstance(body, Mul):
-        if is_constant(body.factors[0]):
-            return exists_of(product_of(*body.factors[1:]))
-        if all(is_zero_one(f) for f in body.factors):
-            return body
+    if isinstance(body, Mul) and is_constant(body.factors[0]):
+        return exists_of(product_of(*body.factors[1:]))
     return Exists(body)
 
 
@@ -215,6 +215,8 @@ def is_zero_one(expr: Expr) -> bool:
     """Nodes whose weights are 0 or 1 by construction."""
     if isinstance(expr, Mul):
         return all(is_zero_one(f) for f in expr.factors)
+    if isinstance(expr, MapRef):
+        return expr.column == PRESENCE
     return expr == ONE or isinstance(expr, Exists | Cond | Assign | Lift | Extreme)
 
 

@@ -1,0 +1,297 @@
+"""The materialisation decision: which parts of a product to keep as maps (thesis 3.1, Figure 3.1).
+
+A product is split into what is bound by the batch, what must be computed when the statement runs,
+and the rest, whose connected components become maps:
+
+    Rule 1, decomposition     components that share only variables of the batch are kept apart
+    Rule 2, expansion         products come from `expand`; a sum of values that spans components is
+                              distributed over them here
+    Rule 3, input variables   conditions over variables of two components or of the batch stay out
+    Rule 4, nested aggregates a lift stays out, over maps of its body, when its body changes with
+                              the batch, is not correlated, or has all its variables bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from viewlet.calculus.expr import (
+    Add,
+    Assign,
+    Delta,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Rel,
+    Value,
+    exists_of,
+    extreme,
+    lift,
+    product_of,
+    sum_of,
+    walk,
+)
+from viewlet.calculus.rewrite import expand, is_scalar_sum, project
+from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
+from viewlet.calculus.simplify import simplify, simplify_monomials
+from viewlet.planner.maps import Maps
+from viewlet.schema import Catalog
+
+BUFFER = "d_"
+"""Names of buffers: d_m holds the change of map m in the running trigger."""
+
+
+def is_buffer(atom: Expr) -> bool:
+    return isinstance(atom, MapRef) and atom.name.startswith(BUFFER)
+
+
+@dataclass
+class Component:
+    """Factors that hang together through variables which the batch does not bind."""
+
+    factors: list[Expr]
+    names: Names
+
+
+class Materializer:
+    """Replaces relations by maps, allocating those that are missing."""
+
+    def __init__(self, catalog: Catalog, maps: Maps) -> None:
+        self._catalog = catalog
+        self._maps = maps
+
+    # Nested bodies.
+
+    def decorrelate(self, expr: Expr) -> Expr:
+        """Rule 4 throughout: bodies of lifts, extremes and Exists over maps, innermost first."""
+        return self._decorrelate(simplify(expr))
+
+    def _decorrelate(self, expr: Expr) -> Expr:
+        keys, monomials = simplify_monomials(expr, outputs(expr))
+        terms = []
+        for monomial in monomials:
+            factors = [self._nested(factor) for factor in monomial.factors]
+            product = product_of(Value(monomial.coefficient), *factors)
+            terms.append(project(keys, product))
+        return sum_of(*terms)
+
+    def _nested(self, factor: Expr) -> Expr:
+        if isinstance(factor, Lift):
+            return lift(factor.variable, self.body(factor.body))
+        if isinstance(factor, Extreme):
+            return extreme(factor.variable, factor.kind, factor.target, self.body(factor.body))
+        if isinstance(factor, Exists):
+            return exists_of(self.body(factor.body))
+        return factor
+
+    def body(self, body: Expr) -> Expr:
+        """A nested body over maps; all that it shows is bound where it is evaluated."""
+        if not any(isinstance(node, Rel) for node in walk(body)):
+            return body
+        return self.expression(self._decorrelate(body), changing=frozenset(), bound=NONE)
+
+    # Expressions and products.
+
+    def expression(self, expr: Expr, changing: frozenset[str], bound: Names) -> Expr:
+        """The expression over maps. `changing` are the relations that change in this trigger."""
+        keys, monomials = simplify_monomials(expr, outputs(expr))
+        terms = []
+        for monomial in monomials:
+            product = self._product(list(monomial.factors), keys, changing, bound)
+            terms.append(product_of(Value(monomial.coefficient), product))
+        return sum_of(*terms)
+
+    def _product(
+        self, factors: list[Expr], keys: Names, changing: frozenset[str], bound: Names
+    ) -> Expr:
+        outside, inside, bound = self._split(factors, changing, bound)
+        components = _components([f for f in inside if not _is_scalar(f)], bound)
+        scalars = [f for f in inside if _is_scalar(f)]
+        left = _attach(scalars, components, bound)
+        spanning = next((f for f in left if self._spans(f, components)), None)
+        if spanning is not None:
+            rest = [f for f in factors if f is not spanning]
+            return sum_of(
+                *(
+                    product_of(
+                        Value(part.coefficient),
+                        self._product([*part.factors, *rest], keys, changing, bound),
+                    )
+                    for part in expand(spanning, scalars_too=True)
+                )
+            )
+        outside += left
+        parts = [p for c in components for p in self._cut_cycles(c, bound)]
+        needed = keys | bound | frozenset[str]().union(*(visible(f) for f in outside))
+        references: list[Expr] = []
+        for i, part in enumerate(parts):
+            others = frozenset[str]().union(*(p.names for j, p in enumerate(parts) if j != i))
+            kept = part.names & (needed | others)
+            references.append(self._reference(part, kept))
+        return project(keys, product_of(*outside, *references))
+
+    def _reference(self, part: Component, kept: Names) -> Expr:
+        """The map that holds a component; a lone map or Exists of one needs no other."""
+        if len(part.factors) == 1 and outputs(part.factors[0]) <= kept:
+            (factor,) = part.factors
+            if isinstance(factor, MapRef):
+                return factor
+            if isinstance(factor, Exists) and isinstance(factor.body, MapRef):
+                return factor
+        return self._maps.allocate(kept & _bound_by(part.factors), part.factors)
+
+    def _split(
+        self, factors: list[Expr], changing: frozenset[str], bound: Names
+    ) -> tuple[list[Expr], list[Expr], Names]:
+        """(factors to compute in the statement, factors to keep as maps, variables bound)."""
+        outside = [f for f in factors if _is_batch(f)]
+        waiting = [f for f in factors if not _is_batch(f)]
+        for factor in outside:
+            bound |= outputs(factor)
+        for factor in list(waiting):
+            if isinstance(factor, Lift | Extreme | Exists) and self._must_stay_out(
+                factor, changing
+            ):
+                waiting.remove(factor)
+                outside.append(factor)
+        progress = True
+        while progress:
+            progress = False
+            for factor in list(waiting):
+                if self._is_bound(factor, bound):
+                    waiting.remove(factor)
+                    outside.append(factor)
+                    progress = True
+            for factor in outside:
+                if isinstance(factor, Assign | Lift | Extreme):
+                    needs = visible(factor) - {factor.variable}
+                    target = {factor.target} if isinstance(factor, Extreme) else set()
+                    if factor.variable not in bound and needs - target <= bound:
+                        bound |= {factor.variable}
+                        progress = True
+        return outside, waiting, bound
+
+    def _must_stay_out(self, factor: Lift | Extreme | Exists, changing: frozenset[str]) -> bool:
+        if any(isinstance(n, Delta) or is_buffer(n) for n in walk(factor.body)):
+            return True
+        if self._maps.depends(factor.body) & changing:
+            return True
+        target = {factor.target} if isinstance(factor, Extreme) else set()
+        return not (outputs(factor.body) - target)
+
+    def _is_bound(self, factor: Expr, bound: Names) -> bool:
+        """Nothing is left to find out: a filter, a value or a lookup."""
+        if isinstance(factor, Rel):
+            return False
+        own = {factor.variable} if isinstance(factor, Assign | Lift | Extreme) else set()
+        if isinstance(factor, Extreme):
+            own |= {factor.target}
+        return visible(factor) - own <= bound
+
+    def _spans(self, factor: Expr, components: list[Component]) -> bool:
+        """A sum of values over variables of a component and of something else."""
+        if not isinstance(factor, Add) or not is_scalar_sum(factor):
+            return False
+        return any(inputs(factor) & c.names for c in components)
+
+    # Cyclic joins.
+
+    def _cut_cycles(self, component: Component, bound: Names) -> list[Component]:
+        """Keep a cyclic join from becoming one map over pairs that never meet in a row.
+
+        The batch binds variables of several atoms, and no single atom has them all: with the batch
+        the join is a cycle. Joining the component would pair everything that shares, say, a nation.
+        Only atoms that meet on a declared key of one of them stay together; the statement joins
+        the pieces, starting from the bound ends.
+        """
+        atoms = [f for f in component.factors if outputs(f) and not isinstance(f, Assign)]
+        ends = component.names & bound
+        if len(atoms) < 2 or any(ends <= visible(atom) for atom in atoms):
+            return [component]
+        groups = [[atom] for atom in atoms]
+        for i in range(len(atoms)):
+            for j in range(i):
+                if self._meet_on_key(atoms[i], atoms[j], bound):
+                    _merge_groups(groups, atoms[i], atoms[j])
+        pieces = [Component(g, frozenset[str]().union(*(visible(f) for f in g))) for g in groups]
+        if len(pieces) == 1:
+            return [component]
+        rest = [f for f in component.factors if f not in atoms]
+        left = _attach(rest, pieces, bound)
+        return pieces if not left else [component]
+
+    def _meet_on_key(self, left: Expr, right: Expr, bound: Names) -> bool:
+        shared = visible(left) & visible(right) - bound
+        return bool(shared) and (self._has_key(left, shared) or self._has_key(right, shared))
+
+    def _has_key(self, atom: Expr, shared: Names) -> bool:
+        if not isinstance(atom, Rel):
+            # A nested factor has one value for each binding of its variables.
+            return True
+        relation = self._catalog[atom.name]
+        names = dict(zip(relation.names, atom.variables, strict=True))
+        return bool(relation.key) and {names[column] for column in relation.key} <= shared
+
+
+def _is_batch(factor: Expr) -> bool:
+    """Made of the batch alone: ΔR, buffers, and Exists over them."""
+    nodes = [n for n in walk(factor) if isinstance(n, Rel | Delta | MapRef)]
+    if not nodes or isinstance(factor, Lift | Extreme):
+        return False
+    return all(isinstance(n, Delta) or is_buffer(n) for n in nodes)
+
+
+def _is_scalar(factor: Expr) -> bool:
+    return is_scalar_sum(factor) or isinstance(factor, Assign)
+
+
+def _bound_by(factors: Iterable[Expr]) -> Names:
+    return frozenset[str]().union(*(outputs(f) for f in factors))
+
+
+def _components(factors: list[Expr], bound: Names) -> list[Component]:
+    """Connected components of the join graph; variables of the batch do not connect."""
+    found: list[Component] = []
+    for factor in factors:
+        names = visible(factor)
+        joined = [c for c in found if c.names & names - bound]
+        for component in joined:
+            found.remove(component)
+        found.append(
+            Component(
+                [f for c in joined for f in c.factors] + [factor],
+                names.union(*(c.names for c in joined)),
+            )
+        )
+    return found
+
+
+def _attach(scalars: list[Expr], components: list[Component], bound: Names) -> list[Expr]:
+    """Rule 3: put each scalar into the component that has all its variables; return the others.
+
+    An assignment is taken for a component only where its value is then a column of the map.
+    """
+    left = list(scalars)
+    progress = True
+    while progress:
+        progress = False
+        for factor in list(left):
+            needs = inputs(factor)
+            home = next((c for c in components if needs and needs <= c.names - bound), None)
+            if home is not None:
+                left.remove(factor)
+                home.factors.append(factor)
+                home.names |= outputs(factor)
+                progress = True
+    return left
+
+
+def _merge_groups(groups: list[list[Expr]], a: Expr, b: Expr) -> None:
+    first = next(g for g in groups if any(f is a for f in g))
+    second = next(g for g in groups if any(f is b for f in g))
+    if first is not second:
+        groups.remove(second)
+        first += second
