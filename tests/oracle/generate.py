@@ -9,7 +9,6 @@ quarters, so that sums are exact in both systems and comparisons of sums do not 
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
 from random import Random
@@ -90,9 +89,10 @@ def literal(r: Random, type: str) -> str:
 
 @dataclass
 class Generator:
-    """Draws one case. `depth` bounds nesting; `fresh` numbers aliases."""
+    """Draws one case: schema and query from `r`, rows from `rows`. `fresh` numbers aliases."""
 
     r: Random
+    rows: Random
     relations: list[Rel] = field(default_factory=list)
     fresh: int = 0
 
@@ -116,32 +116,27 @@ class Generator:
 
     def row(self, relation: Rel) -> Row:
         return tuple(
-            None if c.nullable and self.chance(20) else value(self.r, c.type)
+            None if c.nullable and self.rows.random() < 0.2 else value(self.rows, c.type)
             for c in relation.columns
         )
 
     def batches(self, size: int) -> list[Batch]:
-        held: dict[str, Counter[Row]] = {relation.name: Counter() for relation in self.relations}
+        held: dict[str, list[Row]] = {relation.name: [] for relation in self.relations}
         count = {1: 12, 7: 6, 100: 3}[size]
         return [self.batch(size, held) for _ in range(count)]
 
-    def batch(self, size: int, held: dict[str, Counter[Row]]) -> Batch:
+    def batch(self, size: int, held: dict[str, list[Row]]) -> Batch:
         found: Batch = []
         for _ in range(size):
-            relation = self.r.choice(self.relations)
+            relation = self.rows.choice(self.relations)
             rows = held[relation.name]
-            if rows and self.chance(35):
-                row, weight = self.r.choice(sorted(rows.elements(), key=repr)), -1
-            else:
-                row, weight = self.row(relation), 1
-                if relation.key is not None and any(
-                    other[relation.key] == row[relation.key] for other in rows
-                ):
-                    continue
-            rows[row] += weight
-            if not rows[row]:
-                del rows[row]
-            found.append((relation.name, row, weight))
+            if rows and self.rows.random() < 0.35:
+                found.append((relation.name, rows.pop(self.rows.randrange(len(rows))), -1))
+                continue
+            row, key = self.row(relation), relation.key
+            if key is None or all(other[key] != row[key] for other in rows):
+                rows.append(row)
+                found.append((relation.name, row, 1))
         return found
 
     def case(self, size: int | None = None) -> Case:
@@ -157,7 +152,18 @@ class Generator:
             return self.set_operation()
         if self.chance(10):
             return self.with_clause()
+        if self.chance(8):
+            return self.ordered()
         return self.select(2, [])[0]
+
+    def ordered(self) -> str:
+        """ORDER BY every column, so that only equal rows may change places, and LIMIT."""
+        text, columns = self.select(1, [])
+        order = ", ".join(
+            f"{i} {self.r.choice(('ASC', 'DESC'))} NULLS {self.r.choice(('FIRST', 'LAST'))}"
+            for i in range(1, len(columns) + 1)
+        )
+        return f"{text} ORDER BY {order} LIMIT {self.r.randint(1, 4)}"
 
     def set_operation(self) -> str:
         types = [self.r.choice(TYPES) for _ in range(self.r.randint(1, 2))]
@@ -201,9 +207,11 @@ class Generator:
     def plain_columns(self, scope: Scope, depth: int) -> tuple[list[Col], str]:
         columns, shown = [], []
         for index in range(self.r.randint(1, 3)):
-            if self.chance(70):
+            if self.chance(65):
                 text, column = self.r.choice(scope)
                 type = column.type
+            elif depth > 0 and self.chance(30):
+                type, text = self.scalar_subquery(scope, depth)
             else:
                 type = self.r.choice(TYPES)
                 text = self.scalar(scope, type, depth)
@@ -231,7 +239,13 @@ class Generator:
         if self.chance(30):
             type, aggregate = self.aggregate(scope, 0, comparable=True)
             compared = self.r.choice(("<", ">", "<=", ">=", "=", "<>"))
-            having = f" HAVING {aggregate} {compared} {literal(self.r, type)}"
+            bound = literal(self.r, type)
+            if depth > 0 and self.chance(30):
+                type, bound = self.scalar_subquery([], depth)
+                if type not in NUMBERS:
+                    bound = f"(SELECT COUNT(*) FROM {self.relations[0].name})"
+                aggregate = "COUNT(*)"
+            having = f" HAVING {aggregate} {compared} {bound}"
         sql = f"SELECT {', '.join(shown + aggregates)} FROM {text}{where} GROUP BY "
         return sql + ", ".join(groups) + having, columns + more
 
@@ -292,6 +306,14 @@ class Generator:
         text, scope = self.source(depth)
         for _ in range(self.r.choice((0, 0, 1, 1, 1, 2)) if depth > 0 else 0):
             right, more = self.source(depth)
+            if " JOIN " not in text and self.chance(8):
+                shared = self.shared_column(scope, more)
+                if shared is not None:
+                    kept = [(t, c) for t, c in more if c.name != shared]
+                    scope = [(t, c) for t, c in scope if c.name != shared]
+                    text = f"{text} JOIN {right} USING ({shared})"
+                    scope = scope + kept or [("1", Col("one", "INTEGER", False))]
+                    continue
             kind = self.r.choice(("JOIN", "JOIN", ",", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
             on = self.join_condition(scope, more)
             if kind == ",":
@@ -306,6 +328,12 @@ class Generator:
             text = f"{text} {kind} {right}{' ON ' + on if on else ''}"
             scope = scope + more
         return text, scope
+
+    def shared_column(self, left: Scope, right: Scope) -> str | None:
+        """A name that both sides have with one type, for USING."""
+        types = {c.name: c.type for _, c in left}
+        names = sorted({c.name for _, c in right if types.get(c.name) == c.type})
+        return self.r.choice(names) if names else None
 
     def source(self, depth: int) -> tuple[str, Scope]:
         if depth > 1 and self.chance(15):
@@ -339,7 +367,7 @@ class Generator:
         if kind <= 28 and depth > 0:
             return f"NOT ({self.predicate(scope, depth - 1, outer)})"
         if kind <= 55 and depth > 0:
-            return self.nested_predicate(scope, depth)
+            return self.nested_predicate(scope + outer, depth)
         return self.comparison(scope + outer, depth)
 
     def comparison(self, scope: Scope, depth: int) -> str:
@@ -362,36 +390,57 @@ class Generator:
             compared = self.r.choice(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"))
         return f"{text} {compared} {self.scalar(scope, column.type, min(depth, 1))}"
 
-    def nested_predicate(self, scope: Scope, depth: int) -> str:
-        """A subquery in a condition, correlated more often than not."""
-        kind = self.r.choice(("exists", "in", "scalar", "scalar", "quantified"))
+    def nested_source(self, scope: Scope, depth: int) -> tuple[str, Scope]:
+        """FROM and WHERE of a subquery, correlated more often than not."""
         relation = self.r.choice(self.relations)
         alias = self.alias("n")
         inner = columns_of(alias, relation.columns)
-        negated = self.r.choice(("", "NOT "))
+        text = f"{relation.name} AS {alias}"
+        if self.chance(20):
+            other = self.r.choice(self.relations)
+            second = self.alias("n")
+            more = columns_of(second, other.columns)
+            kind = self.r.choice(("JOIN", "JOIN", "LEFT JOIN"))
+            text += f" {kind} {other.name} AS {second} ON {self.join_condition(inner, more)}"
+            if kind == "LEFT JOIN":
+                more = [(t, Col(c.name, c.type, True)) for t, c in more]
+            inner = inner + more
         conditions = []
-        if self.chance(65):
+        if scope and self.chance(65):
             pairs = [f"{a} = {b}" for a, ca in inner for b, cb in scope if ca.type == cb.type]
-            if pairs and self.chance(80):
+            if pairs and self.chance(75):
                 conditions.append(self.r.choice(pairs))
             else:
                 conditions.append(self.comparison(inner + scope, 0))
         if self.chance(40):
-            conditions.append(self.predicate(inner, depth - 1, []))
+            conditions.append(self.predicate(inner, depth - 1, scope))
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        source = f"FROM {relation.name} AS {alias}{where}"
-        if kind == "exists":
-            return f"{negated}EXISTS (SELECT 1 {source})"
+        return f"FROM {text}{where}", inner
+
+    def scalar_subquery(self, scope: Scope, depth: int) -> tuple[str, str]:
+        source, inner = self.nested_source(scope, depth)
+        type, aggregate = self.aggregate(inner, 0, comparable=True)
+        return type, f"(SELECT {aggregate} {source})"
+
+    def nested_predicate(self, scope: Scope, depth: int) -> str:
+        """A subquery in a condition."""
+        kind = self.r.choice(("exists", "in", "scalar", "scalar", "quantified", "grouped"))
         if kind == "scalar":
-            type, aggregate = self.aggregate(inner, 0, comparable=True)
+            type, subquery = self.scalar_subquery(scope, depth)
             compared = self.r.choice(("=", "<", ">", "<=", ">=", "<>"))
-            return f"{self.scalar(scope, type, 0)} {compared} (SELECT {aggregate} {source})"
+            return f"{self.scalar(scope, type, 0)} {compared} {subquery}"
+        source, inner = self.nested_source(scope, depth)
+        negated = self.r.choice(("", "NOT "))
         shared = [(a, b) for a, ca in scope for b, cb in inner if ca.type == cb.type]
-        if not shared:
+        if kind == "exists" or not shared:
             return f"{negated}EXISTS (SELECT 1 {source})"
         left, right = self.r.choice(shared)
         if kind == "in":
             return f"{left} {negated}IN (SELECT {right} {source})"
+        if kind == "grouped":
+            bound = self.r.randint(1, 2)
+            having = f"GROUP BY {right} HAVING COUNT(*) {self.r.choice('<>=')} {bound}"
+            return f"{left} {negated}IN (SELECT {right} {source} {having})"
         compared = self.r.choice(("=", "<>", "<", ">="))
         return f"{left} {compared} {self.r.choice(('ANY', 'ALL'))} (SELECT {right} {source})"
 

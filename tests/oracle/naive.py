@@ -26,7 +26,6 @@ from viewlet.program.ir import (
 )
 from viewlet.schema import Catalog, Physical, Relation
 
-
 ANY = Slot(Physical.INT, nullable=True)
 """For a key of a component that is constantly 0 and binds nothing."""
 

@@ -7,13 +7,14 @@ state between batches, never inside one. A call that raises has changed nothing.
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from viewlet.calculus.query import Query
 from viewlet.calculus.ring import Gmr
@@ -377,17 +378,17 @@ def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
 
 def _weights(change: Change, count: int) -> Sequence[int]:
     weights = change.weights
-    if hasattr(weights, "__index__"):
-        return [int(weights)] * count  # type: ignore[call-overload]
+    if isinstance(weights, SupportsIndex):
+        return [operator.index(weights)] * count
     values = weights.to_pylist() if hasattr(weights, "to_pylist") else list(weights)
     if len(values) != count:
         raise DataError(f"{len(values)} weights for {count} rows of {change.relation}")
     for value in values:
-        if not hasattr(value, "__index__") or isinstance(value, bool):
+        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
             raise DataError(
                 f"{value!r} is not a weight of {change.relation}", hint="weights are whole numbers"
             )
-    return [int(value) for value in values]
+    return [operator.index(value) for value in values]
 
 
 def table_arrow(table: Table) -> pa.Table:

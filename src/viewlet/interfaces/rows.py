@@ -86,9 +86,9 @@ def _from_mapping(relation: Relation, rows: Mapping[str, Any]) -> Iterable[Seque
 
 
 def _is_column(value: Any) -> bool:
-    return not isinstance(value, str | bytes) and (
-        isinstance(value, Sequence) or (hasattr(value, "__array__") and getattr(value, "shape", 0))
-    )
+    if isinstance(value, str | bytes):
+        return False
+    return isinstance(value, Sequence) or bool(getattr(value, "shape", ()))
 
 
 def _column_values(values: Any) -> list[Any]:
