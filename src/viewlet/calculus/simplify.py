@@ -21,11 +21,13 @@ from viewlet.calculus.expr import (
     MapRef,
     Mul,
     Rel,
+    Sum,
     Value,
     cond,
     exists_of,
     extreme,
     factors_of,
+    is_zero_one,
     lift,
     product_of,
     terms_of,
@@ -124,21 +126,31 @@ def _body(body: Expr) -> Expr:
 
 
 def _exists_of_terms(body: Expr) -> Expr:
-    """Exists([s] * q) -> {s <> 0} * Exists(q);  Exists(q * {c}) -> Exists(q) * {c}"""
+    """Exists([s] * q) -> {s <> 0} * Exists(q);  Exists(q * {c}) -> Exists(q) * {c}
+
+    Exists(Sum[a](q * (x := r) * {x > 3})) -> Sum[a](q * (x := r) * {x > 3})
+        where q weighs 0 or 1 and the Sum hides computed variables only
+    """
     terms = terms_of(body)
     if len(terms) != 1:
         return exists_of(body)
+    if isinstance(terms[0], Sum):
+        factors = factors_of(terms[0].body)
+        computed = {f.variable for f in factors if isinstance(f, Lift | Extreme | Assign)}
+        hidden = outputs(terms[0].body) - outputs(terms[0])
+        once = all(is_zero_one(f) for f in factors) and hidden <= computed
+        return terms[0] if once else exists_of(body)
     outside: list[Expr] = []
     inside: list[Expr] = []
     for factor in factors_of(terms[0]):
         if isinstance(factor, Value):
             outside.append(cond(apply("<>", factor.scalar, Const(0))))
-        elif isinstance(factor, Cond | Assign | Exists | Lift | Extreme):
+        elif is_zero_one(factor):
             outside.append(factor)
         else:
             inside.append(factor)
     rest = exists_of(product_of(*inside)) if inside else ONE
-    return product_of(rest, *outside) if inside else product_of(*outside)
+    return product_of(rest, *outside)
 
 
 def unify_equalities(factors: Factors, keys: Names) -> Factors:

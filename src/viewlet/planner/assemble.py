@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from viewlet.calculus.expr import Expr, MapRef, walk
-from viewlet.calculus.typing import Slot, variable_slots, weight_type
+from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
 from viewlet.errors import ProgramError
 from viewlet.planner.maps import Maps, PlannedMap
 from viewlet.planner.materialize import BUFFER, is_buffer
@@ -153,15 +153,15 @@ def _typed_maps(catalog: Catalog, maps: Maps) -> dict[str, Map]:
     return {planned.name: _typed(planned, maps, signatures) for planned in maps}
 
 
-def _typed(planned: PlannedMap, maps: Maps, signatures: dict[str, object]) -> Map:
+def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
     columns = []
     slots: dict[str, Slot] = {}
     for name, definition in planned.columns.items():
         whole = maps.inline(definition)
-        found = variable_slots(whole, signatures)  # type: ignore[arg-type]
+        found = variable_slots(whole, signatures)
         for key in planned.keys:
             slots[key] = _wider(slots.get(key), found[key])
-        physical = weight_type(whole, signatures, found)  # type: ignore[arg-type]
+        physical = weight_type(whole, signatures, found)
         columns.append(ValueColumn(name, physical, whole))
     keys = tuple(KeyColumn(key, slots[key]) for key in planned.keys)
     return Map(planned.name, keys, tuple(columns))

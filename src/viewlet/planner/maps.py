@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from viewlet.calculus.expr import Cond, Expr, MapRef, Rel, Value, factors_of, product_of, walk
+from viewlet.calculus.expr import (
+    Cond,
+    Expr,
+    MapRef,
+    Rel,
+    Value,
+    factors_of,
+    product_of,
+    transform,
+    walk,
+)
+from viewlet.calculus.rewrite import Names as FreshNames
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import Names
+from viewlet.calculus.scope import Names, all_names
 from viewlet.calculus.text import to_text
 from viewlet.functions import Ref
 from viewlet.schema import Catalog
@@ -73,7 +84,8 @@ class Maps:
 
     def add_view(self, name: str, keys: tuple[str, ...], columns: dict[str, Expr]) -> PlannedMap:
         """The map of a user's view: named after it, whatever its columns are made of."""
-        planned = PlannedMap(self._unused(name), keys, dict(columns))
+        ordered = {column: schedule(definition) for column, definition in columns.items()}
+        planned = PlannedMap(self._unused(name), keys, ordered)
         self.by_name[planned.name] = planned
         self.unplanned += [(planned, column) for column in columns]
         return planned
@@ -90,21 +102,18 @@ class Maps:
 
     def inline(self, expr: Expr) -> Expr:
         """The expression over base relations only: nested maps replaced by what they hold."""
-        from viewlet.calculus.expr import transform
-        from viewlet.calculus.scope import all_names
+        fresh = FreshNames(all_names(expr))
 
         def rule(node: Expr) -> Expr:
             if not isinstance(node, MapRef) or node.name not in self.by_name:
                 return node
             planned = self.by_name[node.name]
             definition = self.inline(planned.columns[node.column])
-            outside = set(node.keys)
-            names = dict(zip(planned.keys, node.keys, strict=True))
-            for name in all_names(definition) - set(planned.keys):
-                names[name] = f"{name}@{node.name}" if name in outside else name
+            names = {name: fresh.fresh(name) for name in sorted(all_names(definition))}
+            names |= dict(zip(planned.keys, node.keys, strict=True))
             return rename(definition, names)
 
-        return transform(expr, rule)
+        return schedule(transform(expr, rule))
 
     def _fresh_name(self, skeleton: Expr) -> str:
         atoms = [n.name for n in walk(skeleton) if isinstance(n, Rel | MapRef)]

@@ -202,38 +202,65 @@ class Materializer:
     def _cut_cycles(self, component: Component, bound: Names) -> list[Component]:
         """Keep a cyclic join from becoming one map over pairs that never meet in a row.
 
-        The batch binds variables of several atoms, and no single atom has them all: with the batch
-        the join is a cycle. Joining the component would pair everything that shares, say, a nation.
-        Only atoms that meet on a declared key of one of them stay together; the statement joins
-        the pieces, starting from the bound ends.
+        The batch binds variables of several atoms. Where no single atom has them all, the join with
+        the batch is a cycle, and keeping it joined would pair everything that shares, say, a
+        nation. It is then cut at the variable whose binding leaves pieces that are no larger than
+        one of their relations; the statement joins the pieces.
         """
-        atoms = [f for f in component.factors if outputs(f) and not isinstance(f, Assign)]
-        ends = component.names & bound
-        if len(atoms) < 2 or any(ends <= visible(atom) for atom in atoms):
+        if self._is_bounded(component, bound):
             return [component]
-        groups = [[atom] for atom in atoms]
-        for i in range(len(atoms)):
-            for j in range(i):
-                if self._meet_on_key(atoms[i], atoms[j], bound):
-                    _merge_groups(groups, atoms[i], atoms[j])
-        pieces = [Component(g, frozenset[str]().union(*(visible(f) for f in g))) for g in groups]
-        if len(pieces) == 1:
-            return [component]
-        rest = [f for f in component.factors if f not in atoms]
-        left = _attach(rest, pieces, bound)
+        for name in sorted(_cut_candidates(component, bound)):
+            pieces = self._cut_at(component, bound | {name})
+            if all(self._is_bounded(piece, bound | {name}) for piece in pieces):
+                return pieces
+        return self._cut_at(component, component.names)
+
+    def _cut_at(self, component: Component, bound: Names) -> list[Component]:
+        atoms = [f for f in component.factors if not _is_scalar(f)]
+        pieces = _components(atoms, bound)
+        left = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
         return pieces if not left else [component]
 
-    def _meet_on_key(self, left: Expr, right: Expr, bound: Names) -> bool:
-        shared = visible(left) & visible(right) - bound
-        return bool(shared) and (self._has_key(left, shared) or self._has_key(right, shared))
+    def _is_bounded(self, component: Component, bound: Names) -> bool:
+        """The bound variables are those of one atom, or all atoms follow from one by keys."""
+        atoms = [f for f in component.factors if not _is_scalar(f)]
+        ends = component.names & bound
+        if len(atoms) < 2 or any(ends <= visible(atom) for atom in atoms):
+            return True
+        return any(len(self._followers(atom, atoms)) == len(atoms) for atom in atoms)
 
-    def _has_key(self, atom: Expr, shared: Names) -> bool:
+    def _followers(self, root: Expr, atoms: list[Expr]) -> list[Expr]:
+        """The atoms of which a row of the root determines at most one row, through their keys."""
+        found, names = [root], visible(root)
+        progress = True
+        while progress:
+            progress = False
+            for atom in atoms:
+                if not any(atom is f for f in found) and self._is_keyed_by(atom, names):
+                    found.append(atom)
+                    names |= visible(atom)
+                    progress = True
+        return found
+
+    def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
         if not isinstance(atom, Rel):
             # A nested factor has one value for each binding of its variables.
-            return True
+            own = {atom.variable} if isinstance(atom, Lift | Extreme) else set()
+            return visible(atom) - own <= names
         relation = self._catalog[atom.name]
-        names = dict(zip(relation.names, atom.variables, strict=True))
-        return bool(relation.key) and {names[column] for column in relation.key} <= shared
+        variables = dict(zip(relation.names, atom.variables, strict=True))
+        return bool(relation.key) and {variables[column] for column in relation.key} <= names
+
+
+def _cut_candidates(component: Component, bound: Names) -> Names:
+    """Variables that at least two atoms share."""
+    seen: set[str] = set()
+    shared: set[str] = set()
+    for factor in component.factors:
+        if not _is_scalar(factor):
+            shared |= visible(factor) & seen
+            seen |= visible(factor)
+    return frozenset(shared) - bound
 
 
 def _is_batch(factor: Expr) -> bool:
@@ -287,11 +314,3 @@ def _attach(scalars: list[Expr], components: list[Component], bound: Names) -> l
                 home.names |= outputs(factor)
                 progress = True
     return left
-
-
-def _merge_groups(groups: list[list[Expr]], a: Expr, b: Expr) -> None:
-    first = next(g for g in groups if any(f is a for f in g))
-    second = next(g for g in groups if any(f is b for f in g))
-    if first is not second:
-        groups.remove(second)
-        first += second

@@ -21,7 +21,9 @@ from viewlet.calculus.simplify import simplify
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.maps import Maps, PlannedMap
 from viewlet.planner.materialize import BUFFER, Materializer
+from viewlet.program.check import check
 from viewlet.program.ir import Program, View
+from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog
 
 
@@ -30,7 +32,7 @@ def compile_program(catalog: Catalog, queries: Sequence[Query]) -> Program:
     planner = _Planner(catalog)
     views = tuple(planner.view(query) for query in queries)
     planner.run()
-    return assemble(catalog, planner.maps, planner.maintenance, views)
+    return optimize(check(assemble(catalog, planner.maps, planner.maintenance, views)))
 
 
 class _Planner:
