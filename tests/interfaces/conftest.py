@@ -2,7 +2,6 @@ from collections.abc import Iterator
 
 import pytest
 from tests.oracle.harness import new_database
-from tests.oracle.naive import compile_naively
 
 from viewlet.interfaces.api import Database
 
@@ -12,5 +11,5 @@ ENGINES = ("interpreter",)
 
 @pytest.fixture(params=ENGINES)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with new_database(request.param, compile_naively) as database:
+    with new_database(request.param) as database:
         yield database
