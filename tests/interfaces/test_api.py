@@ -94,6 +94,27 @@ def test_views_over_streams_see_what_comes_after_them(db: Database) -> None:
     assert sorted(db.view("third").rows()) == [(2, 1, 5)]
 
 
+def test_a_view_over_a_view_sees_what_that_view_sees(db: Database) -> None:
+    """Also when it is made after rows of the stream have passed."""
+    db.execute("CREATE STREAM s (k INT, x INT)")
+    db.execute("CREATE VIEW sums AS SELECT k, SUM(x) AS x, COUNT(*) AS n FROM s GROUP BY k")
+    db.insert("s", [(1, 5), (1, 6), (2, 1)])
+    db.execute("CREATE VIEW big AS SELECT COUNT(*) AS n, SUM(n) AS m FROM sums WHERE x > 3")
+    assert db.view("big").rows() == [(1, 2)]
+    db.insert("s", [(2, 9), (1, -20)])
+    assert db.view("big").rows() == [(1, 2)]
+    assert sorted(db.view("sums").rows()) == [(1, -9, 3), (2, 10, 2)]
+
+
+def test_a_view_that_needs_rows_which_were_not_kept(db: Database) -> None:
+    db.execute("CREATE STREAM s (k INT, x INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
+    db.insert("s", (1, 2))
+    with pytest.raises(StateError, match="rows of stream s have passed and were not kept"):
+        db.execute("CREATE VIEW both AS SELECT n.n, SUM(s.x) AS x FROM n CROSS JOIN s GROUP BY n.n")
+    db.insert("s", (1, 2))
+    assert db.view("n").rows() == [(2,)]
+
+
 def test_streams_take_deletes_without_asking(db: Database) -> None:
     db.execute("CREATE STREAM s (k INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
     db.insert("s", [(1,), (2,)])

@@ -128,7 +128,8 @@ class Database:
         """Compile all views, hand the programme to the engine, and only then believe in it."""
         with self._changing():
             program = self._compiler(definitions.planning_catalog(), definitions.queries())
-            self._engine.install(program, {n: table.rows for n, table in self._tables.items()})
+            tables = {name: table.rows for name, table in self._tables.items()}
+            self._engine.install(program, tables, definitions.passed())
             self._definitions = definitions
             self._version += 1
 

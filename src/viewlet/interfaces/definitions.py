@@ -74,6 +74,14 @@ class Definitions:
         used = frozenset[str]().union(*(view.reads for view in self.views.values()))
         return [name for name in names if name in used]
 
+    def passed(self) -> frozenset[str]:
+        """The epochs of streams that are over: their rows have come, and were not kept."""
+        return frozenset(
+            epoch_name(stream, epoch)
+            for stream, newest in self.epochs.items()
+            for epoch in range(newest)
+        )
+
     def catalog(self) -> Catalog:
         return Catalog({name: made.relation for name, made in self.relations.items()})
 

@@ -15,14 +15,27 @@ Contract
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from viewlet.calculus.expr import Expr, relations
+from viewlet.calculus.expr import (
+    Expr,
+    MapRef,
+    Mul,
+    Rel,
+    Sum,
+    children,
+    product_of,
+    rebuild,
+    relations,
+    sum_over,
+)
 from viewlet.calculus.query import Query, sort_rows
+from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.ring import Gmr
+from viewlet.calculus.scope import all_names, outputs
 from viewlet.errors import StateError
 from viewlet.program.ir import Map, Program
 from viewlet.schema import Scalar
@@ -44,7 +57,9 @@ class Engine(Protocol):
     @property
     def program(self) -> Program: ...
 
-    def install(self, program: Program, tables: Mapping[str, Gmr]) -> None: ...
+    def install(self, program: Program, tables: Mapping[str, Gmr], passed: frozenset[str]) -> None:
+        """`passed` are the streams of which rows have come already; other streams are empty."""
+        ...
 
     def apply(self, changes: Sequence[tuple[str, Gmr]]) -> None: ...
 
@@ -79,42 +94,71 @@ def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:
     return sorted(((row, n) for row, n in total.items() if n), key=lambda item: item[1] > 0)
 
 
-Place = tuple[str, str]
-"""A value column: map, column."""
+# --- moving from one programme to the next --------------------------------------------------------
 
 
-def carried(old: Program, new: Program) -> dict[Place, Place]:
-    """The columns of `new` that read streams, each with the column of `old` that holds the same.
+class Held:
+    """The columns of a programme by what they hold, whatever their variables are called."""
 
-    A stream is not kept, so what it brought to a map lives in that map only and moves along when
-    the programme changes. A column with no counterpart cannot be filled: StateError.
+    def __init__(self, program: Program) -> None:
+        self._columns: dict[tuple[str, frozenset[str]], tuple[Map, str, tuple[str, ...]]] = {}
+        for map in program.maps:
+            for column in map.columns:
+                if column.definition is not None:
+                    text, keys = _canonical(column.definition, map.key_names)
+                    self._columns.setdefault((text, frozenset(keys)), (map, column.name, keys))
+
+    def find(self, expr: Expr, keys: tuple[str, ...]) -> MapRef | None:
+        """expr over keys -> the column that holds it, with these keys in the map's order."""
+        text, numbered = _canonical(expr, keys)
+        found = self._columns.get((text, frozenset(numbered)))
+        if found is None:
+            return None
+        map, column, order = found
+        names = dict(zip(numbered, keys, strict=True))
+        return MapRef(map.name, column, tuple(names[number] for number in order))
+
+    def rewrite(self, expr: Expr) -> Expr:
+        """Put columns in the place of the largest parts that they hold."""
+        whole = self.find(expr, tuple(sorted(outputs(expr)))) if relations(expr) else None
+        if whole is not None:
+            return whole
+        if isinstance(expr, Sum) and isinstance(expr.body, Mul):
+            expr = sum_over(expr.keys, product_of(*_with_own_sums(expr.body.factors, expr.keys)))
+        parts = children(expr)
+        return rebuild(expr, (self.rewrite(part) for part in parts)) if parts else expr
+
+
+def _with_own_sums(factors: tuple[Expr, ...], keys: tuple[str, ...]) -> Iterator[Expr]:
+    """Sum[k](R(k, x) * Q) -> Sum[k](Sum[k](R(k, x)) * Q)  where x is R's alone."""
+    for index, factor in enumerate(factors):
+        others = factors[:index] + factors[index + 1 :]
+        shared = frozenset(keys).union(*(all_names(other) for other in others))
+        alone = isinstance(factor, Rel) and outputs(factor) - shared
+        yield sum_over(outputs(factor) & shared, factor) if alone else factor
+
+
+def _canonical(expr: Expr, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    form = canonical(expr, keys)
+    return form.text, tuple(form.names.get(key, key) for key in keys)
+
+
+def from_old_maps(
+    held: Held, definition: Expr, keys: tuple[str, ...], passed: frozenset[str]
+) -> Expr | None:
+    """How to fill a column that reads streams of which rows have come; None if it reads none.
+
+    A stream is not kept: what it brought lives in the maps of the old programme only. A definition
+    that cannot be put in terms of these is a StateError.
     """
-    streams = frozenset(r.name for r in new.relations if r.is_stream)
-    known = {r.name for r in old.relations}
-    held = {
-        definition_key(map, column.definition): (map.name, column.name)
-        for map in old.state
-        for column in map.columns
-        if column.definition is not None
-    }
-    places: dict[Place, Place] = {}
-    for map in new.state:
-        for column in map.columns:
-            if column.definition is None:
-                continue
-            lost = relations(column.definition) & streams & known
-            if not lost:
-                continue
-            found = held.get(definition_key(map, column.definition))
-            if found is None:
-                raise StateError(
-                    f"rows of stream {', '.join(sorted(lost))} have passed and were not kept",
-                    hint="create the view before the stream's first rows, or declare a TABLE",
-                )
-            places[map.name, column.name] = found
-    return places
-
-
-def definition_key(map: Map, definition: Expr) -> tuple[tuple[str, ...], Expr]:
-    """Two columns with equal keys and definitions hold the same weights."""
-    return map.key_names, definition
+    if not relations(definition) & passed:
+        return None
+    found = held.find(definition, keys) or held.rewrite(definition)
+    lost = relations(found) & passed
+    if lost:
+        shown = ", ".join(sorted(name.partition("@")[0] for name in lost))
+        raise StateError(
+            f"rows of stream {shown} have passed and were not kept",
+            hint="create the view before the stream's first rows, or declare a TABLE",
+        )
+    return found

@@ -9,17 +9,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from viewlet.calculus.evaluate import evaluate
+from viewlet.calculus.expr import Delta, MapRef, Rel
 from viewlet.calculus.ring import Gmr, Weight
 from viewlet.errors import StateError
 from viewlet.program.interpret import Interpreter, Store
 from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text
 from viewlet.runtime.engine import (
+    Held,
     MapSize,
     Row,
     Weighted,
-    carried,
     difference,
+    from_old_maps,
     visible_rows,
 )
 
@@ -37,12 +40,19 @@ class ReferenceEngine:
     def program(self) -> Program:
         return self._machine.program
 
-    def install(self, program: Program, tables: Mapping[str, Gmr]) -> None:
-        moves = carried(self.program, program)
+    def install(self, program: Program, tables: Mapping[str, Gmr], passed: frozenset[str]) -> None:
+        old = self._machine
+        held = Held(old.program)
+        source = _Sources(tables, old)
         machine = Interpreter(program)
-        machine.load(tables)
-        for place, source in moves.items():
-            machine.store[place] = self._machine.store[source].copy()
+        for map in program.maps:
+            for column in map.columns:
+                definition = column.definition
+                if definition is None:
+                    continue
+                moved = from_old_maps(held, definition, map.key_names, passed)
+                contents = evaluate(moved or definition, map.key_names, source)
+                machine.store[map.name, column.name] = contents
         self._machine, self._before = machine, {}
 
     def apply(self, changes: Sequence[tuple[str, Gmr]]) -> None:
@@ -113,6 +123,22 @@ class ReferenceEngine:
 
     def _view(self, name: str) -> View:
         return next(view for view in self.program.views if view.name == name)
+
+
+class _Sources:
+    """Tables and the maps of the programme before; streams start empty."""
+
+    def __init__(self, tables: Mapping[str, Gmr], old: Interpreter) -> None:
+        self._tables = tables
+        self._old = old
+
+    def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
+        if isinstance(atom, MapRef):
+            return self._old.contents(atom)
+        return self._tables.get(atom.name, _EMPTY)
+
+
+_EMPTY = Gmr()
 
 
 def _bytes_of(contents: Gmr) -> int:
