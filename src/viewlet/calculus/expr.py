@@ -128,6 +128,9 @@ Nested = Lift | Extreme | Exists
 PRESENCE = "*"
 """The column of every map that weighs 1 where the map has a record: any of its columns is not 0."""
 
+BUFFER = "d_"
+"""The start of a buffer's name: d_m holds the change of map m in the running trigger."""
+
 ZERO = Value(Const(0))
 ONE = Value(Const(1))
 
@@ -347,6 +350,18 @@ def relations(expr: Expr) -> frozenset[str]:
 
 def has_delta(expr: Expr) -> bool:
     return any(isinstance(node, Delta) for node in walk(expr))
+
+
+def is_buffer(expr: Expr) -> bool:
+    return isinstance(expr, MapRef) and expr.name.startswith(BUFFER)
+
+
+def is_batch(expr: Expr) -> bool:
+    """Made of the batch alone: ΔR, buffers, and Exists over them, with whatever filters."""
+    atoms = [node for node in walk(expr) if isinstance(node, Rel | Delta | MapRef)]
+    if not atoms or isinstance(expr, Lift | Extreme):
+        return False
+    return all(isinstance(atom, Delta) or is_buffer(atom) for atom in atoms)
 
 
 def degree(expr: Expr) -> int:

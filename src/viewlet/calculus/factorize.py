@@ -29,12 +29,12 @@ from viewlet.calculus.expr import (
     exists_of,
     extreme,
     factors_of,
+    is_batch,
     lift,
     product_of,
     sum_of,
     sum_over,
     terms_of,
-    walk,
 )
 from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 
@@ -66,7 +66,7 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
     kept: list[Expr] = []
     rest: list[Expr] = []
     for factor in factors:
-        if _is_driver(factor):
+        if is_batch(factor):
             kept.append(factor)
             bound |= outputs(factor)
         else:
@@ -83,7 +83,7 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
                 bound |= outputs(factor)
                 progress = True
     groups = connected(rest, bound)
-    alone = len(groups) == 1 and not any(_is_driver(f) for f in kept)
+    alone = len(groups) == 1 and not any(is_batch(f) for f in kept)
     summed: list[Expr] = []
     for group in groups:
         if alone or any(outputs(f) & shown - bound for f in group):
@@ -92,12 +92,6 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
             summed.append(sum_over((), product_of(*group)))
     whole = [separate(f, outputs(f), bound) for f in kept]
     return product_of(*whole, *summed)
-
-
-def _is_driver(factor: Expr) -> bool:
-    return any(isinstance(node, Delta) for node in walk(factor)) and not isinstance(
-        factor, Lift | Extreme
-    )
 
 
 def connected(factors: Iterable[Expr], bound: Names) -> list[list[Expr]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from viewlet.calculus.expr import (
-    PRESENCE,
     Add,
     Assign,
     Cond,
-    Delta,
     Exists,
     Expr,
     Extreme,
@@ -19,6 +17,7 @@ from viewlet.calculus.expr import (
     Value,
     exists_of,
     extreme,
+    is_batch,
     lift,
     product_of,
     sum_of,
@@ -83,10 +82,10 @@ def _rank(factor: Expr, bound: Names) -> tuple[int, int]:
         return (0, 0)
     if isinstance(factor, Assign):
         return (1, 0)
-    if isinstance(factor, Delta) or (isinstance(factor, MapRef) and factor.column == PRESENCE):
-        return (3, unbound)
     if unbound == 0:
         return (2, 1 if isinstance(factor, Lift | Extreme) else 0)
+    if is_batch(factor):
+        return (3, unbound)
     if isinstance(factor, Lift | Extreme):
         return (2, 2)
     touched = len(outputs(factor) & bound)

@@ -133,7 +133,8 @@ def _exists_of_terms(body: Expr) -> Expr:
     """
     terms = terms_of(body)
     if len(terms) != 1:
-        return exists_of(body)
+        merged = _merge_complements(body)
+        return exists_of(body) if merged is None else _exists_of_terms(merged)
     if isinstance(terms[0], Sum):
         factors = factors_of(terms[0].body)
         computed = {f.variable for f in factors if isinstance(f, Lift | Extreme | Assign)}
@@ -151,6 +152,35 @@ def _exists_of_terms(body: Expr) -> Expr:
             inside.append(factor)
     rest = exists_of(product_of(*inside)) if inside else ONE
     return product_of(rest, *outside)
+
+
+def _merge_complements(body: Expr) -> Expr | None:
+    """p * q + p * (n := q) * {n = 0}  ->  p        as far as existence goes
+
+    The two halves of an outer join: each row of p is in one of them.
+    """
+    keys, monomials = simplify_monomials(body, outputs(body))
+    if any(not _is_positive(m.coefficient) for m in monomials):
+        return None
+    for absent in monomials:
+        for factor in absent.factors:
+            if not isinstance(factor, Lift):
+                continue
+            zero = Cond(Apply("=", (Ref(factor.variable), Const(0))))
+            rest = tuple(f for f in absent.factors if f not in (factor, zero))
+            if zero not in absent.factors or _used(rest, factor.variable):
+                continue
+            _, joined = simplify_monomials(product_of(*rest, factor.body), keys)
+            texts = {_identity(m.factors, keys) for m in joined}
+            partners = [m for m in monomials if _identity(m.factors, keys) in texts]
+            if len(joined) == len(partners) > 0:
+                kept = [m for m in monomials if m is not absent and m not in partners]
+                return monomials_to_expr(keys, [*kept, Monomial(Const(1), rest)], inputs(body))
+    return None
+
+
+def _is_positive(coefficient: Const) -> bool:
+    return isinstance(coefficient.value, int | float) and coefficient.value > 0
 
 
 def unify_equalities(factors: Factors, keys: Names) -> Factors:

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from viewlet.calculus.expr import Expr, MapRef, walk
+from viewlet.calculus.expr import BUFFER, Expr, MapRef, is_buffer, walk
 from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
 from viewlet.errors import ProgramError
 from viewlet.planner.maps import Maps, PlannedMap
-from viewlet.planner.materialize import BUFFER, is_buffer
 from viewlet.program.ir import (
     KeyColumn,
     Map,

@@ -29,6 +29,8 @@ from viewlet.calculus.expr import (
     Value,
     exists_of,
     extreme,
+    is_batch,
+    is_buffer,
     lift,
     product_of,
     sum_of,
@@ -39,13 +41,6 @@ from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 from viewlet.calculus.simplify import simplify, simplify_monomials
 from viewlet.planner.maps import Maps
 from viewlet.schema import Catalog
-
-BUFFER = "d_"
-"""Names of buffers: d_m holds the change of map m in the running trigger."""
-
-
-def is_buffer(atom: Expr) -> bool:
-    return isinstance(atom, MapRef) and atom.name.startswith(BUFFER)
 
 
 @dataclass
@@ -80,18 +75,19 @@ class Materializer:
 
     def _nested(self, factor: Expr) -> Expr:
         if isinstance(factor, Lift):
-            return lift(factor.variable, self.body(factor.body))
+            return lift(factor.variable, self.body(factor.body, outputs(factor.body)))
         if isinstance(factor, Extreme):
-            return extreme(factor.variable, factor.kind, factor.target, self.body(factor.body))
+            body = self.body(factor.body, outputs(factor.body) - {factor.target})
+            return extreme(factor.variable, factor.kind, factor.target, body)
         if isinstance(factor, Exists):
-            return exists_of(self.body(factor.body))
+            return exists_of(self.body(factor.body, NONE))
         return factor
 
-    def body(self, body: Expr) -> Expr:
-        """A nested body over maps; all that it shows is bound where it is evaluated."""
+    def body(self, body: Expr, bound: Names) -> Expr:
+        """A nested body over maps. `bound` are the correlated variables, which do not connect."""
         if not any(isinstance(node, Rel) for node in walk(body)):
             return body
-        return self.expression(self._decorrelate(body), changing=frozenset(), bound=NONE)
+        return self.expression(self._decorrelate(body), changing=frozenset(), bound=bound)
 
     # Expressions and products.
 
@@ -130,7 +126,9 @@ class Materializer:
         for i, part in enumerate(parts):
             others = frozenset[str]().union(*(p.names for j, p in enumerate(parts) if j != i))
             kept = part.names & (needed | others)
-            references.append(self._reference(part, kept))
+            pulled = self._pull_out(part, kept)
+            kept = part.names & (kept | frozenset[str]().union(*(visible(f) for f in pulled)))
+            references += [self._reference(part, kept), *pulled]
         return project(keys, product_of(*outside, *references))
 
     def _reference(self, part: Component, kept: Names) -> Expr:
@@ -143,12 +141,50 @@ class Materializer:
                 return factor
         return self._maps.allocate(kept & _bound_by(part.factors), part.factors)
 
+    def _pull_out(self, part: Component, kept: Names) -> list[Expr]:
+        """Take nested factors out of a component whose keys determine all their variables.
+
+        Sum[a](R(a, b) * (x := m[a]) * {x > b})  ->  R(a, b) * (x := m[a]) * {x > b}
+                                                          where a is R's key
+
+        The map is as large without them, need not be maintained when the nested query changes, and
+        is more likely to be shared.
+        """
+        atoms: list[Expr] = [
+            f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)
+        ]
+        reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
+        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and _needs(f) <= reach]
+        while True:
+            known = reach | {f.variable for f in pulled}
+            users = [
+                f
+                for f in part.factors
+                if not any(f is p for p in pulled) and any(p.variable in visible(f) for p in pulled)
+            ]
+            stuck = [f for f in users if outputs(f) or not inputs(f) <= known]
+            if not stuck:
+                break
+            names = frozenset[str]().union(*(visible(f) for f in stuck))
+            pulled = [p for p in pulled if p.variable not in names]
+        filters = [
+            f
+            for f in part.factors
+            if isinstance(f, Exists)
+            and visible(f) <= reach
+            and visible(f) <= _bound_by(g for g in part.factors if g is not f)
+        ]
+        moved: list[Expr] = [*pulled, *users, *filters]
+        part.factors = [f for f in part.factors if not any(f is m for m in moved)]
+        part.names = frozenset[str]().union(*(visible(f) for f in part.factors))
+        return moved
+
     def _split(
         self, factors: list[Expr], changing: frozenset[str], bound: Names
     ) -> tuple[list[Expr], list[Expr], Names]:
         """(factors to compute in the statement, factors to keep as maps, variables bound)."""
-        outside = [f for f in factors if _is_batch(f)]
-        waiting = [f for f in factors if not _is_batch(f)]
+        outside = [f for f in factors if is_batch(f)]
+        waiting = [f for f in factors if not is_batch(f)]
         for factor in outside:
             bound |= outputs(factor)
         for factor in list(waiting):
@@ -231,7 +267,12 @@ class Materializer:
 
     def _followers(self, root: Expr, atoms: list[Expr]) -> list[Expr]:
         """The atoms of which a row of the root determines at most one row, through their keys."""
-        found, names = [root], visible(root)
+        others = [atom for atom in atoms if atom is not root]
+        return [root, *self._determined(visible(root), others)]
+
+    def _determined(self, names: Names, atoms: list[Expr]) -> list[Expr]:
+        """The atoms of which values for the names determine at most one row."""
+        found: list[Expr] = []
         progress = True
         while progress:
             progress = False
@@ -263,16 +304,14 @@ def _cut_candidates(component: Component, bound: Names) -> Names:
     return frozenset(shared) - bound
 
 
-def _is_batch(factor: Expr) -> bool:
-    """Made of the batch alone: ΔR, buffers, and Exists over them."""
-    nodes = [n for n in walk(factor) if isinstance(n, Rel | Delta | MapRef)]
-    if not nodes or isinstance(factor, Lift | Extreme):
-        return False
-    return all(isinstance(n, Delta) or is_buffer(n) for n in nodes)
-
-
 def _is_scalar(factor: Expr) -> bool:
     return is_scalar_sum(factor) or isinstance(factor, Assign)
+
+
+def _needs(factor: Lift | Extreme) -> Names:
+    """The variables that must be bound before a lift can be computed."""
+    target = {factor.target} if isinstance(factor, Extreme) else set()
+    return visible(factor) - {factor.variable} - target
 
 
 def _bound_by(factors: Iterable[Expr]) -> Names:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viewlet.calculus.delta import Change, delta, unbounded
-from viewlet.calculus.expr import ZERO, Delta, Expr, Extreme, Lift, MapRef, Rel, terms_of
+from viewlet.calculus.expr import BUFFER, ZERO, Delta, Expr, Extreme, Lift, MapRef, Rel, terms_of
 from viewlet.calculus.query import Query
 from viewlet.calculus.rewrite import expand
 from viewlet.calculus.schedule import schedule
@@ -20,7 +20,7 @@ from viewlet.calculus.scope import outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.maps import Maps, PlannedMap
-from viewlet.planner.materialize import BUFFER, Materializer
+from viewlet.planner.materialize import Materializer
 from viewlet.program.check import check
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
@@ -55,7 +55,10 @@ class _Planner:
     def _let(self, let: Lift | Extreme) -> Lift | Extreme:
         simple = simplify(let)
         assert isinstance(simple, Lift | Extreme)
-        return replace(simple, body=schedule(self._materializer.body(simple.body), outputs(simple)))
+        bound = outputs(simple.body)
+        if isinstance(simple, Extreme):
+            bound -= {simple.target}
+        return replace(simple, body=schedule(self._materializer.body(simple.body, bound), bound))
 
     def run(self) -> None:
         while self.maps.unplanned:

@@ -45,9 +45,9 @@ class Interpreter:
         return Gmr((key, 1) for key in keys)
 
     def load(self, database: Mapping[str, Gmr]) -> None:
-        """Fill every state map from its definition over the given base relations."""
+        """Fill every lasting map from its definition over the given base relations."""
         source = _Relations(database)
-        for map in self.program.state:
+        for map in self.program.maps:
             for column in map.columns:
                 if column.definition is not None:
                     found = evaluate(column.definition, map.key_names, source)

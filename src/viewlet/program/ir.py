@@ -132,8 +132,15 @@ class Program:
 
     @property
     def state(self) -> tuple[Map, ...]:
-        """The maps that last."""
-        return tuple(m for m in self.maps if not m.buffer)
+        """The maps that last and change."""
+        written = {s.target for t in self.triggers for s in t.statements}
+        return tuple(m for m in self.maps if not m.buffer and m.name in written)
+
+    @property
+    def constants(self) -> tuple[Map, ...]:
+        """The maps over static tables alone: loaded once, never written."""
+        state = self.state
+        return tuple(m for m in self.maps if not m.buffer and m not in state)
 
     def relation(self, name: str) -> Relation:
         return next(r for r in self.relations if r.name == name)
