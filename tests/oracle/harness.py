@@ -112,6 +112,10 @@ class DuckOracle:
                 del self.rows[name][row]
 
     def answer(self, select: str) -> list[Row]:
+        self.fill()
+        return self.connection.execute(select).fetchall()
+
+    def fill(self) -> None:
         for relation in self.relations:
             rows = list(self.rows[relation.name].elements())
             arrays = [
@@ -119,7 +123,6 @@ class DuckOracle:
                 for i, column in enumerate(relation.columns)
             ]
             self.connection.register(relation.name, pa.table(arrays, names=list(relation.names)))
-        return self.connection.execute(select).fetchall()
 
     def close(self) -> None:
         self.connection.close()
