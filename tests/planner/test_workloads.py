@@ -40,10 +40,10 @@ def test_compiles_small_and_fast(folder: str, name: str) -> None:
     catalog, query = workload(folder, name)
     program = compile_program(catalog, [query])
     assert time.process_time() - start < 2
-    assert len(program.state) <= MOST_MAPS.get(name, 12)
+    assert len(program.state) <= (30 if folder == "tpcds" else MOST_MAPS[name])
     assert_no_cross_product(program)
     recomputed = {t.relation for t in program.triggers for s in t.statements if s.op == ":="}
-    assert recomputed == RECOMPUTED.get(name, set())
+    assert recomputed == (set() if folder == "tpcds" else RECOMPUTED.get(name, set()))
 
 
 def assert_no_cross_product(program: Program) -> None:

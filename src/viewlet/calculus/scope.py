@@ -7,6 +7,8 @@ A lift binds its own variable only: whatever its body shows is the correlation, 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from viewlet.calculus.expr import (
     Add,
     Assign,
@@ -30,6 +32,7 @@ Names = frozenset[str]
 NONE: Names = frozenset()
 
 
+@lru_cache(maxsize=1 << 16)
 def outputs(expr: Expr) -> Names:
     """The variables that the expression binds."""
     if isinstance(expr, Rel | Delta):
@@ -49,6 +52,7 @@ def outputs(expr: Expr) -> Names:
     return NONE
 
 
+@lru_cache(maxsize=1 << 16)
 def inputs(expr: Expr) -> Names:
     """The variables that must be bound from outside."""
     if isinstance(expr, Value | Cond | Assign):
@@ -76,6 +80,7 @@ def visible(expr: Expr) -> Names:
     return inputs(expr) | outputs(expr)
 
 
+@lru_cache(maxsize=1 << 16)
 def all_names(expr: Expr) -> Names:
     """Every variable that occurs anywhere, summed-out ones included."""
     names: set[str] = set()

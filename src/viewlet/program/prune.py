@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -31,14 +32,15 @@ def merge_duplicate_maps(program: Program) -> Program:
     """Two maps that hold the same under other names -> one of them, read in both places."""
     kept: dict[str, str] = {}
     replaced: dict[str, str] = {}
-    for map in program.maps:
-        if map.buffer:
+    alike = Counter(_outline(m) for m in program.maps)
+    for found in program.maps:
+        if found.buffer or alike[_outline(found)] == 1:
             continue
-        text = _contents_text(map)
+        text = _contents_text(found)
         if text in kept:
-            replaced[map.name] = kept[text]
+            replaced[found.name] = kept[text]
         else:
-            kept[text] = map.name
+            kept[text] = found.name
     if not replaced:
         return program
 
@@ -66,6 +68,18 @@ def merge_duplicate_maps(program: Program) -> Program:
     )
     maps = tuple(m for m in program.maps if m.name not in replaced)
     return each_statement(replace(program, maps=maps, views=views), redirect)
+
+
+def _outline(map: Map) -> tuple[object, ...]:
+    """What two maps must have in common to be worth a closer look."""
+    atoms = sorted(
+        node.name
+        for column in map.columns
+        if column.definition is not None
+        for node in walk(column.definition)
+        if isinstance(node, Rel)
+    )
+    return (map.buffer, len(map.keys), *sorted(c.name for c in map.columns), *atoms)
 
 
 def _contents_text(map: Map) -> str:
