@@ -8,6 +8,7 @@ Nested bodies are simplified the same way, from the inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from viewlet.calculus.expr import (
     ONE,
@@ -121,6 +122,7 @@ def _simplify_body(factor: Expr) -> Expr:
     return factor
 
 
+@lru_cache(maxsize=1 << 12)
 def _body(body: Expr) -> Expr:
     """A nested body: what it shows is bound from outside."""
     return simplify(body, bound=visible(body))
