@@ -174,6 +174,10 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         trees = ViewletDialect().parser().parse(tokens, source.text)
     except SqlglotParseError as error:
         raise _parse_error(source, error, tokens) from None
+    except RecursionError:
+        raise ParseError(
+            "the statement is nested too deeply", position=source.position(tokens[0].start)
+        ) from None
     tree = trees[0] if trees else None
     if tree is None or isinstance(tree, exp.Command):
         raise UnsupportedError(
