@@ -81,14 +81,6 @@ def parse(text: str) -> list[Statement]:
     return [_statement(source, tokens) for tokens in _split(source)]
 
 
-def parse_view(text: str) -> CreateView:
-    """The only statement of a text, which must define a view."""
-    found = parse(text)
-    if len(found) != 1 or not isinstance(found[0], CreateView):
-        raise ParseError("expected one CREATE VIEW statement")
-    return found[0]
-
-
 def _split(source: Source) -> list[list[Token]]:
     """The tokens of each statement, without the semicolons."""
     dialect = ViewletDialect()

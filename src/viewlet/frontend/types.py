@@ -50,10 +50,6 @@ class Typed:
     scalar: ScalarExpr
     type: Type
 
-    @property
-    def is_constant(self) -> bool:
-        return isinstance(self.scalar, Const)
-
 
 @dataclass(frozen=True)
 class Interval:
