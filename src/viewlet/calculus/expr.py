@@ -67,7 +67,7 @@ class Cond:
 
 @dataclass(frozen=True)
 class Assign:
-    """Binds a variable to a scalar's value, with weight 1."""
+    """Binds a variable to a scalar's value, with weight 1; compares where it is bound already."""
 
     variable: str
     scalar: ScalarExpr
@@ -75,7 +75,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Lift:
-    """Binds a variable to the weight of the body, with weight 1.
+    """Binds a variable to the weight of the body, with weight 1; compares where it is bound.
 
     Where all of the body's variables are bound there is exactly one such tuple, and a body that
     finds nothing gives the value 0.

@@ -236,10 +236,11 @@ class Grouped(RowScalars):
                 f"{node.sql_name()} needs a number, {sql_of(operands[0])} is {value.type}",
                 operands[0],
             )
+        nullable = filtered or self._nullable(branches, value)
         if distinct:
             branches, value = self._distinct(branches, value)
         if isinstance(node, exp.Sum):
-            return self._sum(branches, value, filtered)
+            return self._sum(branches, value, nullable)
         if isinstance(node, exp.Avg):
             return self._average(branches, value)
         return self._spread(node, branches, value)
@@ -296,10 +297,9 @@ class Grouped(RowScalars):
                 terms.append(sum_over(self.keys, product((*branch.factors, weight))))
         return sum_of(*terms)
 
-    def _sum(self, branches: tuple[Branch, ...], value: Typed, filtered: bool) -> Typed:
+    def _sum(self, branches: tuple[Branch, ...], value: Typed, nullable: bool) -> Typed:
         total = self.sink.add("sum", self._total(branches, value))
-        nullable = self.total or filtered or self._nullable(branches, value)
-        if nullable:
+        if nullable or self.total:
             none = apply("=", self._known_count(branches, value), Const(0))
             total = apply("case", none, NULL, total)
         return Typed(total, sum_type(value.type))

@@ -302,9 +302,8 @@ class Scalars:
         if len(choices) == 1:
             return comparison("=", value, choices[0], node)
         target = meeting_type([value, *choices], node, "IN")
-        return Typed(
-            apply("in", *(convert(v, target, node).scalar for v in (value, *choices))), BOOLEAN
-        )
+        listed = dict.fromkeys(convert(v, target, node).scalar for v in choices)
+        return Typed(apply("in", convert(value, target, node).scalar, *listed), BOOLEAN)
 
     def like(self, node: exp.Expr) -> Typed:
         escape = None

@@ -154,7 +154,7 @@ class Materializer:
             f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)
         ]
         reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
-        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and _needs(f) <= reach]
+        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and inputs(f) <= reach]
         while True:
             known = reach | {f.variable for f in pulled}
             users = [
@@ -202,12 +202,10 @@ class Materializer:
                     outside.append(factor)
                     progress = True
             for factor in outside:
-                if isinstance(factor, Assign | Lift | Extreme):
-                    needs = visible(factor) - {factor.variable}
-                    target = {factor.target} if isinstance(factor, Extreme) else set()
-                    if factor.variable not in bound and needs - target <= bound:
-                        bound |= {factor.variable}
-                        progress = True
+                computed = isinstance(factor, Assign | Lift | Extreme)
+                if computed and inputs(factor) <= bound and not outputs(factor) <= bound:
+                    bound |= outputs(factor)
+                    progress = True
         return outside, waiting, bound
 
     def _must_stay_out(self, factor: Lift | Extreme | Exists, changing: frozenset[str]) -> bool:
@@ -222,10 +220,9 @@ class Materializer:
         """Nothing is left to find out: a filter, a value or a lookup."""
         if isinstance(factor, Rel):
             return False
-        own = {factor.variable} if isinstance(factor, Assign | Lift | Extreme) else set()
-        if isinstance(factor, Extreme):
-            own |= {factor.target}
-        return visible(factor) - own <= bound
+        if isinstance(factor, Assign | Lift | Extreme):
+            return inputs(factor) <= bound
+        return visible(factor) <= bound
 
     def _spans(self, factor: Expr, components: list[Component]) -> bool:
         """A sum of values over variables of a component and of something else."""
@@ -286,8 +283,7 @@ class Materializer:
     def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
         if not isinstance(atom, Rel):
             # A nested factor has one value for each binding of its variables.
-            own = {atom.variable} if isinstance(atom, Lift | Extreme) else set()
-            return visible(atom) - own <= names
+            return inputs(atom) <= names if isinstance(atom, Lift | Extreme) else False
         relation = self._catalog[atom.name]
         variables = dict(zip(relation.names, atom.variables, strict=True))
         return bool(relation.key) and {variables[column] for column in relation.key} <= names
@@ -306,12 +302,6 @@ def _cut_candidates(component: Component, bound: Names) -> Names:
 
 def _is_scalar(factor: Expr) -> bool:
     return is_scalar_sum(factor) or isinstance(factor, Assign)
-
-
-def _needs(factor: Lift | Extreme) -> Names:
-    """The variables that must be bound before a lift can be computed."""
-    target = {factor.target} if isinstance(factor, Extreme) else set()
-    return visible(factor) - {factor.variable} - target
 
 
 def _bound_by(factors: Iterable[Expr]) -> Names:
