@@ -245,3 +245,5 @@ SELECT * FROM (SELECT b, a FROM r WHERE a > 1) p JOIN (SELECT b, x FROM s) q USI
 SELECT y.a, y.m FROM (SELECT a, MIN(c) AS m FROM r GROUP BY a) y WHERE y.m = (SELECT MIN(c) FROM r);
 SELECT p.a, p.n FROM (SELECT r.a, COUNT(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY r.a HAVING COUNT(*) > 1) p;
 SELECT q.a FROM (SELECT a FROM r GROUP BY a) q WHERE q.a > (SELECT COUNT(*) FROM u WHERE u.b = q.a);
+SELECT id, a, f, COUNT(*) AS n FROM t GROUP BY id, a, f;
+VALUES (1, 'x'), (2, NULL);

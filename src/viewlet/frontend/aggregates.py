@@ -226,7 +226,7 @@ class Grouped(RowScalars):
         if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in _SPREADS:
             raise fault(
                 UnsupportedError,
-                f"aggregate {node.sql_name()} is not supported",
+                f"aggregate {sql_of(node).partition('(')[0]} is not supported",
                 node,
                 "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR",
             )
