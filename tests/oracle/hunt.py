@@ -11,8 +11,9 @@ from random import Random
 
 import duckdb
 from tests.oracle.generate import Generator
-from tests.oracle.harness import Case, run_case, shrink
+from tests.oracle.harness import Case, run_case
 from tests.oracle.naive import compile_naively
+from tests.oracle.reduce import reduce_case
 
 from viewlet.errors import UnsupportedError
 
@@ -43,20 +44,25 @@ def main() -> None:
         if found.startswith("skip"):
             skipped[found] = skipped.get(found, 0) + 1
         elif found:
-            kind = found.split(":")[0]
-            small = shrink(case, lambda c, k=kind: outcome(c, naive, engine).startswith(k))
-            print(f"=== seed {seed}: {found}\n  " + ";\n  ".join(small.tables))
-            print(f"  {small.select}\n  {small.batches}")
-            try:
-                run_case(small, engine, compile_naively if naive else None)
-            except Exception as error:
-                lines = str(error).splitlines()
-                print("  " + "\n  ".join(lines[-2:]))
-                if kind != "Mismatch":
-                    print("  " + "".join(traceback.format_tb(error.__traceback__)[-2:]))
-            sys.stdout.flush()
+            report(seed, case, found, naive, engine)
     for reason, count in sorted(skipped.items(), key=lambda item: -item[1]):
         print(count, reason)
+
+
+def report(seed: int, case: Case, found: str, naive: bool, engine: str) -> None:
+    kind = found.split(":")[0]
+    small = reduce_case(case, lambda c: outcome(c, naive, engine).startswith(kind))
+    print(f"=== seed {seed}: {outcome(small, naive, engine)}\n  " + ";\n  ".join(small.tables))
+    print(f"  {small.select}\n  {small.batches}")
+    if not naive:
+        print(f"  recomputed naively: {outcome(small, True) or 'right'}")
+    try:
+        run_case(small, engine, compile_naively if naive else None)
+    except Exception as error:
+        print("  " + "\n  ".join(str(error).splitlines()[-2:]))
+        if kind != "Mismatch":
+            print("  " + "".join(traceback.format_tb(error.__traceback__)[-1:]).strip())
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
