@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.frontend.oracle import lower_last, read_catalog
 
-from viewlet.calculus.query import query_text
+from viewlet.calculus.query_text import query_text
 
 CATALOG = read_catalog(
     """

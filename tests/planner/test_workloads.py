@@ -11,9 +11,13 @@ from tests.planner.support import assert_maintains, catalog_of, workload, worklo
 from viewlet.calculus.expr import Rel, factors_of, walk
 from viewlet.calculus.factorize import connected
 from viewlet.calculus.query import Query, ViewKind
+from viewlet.calculus.query_text import parse_query, query_text
 from viewlet.calculus.text import parse
 from viewlet.planner.viewlets import compile_program
+from viewlet.program.check import check
 from viewlet.program.ir import Program
+from viewlet.program.preaggregate import preaggregate
+from viewlet.program.text import parse_program, program_text
 from viewlet.schema import encode
 
 MOST_MAPS = {
@@ -42,6 +46,9 @@ def test_compiles_small_and_fast(folder: str, name: str) -> None:
     assert time.process_time() - start < 2
     assert len(program.state) <= (30 if folder == "tpcds" else MOST_MAPS[name])
     assert_no_cross_product(program)
+    assert parse_query(query_text(query)) == query
+    assert parse_program(program_text(program)) == program
+    assert check(preaggregate(program)).state == program.state
     recomputed = {t.relation for t in program.triggers for s in t.statements if s.op == ":="}
     assert recomputed == (set() if folder == "tpcds" else RECOMPUTED.get(name, set()))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from viewlet.calculus.expr import MapRef, walk
-from viewlet.calculus.query import query_text
+from viewlet.calculus.query_text import query_text, relation_text
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
-from viewlet.program.text import program_text, relation_text, statement_text
+from viewlet.program.text import program_text, statement_text
 
 STAGES = ("sql", "calculus", "program", "distributed", "kernels")
 
