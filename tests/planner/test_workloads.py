@@ -93,3 +93,23 @@ def test_views_share_their_maps() -> None:
     together = compile_program(catalog, queries)
     apart = [compile_program(catalog, [query]) for query in queries]
     assert len(together.state) < sum(len(program.state) for program in apart)
+
+
+def test_equal_views_are_one_map() -> None:
+    """The second view reads the first one's map, and both stay right."""
+    catalog = catalog_of("R(a, b)")
+    queries = [
+        Query(name, ViewKind.GROUP, (key,), (("count", parse(text)),), ())
+        for name, key, text in (
+            ("one", "a", "Sum[a](R(a, b) * {b > 2})"),
+            ("two", "x", "Sum[x](R(x, y) * {y > 2})"),
+        )
+    ]
+    program = compile_program(catalog, queries)
+    assert [m.name for m in program.state] == ["one"]
+    assert [source for view in program.views for source in view.sources] == [
+        ("count", "one", "count"),
+        ("count", "one", "count"),
+    ]
+    rows = {"R": [(a, b) for a in range(3) for b in range(5)]}
+    assert_maintains(catalog, queries, rows, 4, seed=1)

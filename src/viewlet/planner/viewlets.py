@@ -37,6 +37,7 @@ from viewlet.calculus.scope import outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
+from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.maps import Maps, PlannedMap
 from viewlet.planner.materialize import Materializer
 from viewlet.program.check import check
@@ -50,6 +51,7 @@ def compile_program(catalog: Catalog, queries: Sequence[Query]) -> Program:
     planner = _Planner(catalog)
     views = tuple(planner.view(query) for query in queries)
     planner.run()
+    views = merge_duplicates(planner.maps, planner.maintenance, views)
     return optimize(check(assemble(catalog, planner.maps, planner.maintenance, views)))
 
 

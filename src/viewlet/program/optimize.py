@@ -27,7 +27,7 @@ from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
 from viewlet.program.check import check
 from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
-from viewlet.program.prune import drop_dead_maps, each_statement, merge_duplicate_maps
+from viewlet.program.prune import drop_dead_maps, each_statement
 from viewlet.schema import Physical
 
 Pass = Callable[[Program], Program]
@@ -216,6 +216,5 @@ PASSES: tuple[Pass, ...] = (
     separate_loops,
     share_domains,
     fuse_statements,
-    merge_duplicate_maps,
     drop_dead_maps,
 )

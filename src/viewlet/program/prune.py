@@ -1,23 +1,15 @@
-"""Passes that leave maps out: those that hold what another holds, and those nobody reads."""
+"""The pass that leaves out what nobody reads."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from viewlet.calculus.expr import (
-    Expr,
-    Extreme,
-    Lift,
     MapRef,
-    Rel,
-    product_of,
-    transform,
     walk,
 )
-from viewlet.calculus.rewrite import canonical
-from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.ir import Program, Statement, Trigger
 
 
 def each_statement(program: Program, rule: Callable[[Statement], list[Statement]]) -> Program:
@@ -26,72 +18,6 @@ def each_statement(program: Program, rule: Callable[[Statement], list[Statement]
         for t in program.triggers
     )
     return replace(program, triggers=tuple(triggers))
-
-
-def merge_duplicate_maps(program: Program) -> Program:
-    """Two maps that hold the same under other names -> one of them, read in both places."""
-    kept: dict[str, str] = {}
-    replaced: dict[str, str] = {}
-    alike = Counter(_outline(m) for m in program.maps)
-    for found in program.maps:
-        if found.buffer or alike[_outline(found)] == 1:
-            continue
-        text = _contents_text(found)
-        if text in kept:
-            replaced[found.name] = kept[text]
-        else:
-            kept[text] = found.name
-    if not replaced:
-        return program
-
-    def rule(node: Expr) -> Expr:
-        if isinstance(node, MapRef) and node.name in replaced:
-            return MapRef(replaced[node.name], node.column, node.keys)
-        return node
-
-    def redirect(s: Statement) -> list[Statement]:
-        if s.target in replaced:
-            return []
-        updates = tuple((column, transform(update, rule)) for column, update in s.updates)
-        return [replace(s, loop=transform(s.loop, rule), updates=updates)]
-
-    def redirect_let(let: Lift | Extreme) -> Lift | Extreme:
-        return replace(let, body=transform(let.body, rule))
-
-    views = tuple(
-        replace(
-            view,
-            query=replace(view.query, lets=tuple(map(redirect_let, view.query.lets))),
-            sources=tuple((n, replaced.get(map, map), c) for n, map, c in view.sources),
-        )
-        for view in program.views
-    )
-    maps = tuple(m for m in program.maps if m.name not in replaced)
-    return each_statement(replace(program, maps=maps, views=views), redirect)
-
-
-def _outline(map: Map) -> tuple[object, ...]:
-    """What two maps must have in common to be worth a closer look."""
-    atoms = sorted(
-        node.name
-        for column in map.columns
-        if column.definition is not None
-        for node in walk(column.definition)
-        if isinstance(node, Rel)
-    )
-    return (map.buffer, len(map.keys), *sorted(c.name for c in map.columns), *atoms)
-
-
-def _contents_text(map: Map) -> str:
-    """The map's columns with their definitions, the keys by their places."""
-    places = {key: f"key{i}" for i, key in enumerate(map.key_names)}
-    parts = []
-    for column in map.columns:
-        assert column.definition is not None
-        marks = tuple(Rel(f"place {name}", (key,)) for key, name in places.items())
-        form = canonical(product_of(column.definition, *marks))
-        parts.append(f"{column.name}: {form.text}")
-    return f"{len(places)} " + "; ".join(sorted(parts))
 
 
 def drop_dead_maps(program: Program) -> Program:
