@@ -27,6 +27,7 @@ from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
 from viewlet.program.check import check
 from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
+from viewlet.program.preaggregate import join_batches
 from viewlet.program.prune import drop_dead_maps, each_statement
 from viewlet.schema import Physical
 
@@ -213,6 +214,7 @@ def _domain_buffer(name: str, keys: tuple[str, ...], domain: Expr, program: Prog
 
 PASSES: tuple[Pass, ...] = (
     split_terms,
+    join_batches,
     separate_loops,
     share_domains,
     fuse_statements,

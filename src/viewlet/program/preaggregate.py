@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from viewlet.calculus.expr import (
     BUFFER,
+    ONE,
     PRESENCE,
     Assign,
     Cond,
@@ -58,6 +59,21 @@ def preaggregate(program: Program) -> Program:
     return check(replace(program, maps=tuple(maps), triggers=tuple(triggers)))
 
 
+def join_batches(program: Program) -> Program:
+    """q[] += ΔR(a, b) * ΔR(b, c)  ->  d_R_1[b] += ΔR(b, c); q[] += ΔR(a, b) * d_R_1[b]
+
+    A self-join meets the batch with itself. Looked up in a buffer, that costs the batch and its
+    matches; as two loops it would cost the batch squared.
+    """
+    maps = list(program.maps)
+    triggers = []
+    for trigger in program.triggers:
+        gathered = _Gathered(program, program.relation(trigger.relation), maps, "batch_")
+        rewritten = [gathered.look_up_later_deltas(s) for s in trigger.statements]
+        triggers.append(Trigger(trigger.relation, (*gathered.statements(), *rewritten)))
+    return replace(program, maps=tuple(maps), triggers=tuple(triggers))
+
+
 @dataclass
 class _Buffer:
     """One buffer of a trigger: its loop over the batch and the columns that it adds up."""
@@ -80,8 +96,11 @@ class _Buffer:
 class _Gathered:
     """The buffers of one trigger, shared by its statements."""
 
-    def __init__(self, program: Program, relation: Relation, maps: list[Map]) -> None:
+    def __init__(
+        self, program: Program, relation: Relation, maps: list[Map], stem: str = ""
+    ) -> None:
         self._program = program
+        self._stem = stem
         self._relation = relation
         self._maps = maps
         self._buffers: dict[str, _Buffer] = {}
@@ -125,6 +144,24 @@ class _Gathered:
         loop = schedule(product_of(MapRef(buffer.name, PRESENCE, keys), *rest))
         return replace(statement, loop=loop, updates=updates)
 
+    def look_up_later_deltas(self, statement: Statement) -> Statement:
+        """The loop with every ΔR but the first as a lookup in a buffer of the batch."""
+        factors = list(factors_of(statement.loop))
+        deltas = [f for f in factors if isinstance(f, Delta)]
+        for delta in deltas[1:]:
+            own = frozenset(delta.variables)
+            rest = [f for f in factors if f is not delta]
+            elsewhere = frozenset(statement.keys).union(
+                *(visible(f) for f in rest), *(visible(u) for _, u in statement.updates)
+            )
+            buffer, names = self._buffer(delta, own & elsewhere)
+            keys = tuple(_inverse(names)[key] for key in buffer.keys)
+            place = next(i for i, f in enumerate(factors) if f is delta)
+            factors[place] = MapRef(buffer.name, buffer.column(ONE), keys)
+        if len(deltas) < 2:
+            return statement
+        return replace(statement, loop=schedule(product_of(*factors)))
+
     def _buffer(self, loop: Expr, needed: Names) -> tuple[_Buffer, dict[str, str]]:
         """The buffer over this part of the batch, and its names for the statement's variables."""
         form = canonical(loop, needed)
@@ -133,7 +170,7 @@ class _Gathered:
         known = self._buffers.get(identity)
         if known is None:
             number = len(self._buffers) + 1
-            name = f"{BUFFER}{self._relation.name}_{number}"
+            name = f"{BUFFER}{self._relation.name}_{self._stem}{number}"
             own = {short: name for name, short in form.names.items()}
             known = self._buffers[identity] = _Buffer(name, ordered, loop, own)
         return known, {name: known.own_names[short] for name, short in form.names.items()}
