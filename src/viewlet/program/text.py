@@ -72,7 +72,7 @@ def why_recomputed(statement: Statement, written: set[str]) -> str:
     ]
     if values:
         names = ", ".join(dict.fromkeys(values))
-        return f"recomputed: no equality ties {names} to the rows that changed (thesis 3.5)"
+        return f"recomputed: no equality ties {names} to the rows that changed"
     sources = ", ".join(sorted(statement.reads & written))
     return f"recomputed: it is made from {sources}, which is recomputed"
 
