@@ -348,3 +348,13 @@ class CommitLog:
             written, _, version = name.partition("-")
             if int(version) < keep_from and int(written) <= epoch:
                 self.store.delete(f"commits/{name}")
+
+    def prune_generations(self) -> None:
+        """Forget the partitions of generations that no kept commit is of."""
+        try:
+            oldest = min((self.read(name).generation for name in self.names()), default=0)
+        except DamagedFile:
+            return  # it may be the one that refers to the oldest
+        for name in self.store.list(""):
+            if name.startswith("g") and name[1:].isdigit() and int(name[1:]) < oldest:
+                self.store.delete_tree(name)

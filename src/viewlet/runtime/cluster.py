@@ -442,6 +442,7 @@ class Cluster:
         if self._commits is None:
             return
         self._commits.prune(self.version - 2 * self._every, self._committed.epoch)
+        self._commits.prune_generations()
         newer = [name for name in self._commits.names() if name > self._committed.name]
         if newer:
             raise StateError(
@@ -476,10 +477,34 @@ class Cluster:
             raise StateError("the cluster is closed", hint="restore it from its checkpoint")
 
     def _repartition(self, partitions: int) -> None:
-        raise StateError(
-            f"the checkpoint has {self._site.partitions} partitions, not {partitions}",
-            hint="restore it with the number that it has",
+        """Split every partition and let a new generation adopt the parts, in one job.
+
+        The version stays. The chunks are the first log records of the new generation; the old one
+        stays in the checkpoint until no commit that is kept refers to it.
+        """
+        if not hasattr(self._program, "repartition") or not hasattr(self._program, "adopt"):
+            raise StateError(
+                f"the checkpoint has {self._site.partitions} partitions, not {partitions}, and "
+                "the programme has no way to split its state",
+                hint=f"restore it with {self._site.partitions} partitions",
+            )
+        old, old_anchor = self._spec(b""), self._anchor
+        split = old_anchor.mapPartitionsWithIndex(
+            partial(_split_task, self._shipped(old), partitions)
         )
+        generation = self._site.generation + 1
+        self._site = replace(self._site, generation=generation, partitions=partitions)
+        self._anchor = self._drop_anchor()
+        task = partial(_adopt_task, self._shipped(replace(old, site=self._site)))
+        adopted = self._anchor.union(split.partitionBy(partitions, worker.partition_of))
+        statuses: list[tuple[int, Status]] = self._run(
+            lambda: adopted.mapPartitionsWithIndex(task), "repartitioning"
+        )
+        chains = tuple(status.chain for _, status in sorted(statuses, key=lambda s: s[0]))
+        self._committed = replace(self._committed, generation=generation, chains=chains)
+        discard = partial(_discard_task, old.site)
+        self._run(lambda: old_anchor.mapPartitionsWithIndex(discard), "repartitioning")
+        old_anchor.unpersist()
 
 
 def check_program(program: PartitionProgram, partitions: int, snapshot_every: int) -> None:
@@ -566,6 +591,17 @@ def _snapshot_task(
     shipped: Any, partition: int, _: Iterable[Any]
 ) -> Iterator[tuple[int, list[str]]]:
     yield worker.snapshot_partition(_opened(shipped), partition)
+
+
+def _split_task(
+    shipped: Any, partitions: int, partition: int, _: Iterable[Any]
+) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    return worker.split_partition(_opened(shipped), partitions, partition)
+
+
+def _adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[tuple[int, Status]]:
+    chunks = (chunk for _, chunk in pairs if chunk is not None)
+    yield worker.adopt_partition(_opened(shipped), partition, chunks)
 
 
 def _discard_task(site: Site, partition: int, _: Iterable[Any]) -> Iterator[tuple[int, str]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import mmap
 import os
 import secrets
@@ -38,6 +39,8 @@ ARRAY_OFFSET = (
     4096  # an array file opens with one page that says whose it is; the data follow, aligned
 )
 _ARRAY_MAGIC = b"VIEWLET-ARRAY-1\0"
+_ROWS = struct.Struct("<q")  # on that page: the rows that the array has now, for a torn state
+_ROWS_AT = 64
 _HEAD_MAGIC = b"VIEWLET-HEAD-1\0\0"
 _HEAD_FRAME = struct.Struct("<16sII")  # magic, length, CRC-32 of the JSON that follows
 _LOCK_PATIENCE = 300.0
@@ -58,10 +61,10 @@ class Extent:
     capacity: int
 
     def row_bytes(self) -> int:
-        return int(np.prod(self.shape[1:], dtype=np.int64)) * dtype_of(self.dtype).itemsize
+        return math.prod(self.shape[1:]) * dtype_of(self.dtype).itemsize
 
     def file_bytes(self) -> int:
-        return ARRAY_OFFSET + max(self.capacity * self.row_bytes(), 1)
+        return ARRAY_OFFSET + self.capacity * self.row_bytes()
 
 
 @dataclass
@@ -191,7 +194,7 @@ class PartitionState:
             extent = self._extent(name)
             memory = self._map(extent)
             rows = np.frombuffer(
-                memory, dtype_of(extent.dtype), _elements(extent.shape), offset=ARRAY_OFFSET
+                memory, dtype_of(extent.dtype), math.prod(extent.shape), offset=ARRAY_OFFSET
             )
             view = self._views[name] = rows.reshape(extent.shape)
         if self._frozen:
@@ -230,10 +233,12 @@ class PartitionState:
             )
             self._allocate(grown, new=False)
             extent = grown
+        # Not a new head for every resize: the stamp writes it, and if the run is torn the pages
+        # say how long the arrays were, which is what an undo log among them needs.
         self._views.pop(name, None)
         extent = Extent(extent.file, extent.dtype, (length, *extent.shape[1:]), extent.capacity)
         self.head.arrays[name] = extent
-        self._write_head()
+        _ROWS.pack_into(self._map(extent), _ROWS_AT, length)
         view = self.array(name)
         if length > before:  # the rows may hold what was there before the array shrank
             view[before:] = np.zeros((), view.dtype)
@@ -361,6 +366,7 @@ class PartitionState:
                 os.posix_fallocate(handle, 0, extent.file_bytes())
                 if new:
                     os.pwrite(handle, self._signature(), 0)
+                    os.pwrite(handle, _ROWS.pack(extent.shape[0]), _ROWS_AT)
             finally:
                 os.close(handle)
         except OSError as problem:
@@ -376,23 +382,33 @@ class PartitionState:
         return _ARRAY_MAGIC + self.head.incarnation.encode()
 
     def _inspect(self) -> None:
-        """Every array file is there, is whole, opens with our page, and is the one we mapped."""
+        """Every array file is there, is whole and opens with our page; a torn one says its rows."""
         signature = self._signature()
         for name, extent in self.head.arrays.items():
-            path = self.directory / extent.file
+            path = f"{self.directory}/{extent.file}"
+            mapped = self._maps.get(extent.file)
             try:
-                with path.open("rb", buffering=0) as file:
-                    found = os.fstat(file.fileno())
-                    opening = file.read(len(signature))
+                found = os.stat(path)  # noqa: PTH116  a Path costs more than the call
+                if found.st_size < ARRAY_OFFSET:  # before a look at the mapping: it would be fatal
+                    raise DamagedState(f"the local file of array {name!r} is cut short")
+                if mapped is not None and mapped[1] == found.st_ino:
+                    page = mapped[0][: _ROWS_AT + _ROWS.size]
+                else:
+                    self._maps.pop(extent.file, None)
+                    self._views.pop(name, None)
+                    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+                        page = file.read(_ROWS_AT + _ROWS.size)
             except FileNotFoundError:
                 raise DamagedState(f"the local file of array {name!r} is missing") from None
-            if found.st_size != extent.file_bytes():
-                raise DamagedState(f"the local file of array {name!r} has a wrong length")
-            if opening != signature:
+            if not page.startswith(signature):
                 raise DamagedState(f"the local file of array {name!r} is corrupted")
-            mapped = self._maps.get(extent.file)
-            if mapped is not None and mapped[1] != found.st_ino:
-                raise DamagedState(f"the local file of array {name!r} was replaced")
+            if self.head.dirty > 0:
+                extent.shape = (_ROWS.unpack_from(page, _ROWS_AT)[0], *extent.shape[1:])
+                room, row = found.st_size - ARRAY_OFFSET, extent.row_bytes()
+                extent.capacity = room // row if row else extent.shape[0]
+                self._views.pop(name, None)
+            if found.st_size != extent.file_bytes() or extent.shape[0] > extent.capacity:
+                raise DamagedState(f"the local file of array {name!r} has a wrong length")
 
     def _write_head(self) -> None:
         handle = os.open(self.directory / "head", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -407,10 +423,6 @@ class PartitionState:
             ) from problem
         finally:
             os.close(handle)
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
 
 
 def wipe(directory: Path) -> None:

@@ -466,6 +466,27 @@ def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
     return partition, part.notes + ([f"partition {partition}: {problem}"] if problem else [])
 
 
+def split_partition(
+    step: Step, partitions: int, partition: int
+) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """This partition's state as (new partition, (old partition, chunk)) pairs."""
+    with Partition.locked(step.site, partition) as part:
+        state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
+        with state.read_only():
+            chunks = cast(Repartitioning, part.program).repartition(state, partitions)
+    for target, chunk in chunks.items():
+        yield target, (partition, chunk)
+
+
+def adopt_partition(
+    step: Step, partition: int, chunks: Iterable[tuple[int, bytes]]
+) -> tuple[int, Status]:
+    """Begin a generation from the chunks that the old partitions sent here."""
+    ordered = [chunk for _, chunk in sorted(chunks)]
+    with Partition.locked(step.site, partition) as part:
+        return partition, part.adopt(step, ordered)
+
+
 def problem_of(problem: ViewletError) -> tuple[type[ViewletError], str, Any, str | None]:
     """An error as it crosses to the driver: keyword-only arguments do not pickle by themselves."""
     return type(problem), problem.message, problem.position, problem.hint
