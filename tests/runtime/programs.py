@@ -70,14 +70,14 @@ class KeyedSum:
 
     def _apply(self, state: PartitionState, stage: int, taken: Any, weight: int) -> None:
         sums = state.array("sum")
-        state.resize("undo", 0)
         state.meta["rows"] += len(taken)
         slots = taken["key"] // state.partitions
         if len(slots) and slots.max() >= len(sums):
             sums = state.resize("sum", int(slots.max()) + 1)
         if self.undo:
             kept = state.resize("undo", len(taken))
-            kept["key"], kept["value"] = slots, sums[slots]
+            kept["value"] = sums[slots]
+            kept["key"] = slots + 1  # 0: the row was not filled in yet
         half = len(taken) // 2
         np.add.at(sums, slots[:half], taken["value"][:half] * weight)
         self._fault(state, stage)
@@ -108,7 +108,8 @@ class KeyedSum:
             return False
         kept, sums = state.array("undo"), state.array("sum")
         for slot, value in kept[::-1].tolist():
-            sums[slot] = value
+            if slot:
+                sums[slot - 1] = value
         return True
 
     def read(self, state: PartitionState, request: bytes) -> bytes:

@@ -44,6 +44,7 @@ _ROWS_AT = 64
 _HEAD_MAGIC = b"VIEWLET-HEAD-1\0\0"
 _HEAD_FRAME = struct.Struct("<16sII")  # magic, length, CRC-32 of the JSON that follows
 _LOCK_PATIENCE = 300.0
+UNDO = "undo"  # prefix of the arrays that hold undo logs
 BUILDING = -1  # value of `dirty` while a state is being rebuilt: no undo can help
 
 
@@ -170,6 +171,11 @@ class PartitionState:
 
     `partition` and `partitions` say which part of how many; `meta` is JSON-able and is kept with
     the tick that wrote it: after an undo or a rebuild it is again what it was.
+
+    Undo logs. Arrays whose names begin with "undo" are emptied by the service when a tick is
+    complete, and only then. A programme that cleared its log itself could not do it right: at the
+    start of a run, a crash just before would undo the previous tick a second time; at the end of
+    one, a crash just after would leave a complete run that nobody can undo.
     """
 
     def __init__(self, directory: Path, partition: int, partitions: int, head: Head) -> None:
@@ -305,12 +311,15 @@ class PartitionState:
         self._write_head()
 
     def run_returned(self) -> None:
-        """The run is over but not stamped: an undo log that it has cleared must not be believed."""
+        """The run is over but not stamped: undo logs may be emptied from here on, so no undo."""
         self.head.returned = True
         self._write_head()
 
     def stamp(self, tick: int, chain: str, keep: int) -> None:
         """The tick is complete; `keep` past ticks stay in the history of this incarnation."""
+        for name in self.head.arrays:
+            if name.startswith(UNDO):
+                self.resize(name, 0)
         self.head.tick, self.head.chain, self.head.dirty = tick, chain, 0
         self.head.meta = json.dumps(self.meta, separators=(",", ":"))
         self.head.history = [*self.head.history, (tick, chain)][-keep:]
@@ -318,6 +327,9 @@ class PartitionState:
 
     def undone(self) -> None:
         """The programme has undone the torn tick: the state is again that of `head.tick`."""
+        for name in self.head.arrays:
+            if name.startswith(UNDO):
+                self.resize(name, 0)
         self.meta = json.loads(self.head.meta)
         self.head.dirty = 0
         self._write_head()

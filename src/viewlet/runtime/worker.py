@@ -85,8 +85,10 @@ class PartitionProgram(Protocol):
     def rollback(self, state: PartitionState) -> bool:
         """Undo a torn `run` from the programme's own undo log, found in the state.
 
-        `state.meta` is that of before the torn run, the arrays are as it left them, and the run
-        may have come to its last line: clear the undo log at the start of a run, not at its end.
+        `state.meta` is that of before the torn run, the arrays are as it left them. The undo log
+        is an array whose name begins with "undo": the run appends to it before it changes what it
+        logs, never empties it (the service does, see PartitionState), and rows that are still zero
+        mean nothing. Undoing twice must be safe.
         False: cannot, the service rebuilds from snapshot and change log.
         """
 
