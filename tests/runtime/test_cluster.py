@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +137,40 @@ def test_bad_inputs_are_refused_before_anything_runs(spark: Any) -> None:
         assert cluster.step() == [b"0:0", b"1:0"]
     with pytest.raises(StateError, match="closed"):
         cluster.step()
+
+
+@pytest.mark.parametrize("undo", [True, False])
+def test_a_task_that_fails_without_a_retry(spark: Any, tmp_path: Path, undo: bool) -> None:
+    """local[2] repeats no task: the step fails, the next one finds the torn state and mends it."""
+    reference = Reference()
+    with Cluster(spark, KeyedSum(2, undo, str(tmp_path)), 2) as cluster:
+        for number in range(4):
+            reference.apply(batch(number))
+            if number in (0, 2):
+                (tmp_path / f"{'raise' if number else 'exit'}-1-1").touch()
+                with pytest.raises(
+                    StateError, match=r"step \d failed in Spark and changed nothing"
+                ):
+                    cluster.step(scatter(batch(number), 2, 2))
+                assert cluster.version == number
+            cluster.step(scatter(batch(number), 2, 2))
+        assert sums_of(cluster.read(b"")) == reference.expected()
+        how = "undone by the programme" if undo else "rebuilding the state"
+        assert sum(how in note for note in cluster.incidents) == 2
+
+
+def test_a_full_disk_at_the_commit(spark: Any, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Cluster(spark, KeyedSum(), 2, checkpoint=str(tmp_path / "ck")) as cluster:
+        cluster.step({0: rows((0, 1))})
+        given = spark.sparkContext.parallelize([(0, rows((0, 10)))], 1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))  # this process: the driver
+        try:
+            with pytest.raises(StateError, match=r"cannot write commits/.*\nhint: make room"):
+                cluster.step(given, batch_id="b")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (cluster.version, cluster.committed("b")) == (1, None)
+        assert sums_of(cluster.read(b"")) == {0: 1}
+        cluster.step(given, batch_id="b")
+        assert sums_of(cluster.read(b"")) == {0: 11}

@@ -1,7 +1,7 @@
 """Faults on a real cluster: a standalone master and two workers with one executor each, loopback.
 
-Executors keep their state in directories of their own, as on two machines, so that a partition
-that moves has nothing but the checkpoint.
+The workers are the hosts 127.0.0.1 and 127.0.0.2, and executors keep their state in directories of
+their own, as on two machines: a partition that moves has nothing but the checkpoint.
 """
 
 from __future__ import annotations
@@ -43,27 +43,22 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("standalone")
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
-    env = os.environ | {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
-    }
     launcher = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
     deploy = "org.apache.spark.deploy"
-    worker = [f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g"]
-    commands = [
-        [f"{deploy}.master.Master", "--port", str(port)],
-        [*worker, "--work-dir", str(home / "worker0"), url],
-        [*worker, "--work-dir", str(home / "worker1"), url],
-    ]
+    worker = ["worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir"]
+    commands = {
+        "127.0.0.1": [["master.Master", "--port", str(port)], [*worker, str(home / "1"), url]],
+        "127.0.0.2": [[*worker, str(home / "2"), url]],
+    }
     running = [
         subprocess.Popen(
-            [launcher, kind, "--host", "127.0.0.1", "--webui-port", "0", *rest],
-            env=env,
+            [launcher, f"{deploy}.{kind}", "--host", host, "--webui-port", "0", *options],
+            env=os.environ | {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for kind, *rest in commands
+        for host, daemons in commands.items()
+        for kind, *options in daemons
     ]
     yield url
     for process in reversed(running):

@@ -20,6 +20,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -81,18 +82,17 @@ class Cluster:
             "stages": program.stages,
         }
         commits = CommitLog(Store(checkpoint)) if checkpoint is not None else None
-        if commits is not None:
-            if commits.identity() is not None:
-                raise StateError(
-                    f"the checkpoint {checkpoint} belongs to a cluster already",
-                    hint="use Cluster.restore to go on with it, or give an empty directory",
-                )
-            commits.found(identity)
+        if commits is not None and commits.identity() is not None:
+            raise StateError(
+                f"the checkpoint {checkpoint} belongs to a cluster already",
+                hint="use Cluster.restore to go on with it, or give an empty directory",
+            )
         site = _site(identity["cluster"], 0, program, partitions, state_dir, checkpoint)
         origin = tuple(site.genesis(p) for p in range(partitions))
         start = Commit(1, 0, 0, 0, origin)
         if commits is not None:
             commits.write(start)
+            commits.found(identity)  # last: a directory without it is still free
         self._open(spark, site, program, commits, start, snapshot_every)
 
     @classmethod
@@ -171,7 +171,7 @@ class Cluster:
         self._pending: Commit | None = None
         self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
         self._metrics = Metrics()
-        self._tag = ""
+        self._tag = self._step_tag = ""
         self.incidents: list[str] = []
         self._anchor = self._drop_anchor()
 
@@ -212,7 +212,11 @@ class Cluster:
             base = self._pending or self._committed
             spec = self._spec(broadcast, snapshot=commit and (self.version + 1) % self._every == 0)
             scattered = check_inputs(inputs, self._site.partitions)
-            records = self._run(lambda: self._graph(spec, inputs), f"step {self.version + 1}")
+            with self._shipped(spec) as shipped:
+                records = self._run(
+                    lambda: self._graph(shipped, inputs), f"step {self.version + 1}"
+                )
+            self._step_tag = self._tag
             outputs, statuses = self._sorted_out(records)
             made = replace(
                 base,
@@ -256,8 +260,9 @@ class Cluster:
         with self._mutex:
             self._usable()
             spec = self._spec(b"")
-            task = partial(_read_task, self._shipped(spec), request)
-            answers = self._run(lambda: self._anchor.mapPartitionsWithIndex(task), "read")
+            with self._shipped(spec) as shipped:
+                task = partial(_read_task, shipped, request)
+                answers = self._run(lambda: self._anchor.mapPartitionsWithIndex(task), "read")
             for _, _, notes in answers:
                 self._notes(notes)
             return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
@@ -266,8 +271,8 @@ class Cluster:
         """The last step in figures; jobs and stages are what Spark says it ran, skipped ones not
         counted."""
         with self._mutex:
-            if self._metrics.jobs == 0 and self._tag:
-                jobs, stages = self._counted(self._tag)
+            if self._metrics.jobs == 0 and self._step_tag:
+                jobs, stages = self._counted(self._step_tag)
                 self._metrics = replace(self._metrics, jobs=jobs, stages=stages)
             return self._metrics
 
@@ -275,10 +280,10 @@ class Cluster:
         """Take a snapshot of the current version now, and wait for it."""
         with self._mutex:
             self._usable()
-            task = partial(_snapshot_task, self._shipped(self._spec(b"")))
-            for _, notes in self._run(
-                lambda: self._anchor.mapPartitionsWithIndex(task), "checkpoint"
-            ):
+            with self._shipped(self._spec(b"")) as shipped:
+                task = partial(_snapshot_task, shipped)
+                taken = self._run(lambda: self._anchor.mapPartitionsWithIndex(task), "checkpoint")
+            for _, notes in taken:
                 self._notes(notes)
             self._prune_commits()
 
@@ -319,17 +324,23 @@ class Cluster:
         fence = (self._committed.epoch, self._attempt)
         return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot)
 
-    def _shipped(self, spec: Step) -> Any:
+    @contextmanager
+    def _shipped(self, spec: Step) -> Iterator[Any]:
         """A step as a closure carries it: small ones by value, large ones as a Spark broadcast."""
-        if len(spec.broadcast) + len(spec.site.program) > _INLINE:
-            return self._sc.broadcast(spec)
-        return spec
+        if len(spec.broadcast) + len(spec.site.program) <= _INLINE:
+            yield spec
+            return
+        shipped = self._sc.broadcast(spec)
+        try:
+            yield shipped
+        finally:
+            shipped.destroy()
 
     def _graph(
-        self, spec: Step, inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None
+        self, shipped: Any, inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None
     ) -> RDD[Any]:
         """The lineage of one step: stage, shuffle, stage, ..., stage."""
-        n, shipped = self._site.partitions, self._shipped(spec)
+        n = self._site.partitions
         rdd = self._scattered(inputs)
         for stage in range(self._site.stages):
             if stage > 0:
@@ -489,17 +500,17 @@ class Cluster:
                 hint=f"restore it with {self._site.partitions} partitions",
             )
         old, old_anchor = self._spec(b""), self._anchor
-        split = old_anchor.mapPartitionsWithIndex(
-            partial(_split_task, self._shipped(old), partitions)
-        )
         generation = self._site.generation + 1
         self._site = replace(self._site, generation=generation, partitions=partitions)
         self._anchor = self._drop_anchor()
-        task = partial(_adopt_task, self._shipped(replace(old, site=self._site)))
-        adopted = self._anchor.union(split.partitionBy(partitions, worker.partition_of))
-        statuses: list[tuple[int, Status]] = self._run(
-            lambda: adopted.mapPartitionsWithIndex(task), "repartitioning"
-        )
+        with (
+            self._shipped(old) as before,
+            self._shipped(replace(old, site=self._site)) as after,
+        ):
+            split = old_anchor.mapPartitionsWithIndex(partial(_split_task, before, partitions))
+            moved = self._anchor.union(split.partitionBy(partitions, worker.partition_of))
+            adopted = moved.mapPartitionsWithIndex(partial(_adopt_task, after))
+            statuses: list[tuple[int, Status]] = self._run(lambda: adopted, "repartitioning")
         chains = tuple(status.chain for _, status in sorted(statuses, key=lambda s: s[0]))
         self._committed = replace(self._committed, generation=generation, chains=chains)
         discard = partial(_discard_task, old.site)
