@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def run(cluster: Cluster, reference: Reference, numbers: range) -> None:
-    stages, partitions = cluster._site.stages, cluster.partitions
+    stages, partitions = cluster.stages, cluster.partitions
     for number in numbers:
         reference.apply(batch(number))
         cluster.step(scatter(batch(number), partitions, stages), batch_id=f"b{number}")
@@ -246,3 +246,23 @@ def test_damaged_local_state_is_rebuilt(spark: Any, here: dict[str, Any], damage
         run(cluster, reference, range(3, 5))
         assert sums_of(cluster.read(b"")) == reference.expected()
         assert any("partition 1: state of tick 6 rebuilt" in note for note in cluster.incidents)
+
+
+def test_the_driver_gets_its_own_state_back(spark: Any, here: dict[str, Any]) -> None:
+    """What the caller keeps on the driver: saved at a version, brought forward by the outputs."""
+    first = Cluster(spark, KeyedSum(), 2, snapshot_every=2, **here)
+    assert first.saved() is None
+    made = [first.step({0: rows(*[(0, 1)] * number)}) for number in range(1, 4)]
+    first.save(b"after three")
+    made += [first.step({0: rows(*[(0, 1)] * number)}) for number in range(4, 11)]
+    assert first.outputs_since(8) == made[8:]
+    with again(spark, here, KeyedSum()) as cluster:
+        assert cluster.saved() == (3, b"after three")
+        assert cluster.outputs_since(3) == made[3:]
+        assert cluster.outputs_since(10) == []
+        cluster.save(b"after ten")
+        cluster.save(b"after ten again")
+        cluster.checkpoint()
+        with pytest.raises(StateError, match="outputs of version 2 of 10 are lost"):
+            cluster.outputs_since(1)
+        assert cluster.saved() == (10, b"after ten again")

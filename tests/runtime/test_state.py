@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from viewlet.errors import StateError
-from viewlet.runtime.state import ARRAY_OFFSET, DamagedState, PartitionState
+from viewlet.runtime.head import ARRAY_OFFSET, DamagedState
+from viewlet.runtime.state import PartitionState
 
 
 def made(directory: Path) -> PartitionState:

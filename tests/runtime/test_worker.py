@@ -18,10 +18,12 @@ from tests.runtime.programs import KeyedSum, Reference, batch, rows, sums_of
 
 from viewlet.errors import RangeError, StateError
 from viewlet.runtime import worker
-from viewlet.runtime.checkpoint import ChangeLog, Entry, Store
+from viewlet.runtime.checkpoint import ChangeLog, DamagedFile, Entry, Store
+from viewlet.runtime.head import partition_lock
+from viewlet.runtime.partition import Partition, detach
+from viewlet.runtime.program import Site, Status, Step
 from viewlet.runtime.snapshot import Snapshots, start, take, trouble
-from viewlet.runtime.state import PartitionState, partition_lock
-from viewlet.runtime.worker import Site, Status, Step
+from viewlet.runtime.state import PartitionState
 
 
 class Crash(BaseException):
@@ -78,7 +80,7 @@ class Bench:
 
 def forget() -> None:
     """What a new worker process does not have."""
-    worker._ATTACHED.clear()
+    detach()
 
 
 POINTS = [
@@ -87,7 +89,7 @@ POINTS = [
     (PartitionState, "run_returned"),
     (ChangeLog, "append"),
     (Store, "put"),
-    (worker.Partition, "_record"),
+    (Partition, "_record"),
     (PartitionState, "stamp"),
 ]
 
@@ -257,7 +259,7 @@ def test_the_lock_keeps_others_out(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from viewlet.runtime.state import partition_lock\n"
+        "from viewlet.runtime.head import partition_lock\n"
         "with partition_lock(Path(sys.argv[1])):\n"
         "    print('held', flush=True); time.sleep(0.5)\n"
     )
@@ -312,5 +314,5 @@ def test_entries_are_their_own_checksum() -> None:
     assert Entry.parse("p", entry.chain(), data) == entry
     for at in range(len(data)):
         spoiled = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-        with pytest.raises(worker.DamagedFile, match="checksum"):
+        with pytest.raises(DamagedFile, match="checksum"):
             Entry.parse("p", entry.chain(), spoiled)

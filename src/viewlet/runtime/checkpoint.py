@@ -342,15 +342,54 @@ class CommitLog:
                 passed.append(str(problem))
         return None, passed
 
-    def prune(self, keep_from: int, epoch: int) -> None:
-        """Forget commits of versions before `keep_from`, and those of drivers long replaced."""
-        for name in self.names():
-            written, _, version = name.partition("-")
-            if int(version) < keep_from and int(written) <= epoch:
-                self.store.delete(f"commits/{name}")
+    def taken_over(self, newest: Commit) -> bool:
+        """Whether a driver of a later epoch has opened the checkpoint since."""
+        return any(int(name.partition("-")[0]) > newest.epoch for name in self.names())
 
-    def prune_generations(self) -> None:
-        """Forget the partitions of generations that no kept commit is of."""
+    def outputs(self, newest: Commit, versions: range) -> list[list[bytes]]:
+        """The outputs of committed versions up to `newest`."""
+        # Where two epochs have written a version the later one counts: the earlier driver had been
+        # replaced by then. Names sort by epoch, so that the later one overwrites.
+        files = {int(name.partition("-")[2]): name for name in self.names()}
+        found: list[list[bytes]] = []
+        for version in versions:
+            try:
+                if version not in files:
+                    raise DamagedFile(f"version {version} is no longer kept")
+                found.append(list(self.read(files[version]).outputs))
+            except DamagedFile as problem:
+                raise StateError(
+                    f"outputs of version {version} of {newest.version} are lost: {problem}",
+                    hint="rebuild what was made of them from the state itself",
+                ) from problem
+        return found
+
+    def save(self, commit: Commit, driver_state: bytes) -> None:
+        """Keep a driver state with its version, and the one before it."""
+        self.store.put(f"driver/{commit.name}", seal(driver_state))
+        for name in self.store.list("driver")[:-2]:
+            self.store.delete(f"driver/{name}")
+
+    def saved(self, newest: Commit) -> tuple[int, bytes] | None:
+        """The newest readable driver state of a version that is committed."""
+        for name in reversed(self.store.list("driver")):
+            version = int(name.partition("-")[2])
+            if version <= newest.version:
+                try:
+                    return version, unseal(name, self.store.get(f"driver/{name}"))
+                except DamagedFile:
+                    continue
+        return None
+
+    def prune(self, newest: Commit, keep_from: int) -> None:
+        """Forget commits of versions before `keep_from` that no saved driver state needs, and the
+        partitions of generations that no commit is of any more."""
+        saved = [int(name.partition("-")[2]) for name in self.store.list("driver")]
+        keep_from = min([keep_from, *saved])
+        for name in self.names():
+            epoch, _, version = name.partition("-")
+            if int(version) < keep_from and int(epoch) <= newest.epoch:
+                self.store.delete(f"commits/{name}")
         try:
             oldest = min((self.read(name).generation for name in self.names()), default=0)
         except DamagedFile:

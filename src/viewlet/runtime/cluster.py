@@ -5,30 +5,25 @@ its partition through a shuffle of (partition, record) pairs; the job's collect 
 for the driver and the status of every partition. The step exists once the driver has written its
 commit; until then the next attempt starts from the last committed chains, and the workers bring
 themselves back to them.
-
-Partitions stay where their state is because every stage is a narrow dependency of one small
-cached RDD, the anchor, whose block location Spark prefers. That is for speed: where Spark moves a
-partition all the same, the worker rebuilds it.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import StateError, ViewletError
-from viewlet.runtime import worker
-from viewlet.runtime.checkpoint import Commit, CommitLog, DamagedFile, Store
-from viewlet.runtime.worker import PartitionProgram, Site, Status, Step
+from viewlet.runtime import jobs, worker
+from viewlet.runtime.checkpoint import Commit, CommitLog, Store
+from viewlet.runtime.jobs import Jobs
+from viewlet.runtime.program import PartitionProgram, Site, Status, Step
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("viewlet")
 
-_INLINE = 1 << 17  # a larger step description travels as a Spark broadcast, once per executor
 _BATCHES_KEPT = 256  # ids of past batches that each commit carries
 
 
@@ -158,7 +152,6 @@ class Cluster:
         start: Commit,
         snapshot_every: int,
     ) -> None:
-        self._spark = spark
         self._sc = spark.sparkContext
         self._site = site
         self._program = program
@@ -171,9 +164,9 @@ class Cluster:
         self._pending: Commit | None = None
         self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
         self._metrics = Metrics()
-        self._tag = self._step_tag = ""
+        self._step_tag = ""
         self.incidents: list[str] = []
-        self._anchor = self._drop_anchor()
+        self._jobs = Jobs(self._sc, site.partitions)
 
     # -- the interface --------------------------------------------------------------------------
 
@@ -185,6 +178,10 @@ class Cluster:
     @property
     def partitions(self) -> int:
         return self._site.partitions
+
+    @property
+    def stages(self) -> int:
+        return self._site.stages
 
     def step(
         self,
@@ -212,11 +209,12 @@ class Cluster:
             base = self._pending or self._committed
             spec = self._spec(broadcast, snapshot=commit and (self.version + 1) % self._every == 0)
             scattered = check_inputs(inputs, self._site.partitions)
-            with self._shipped(spec) as shipped:
-                records = self._run(
-                    lambda: self._graph(shipped, inputs), f"step {self.version + 1}"
+            with self._jobs.shipped(spec) as shipped:
+                records = self._jobs.collect(
+                    lambda: self._jobs.step(shipped, self._site.stages, inputs),
+                    f"step {self.version + 1}",
                 )
-            self._step_tag = self._tag
+            self._step_tag = self._jobs.tag
             outputs, statuses = self._sorted_out(records)
             made = replace(
                 base,
@@ -246,6 +244,29 @@ class Cluster:
                 self._spread({status.place for status in statuses.values()})
             return outputs
 
+    def save(self, driver_state: bytes) -> None:
+        """Keep what the caller holds on the driver at this version, for `saved` after a restore."""
+        with self._mutex:
+            self._usable()
+            self._check_alone()
+            if self._commits is not None:
+                self._commits.save(self._committed, driver_state)
+
+    def saved(self) -> tuple[int, bytes] | None:
+        """The newest driver state that was kept, and its version; `outputs_since` has the rest."""
+        return self._commits.saved(self._committed) if self._commits is not None else None
+
+    def outputs_since(self, version: int) -> list[list[bytes]]:
+        """The outputs for the driver of every version after `version`, oldest first."""
+        with self._mutex:
+            if version == self.version:
+                return []
+            if version == self.version - 1:
+                return [list(self._committed.outputs)]
+            if self._commits is None:
+                raise StateError("outputs of past versions are kept in a checkpoint only")
+            return self._commits.outputs(self._committed, range(version + 1, self.version + 1))
+
     def abort(self) -> None:
         """Take back the steps since the last commit; the next use of a partition undoes them."""
         with self._mutex:
@@ -260,9 +281,8 @@ class Cluster:
         with self._mutex:
             self._usable()
             spec = self._spec(b"")
-            with self._shipped(spec) as shipped:
-                task = partial(_read_task, shipped, request)
-                answers = self._run(lambda: self._anchor.mapPartitionsWithIndex(task), "read")
+            with self._jobs.shipped(spec) as shipped:
+                answers = self._jobs.each(partial(jobs.read_task, shipped, request), "read")
             for _, _, notes in answers:
                 self._notes(notes)
             return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
@@ -272,17 +292,17 @@ class Cluster:
         counted."""
         with self._mutex:
             if self._metrics.jobs == 0 and self._step_tag:
-                jobs, stages = self._counted(self._step_tag)
-                self._metrics = replace(self._metrics, jobs=jobs, stages=stages)
+                ran, stages = self._jobs.counted(self._step_tag)
+                self._metrics = replace(self._metrics, jobs=ran, stages=stages)
             return self._metrics
 
     def checkpoint(self) -> None:
         """Take a snapshot of the current version now, and wait for it."""
         with self._mutex:
             self._usable()
-            with self._shipped(self._spec(b"")) as shipped:
-                task = partial(_snapshot_task, shipped)
-                taken = self._run(lambda: self._anchor.mapPartitionsWithIndex(task), "checkpoint")
+            self._check_alone()
+            with self._jobs.shipped(self._spec(b"")) as shipped:
+                taken = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
             for _, notes in taken:
                 self._notes(notes)
             self._prune_commits()
@@ -296,11 +316,10 @@ class Cluster:
             if self._sc._jsc is None:
                 return  # the session was stopped; its directories go with the temporary files
             try:
-                task = partial(_discard_task, self._site)
-                self._run(lambda: self._anchor.mapPartitionsWithIndex(task), "close")
+                self._jobs.each(partial(jobs.discard_task, self._site), "close")
             except ViewletError as problem:
                 logger.warning("local state of a closed cluster stays behind: %s", problem)
-            self._anchor.unpersist()
+            self._jobs.release()
 
     def __enter__(self) -> Cluster:
         return self
@@ -310,82 +329,11 @@ class Cluster:
 
     # -- jobs -----------------------------------------------------------------------------------
 
-    def _drop_anchor(self) -> RDD[tuple[int, None]]:
-        """One cached record per partition; where its block is, the partition runs."""
-        n = self._site.partitions
-        pairs: RDD[tuple[int, None]] = self._sc.parallelize([(p, None) for p in range(n)], n)
-        anchor = pairs.partitionBy(n, worker.partition_of).persist()
-        anchor.count()
-        return anchor
-
     def _spec(self, broadcast: bytes, *, snapshot: bool = False) -> Step:
         self._attempt += 1
         base = self._pending or self._committed
         fence = (self._committed.epoch, self._attempt)
         return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot)
-
-    @contextmanager
-    def _shipped(self, spec: Step) -> Iterator[Any]:
-        """A step as a closure carries it: small ones by value, large ones as a Spark broadcast."""
-        if len(spec.broadcast) + len(spec.site.program) <= _INLINE:
-            yield spec
-            return
-        shipped = self._sc.broadcast(spec)
-        try:
-            yield shipped
-        finally:
-            shipped.destroy()
-
-    def _graph(
-        self, shipped: Any, inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None
-    ) -> RDD[Any]:
-        """The lineage of one step: stage, shuffle, stage, ..., stage."""
-        n = self._site.partitions
-        rdd = self._scattered(inputs)
-        for stage in range(self._site.stages):
-            if stage > 0:
-                rdd = self._anchor.union(rdd.partitionBy(n, worker.partition_of))
-            task = partial(_stage_task, shipped, stage)
-            # Not preservesPartitioning: the keys are now destinations, and must be shuffled.
-            rdd = rdd.mapPartitionsWithIndex(task)
-        return rdd
-
-    def _scattered(self, inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None) -> RDD[Any]:
-        from pyspark import RDD
-        from pyspark.serializers import PairDeserializer
-
-        if not inputs and not isinstance(inputs, RDD):
-            return self._anchor
-        n = self._site.partitions
-        if isinstance(inputs, RDD):
-            return self._anchor.union(inputs.partitionBy(n, worker.partition_of))
-        # One record per slice, so that the JVM can zip it to the anchor's one: no shuffle, and the
-        # anchor's place. RDD.zip itself would first send the anchor through Python to rebatch it.
-        given = self._sc.parallelize([inputs.get(p) for p in range(n)], n)
-        pair: Any = PairDeserializer
-        return RDD(
-            self._anchor._jrdd.zip(given._jrdd),
-            self._sc,
-            pair(self._anchor._jrdd_deserializer, given._jrdd_deserializer),
-        )
-
-    def _run(self, build: Callable[[], RDD[Any]], what: str) -> list[Any]:
-        """Collect under a tag of its own: a tag adds to the user's job group, a group replaces."""
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-
-        self._tag = f"viewlet-{secrets.token_hex(6)}"
-        self._sc.addJobTag(self._tag)
-        try:
-            found: list[Any] = build().collect()
-            return found
-        except (Py4JError, PySparkException) as problem:
-            raise StateError(
-                f"{what} failed in Spark and changed nothing: {_reason(str(problem))}",
-                hint="the cause is above; repeat it when that is repaired",
-            ) from problem
-        finally:
-            self._sc.removeJobTag(self._tag)
 
     def _sorted_out(self, records: Iterable[Any]) -> tuple[list[bytes], dict[int, Status]]:
         outputs: list[tuple[int, int, bytes]] = []
@@ -406,21 +354,6 @@ class Cluster:
         outputs.sort(key=lambda output: output[:2])
         return [payload for _, _, payload in outputs], statuses
 
-    def _counted(self, tag: str) -> tuple[int, int]:
-        """Jobs and stages with this tag that ran, from Spark's own books."""
-        context = self._sc._jsc.sc()
-        context.listenerBus().waitUntilEmpty(10_000)
-        tracker = self._sc.statusTracker()
-        jobs = list(context.statusTracker().getJobIdsForTag(tag))
-        stages: set[int] = set()
-        for job in jobs:
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info is not None else ():
-                found = tracker.getStageInfo(stage)
-                if found is not None and found.numCompletedTasks > 0:
-                    stages.add(stage)
-        return len(jobs), len(stages)
-
     # -- commits --------------------------------------------------------------------------------
 
     def _commit(self, made: Commit, batch_id: str | None) -> None:
@@ -431,6 +364,8 @@ class Cluster:
             while len(batches) > _BATCHES_KEPT:
                 batches.popitem(last=False)
         made = replace(made, version=version, batches=tuple(batches.items()))
+        if version % self._every == 0:
+            self._check_alone()
         if self._commits is not None:
             self._commits.write(made)
         self._committed, self._pending, self._batches = made, None, batches
@@ -440,22 +375,19 @@ class Cluster:
     def _recorded(self, version: int) -> list[bytes]:
         if version == self._committed.version:
             return list(self._committed.outputs)
-        if self._commits is not None:
-            for name in self._commits.names():
-                if int(name.partition("-")[2]) == version:
-                    try:
-                        return list(self._commits.read(name).outputs)
-                    except DamagedFile as problem:
-                        self._note(f"outputs of version {version} are lost: {problem}")
-        return []
+        try:
+            return self.outputs_since(version - 1)[0]
+        except StateError as problem:
+            self._note(f"outputs of version {version} are not kept: {problem.message}")
+            return []
 
     def _prune_commits(self) -> None:
-        if self._commits is None:
-            return
-        self._commits.prune(self.version - 2 * self._every, self._committed.epoch)
-        self._commits.prune_generations()
-        newer = [name for name in self._commits.names() if name > self._committed.name]
-        if newer:
+        if self._commits is not None:
+            self._commits.prune(self._committed, self.version - 2 * self._every)
+
+    def _check_alone(self) -> None:
+        """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
+        if self._commits is not None and self._commits.taken_over(self._committed):
             raise StateError(
                 f"another driver has taken over the checkpoint {self._site.checkpoint}",
                 hint="close this cluster; steps since the takeover are not part of the checkpoint",
@@ -468,12 +400,10 @@ class Cluster:
 
         Only with a checkpoint: a partition that moves is rebuilt from it.
         """
-        if self._commits is None or len(places) >= self._site.partitions:
-            return
-        executors = self._sc._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is in it
-        if executors > len(places):
-            self._anchor.unpersist()
-            self._anchor = self._drop_anchor()
+        if self._commits is not None and len(places) < min(
+            self._site.partitions, self._jobs.executors()
+        ):
+            self._jobs.rebuild_anchor()
 
     def _notes(self, notes: Iterable[str]) -> None:
         for note in notes:
@@ -499,23 +429,25 @@ class Cluster:
                 "the programme has no way to split its state",
                 hint=f"restore it with {self._site.partitions} partitions",
             )
-        old, old_anchor = self._spec(b""), self._anchor
+        old, before = self._spec(b""), self._jobs
         generation = self._site.generation + 1
         self._site = replace(self._site, generation=generation, partitions=partitions)
-        self._anchor = self._drop_anchor()
+        self._jobs = Jobs(self._sc, partitions)
         with (
-            self._shipped(old) as before,
-            self._shipped(replace(old, site=self._site)) as after,
+            before.shipped(old) as parting,
+            self._jobs.shipped(replace(old, site=self._site)) as arriving,
         ):
-            split = old_anchor.mapPartitionsWithIndex(partial(_split_task, before, partitions))
-            moved = self._anchor.union(split.partitionBy(partitions, worker.partition_of))
-            adopted = moved.mapPartitionsWithIndex(partial(_adopt_task, after))
-            statuses: list[tuple[int, Status]] = self._run(lambda: adopted, "repartitioning")
+            split = partial(jobs.split_task, parting, partitions)
+            chunks = before.anchor.mapPartitionsWithIndex(split)
+            moved = self._jobs.anchor.union(chunks.partitionBy(partitions, worker.partition_of))
+            adopted = moved.mapPartitionsWithIndex(partial(jobs.adopt_task, arriving))
+            statuses: list[tuple[int, Status]] = self._jobs.collect(
+                lambda: adopted, "repartitioning"
+            )
         chains = tuple(status.chain for _, status in sorted(statuses, key=lambda s: s[0]))
         self._committed = replace(self._committed, generation=generation, chains=chains)
-        discard = partial(_discard_task, old.site)
-        self._run(lambda: old_anchor.mapPartitionsWithIndex(discard), "repartitioning")
-        old_anchor.unpersist()
+        before.each(partial(jobs.discard_task, old.site), "repartitioning")
+        before.release()
 
 
 def check_program(program: PartitionProgram, partitions: int, snapshot_every: int) -> None:
@@ -566,54 +498,3 @@ def _site(
 
 def _slowest(per_partition: Iterable[list[float]]) -> float:
     return float(sum(max(stage) for stage in zip(*per_partition, strict=False)))
-
-
-def _reason(text: str) -> str:
-    """The line of a Spark error that says why: the last of the worker's traceback, else the first
-    that names an exception."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in lines:
-        if re.match(r"^[\w.]*(Error|Exception|Interrupt|Exit)\b(?!.*py4j)", line):
-            return line
-    for line in lines:
-        if "Exception" in line or "failure" in line:
-            return line
-    return lines[0] if lines else "no reason given"
-
-
-def _opened(shipped: Any) -> Step:
-    step = shipped if isinstance(shipped, Step) else shipped.value
-    assert isinstance(step, Step)
-    return step
-
-
-def _stage_task(shipped: Any, stage: int, partition: int, pairs: Iterable[Any]) -> Iterator[Any]:
-    records = (record for _, record in pairs if record is not None)
-    return worker.run_stage(_opened(shipped), stage, partition, records)
-
-
-def _read_task(
-    shipped: Any, request: bytes, partition: int, _: Iterable[Any]
-) -> Iterator[tuple[int, bytes, list[str]]]:
-    yield worker.read_partition(_opened(shipped), partition, request)
-
-
-def _snapshot_task(
-    shipped: Any, partition: int, _: Iterable[Any]
-) -> Iterator[tuple[int, list[str]]]:
-    yield worker.snapshot_partition(_opened(shipped), partition)
-
-
-def _split_task(
-    shipped: Any, partitions: int, partition: int, _: Iterable[Any]
-) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    return worker.split_partition(_opened(shipped), partitions, partition)
-
-
-def _adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[tuple[int, Status]]:
-    chunks = (chunk for _, chunk in pairs if chunk is not None)
-    yield worker.adopt_partition(_opened(shipped), partition, chunks)
-
-
-def _discard_task(site: Site, partition: int, _: Iterable[Any]) -> Iterator[tuple[int, str]]:
-    yield worker.discard_partition(site, partition)

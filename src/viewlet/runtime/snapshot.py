@@ -28,14 +28,8 @@ import numpy as np
 
 from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.checkpoint import ChangeLog, DamagedFile, Store, digest_of, seal, unseal
-from viewlet.runtime.state import (
-    ARRAY_OFFSET,
-    DamagedState,
-    Head,
-    PartitionState,
-    dtype_of,
-    partition_lock,
-)
+from viewlet.runtime.head import ARRAY_OFFSET, DamagedState, Head, dtype_of, partition_lock
+from viewlet.runtime.state import PartitionState
 
 BLOCK = 1 << 16
 _FICLONE = 0x40049409
