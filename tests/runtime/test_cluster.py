@@ -17,9 +17,16 @@ from viewlet.runtime.worker import partition_of
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3])
-@pytest.mark.parametrize("partitions", [1, 2, 5])
-def test_steps_equal_the_reference(spark: Any, stages: int, partitions: int) -> None:
+def shapes(quick: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> list[Any]:
+    """A few shapes for every run of the tests, the others for the long one."""
+    return [*quick, *(pytest.param(*shape, marks=pytest.mark.slow) for shape in others)]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "stages"),
+    shapes([(1, 1), (2, 3), (5, 2)], [(1, 2), (1, 3), (2, 1), (2, 2), (5, 1), (5, 3)]),
+)
+def test_steps_equal_the_reference(spark: Any, partitions: int, stages: int) -> None:
     reference = Reference()
     with Cluster(spark, KeyedSum(stages), partitions) as cluster:
         for number in range(4):
@@ -67,8 +74,10 @@ def test_a_step_without_inputs_and_a_large_broadcast(spark: Any) -> None:
         assert sums_of(cluster.read(b"")) == {0: 3}
 
 
-@pytest.mark.parametrize("undo", [True, False])
-@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("stages", "undo"),
+    shapes([(1, True), (3, False)], [(1, False), (2, True), (2, False), (3, True)]),
+)
 def test_a_refused_step_changes_nothing(spark: Any, stages: int, undo: bool) -> None:
     reference = Reference()
     with Cluster(spark, KeyedSum(stages, undo), 2) as cluster:
@@ -111,6 +120,8 @@ def test_several_steps_commit_or_abort_together(spark: Any) -> None:
         assert cluster.version == 2
         cluster.step({0: rows((0, 100))}, commit=False)
         assert sums_of(cluster.read(b"")) == {0: 111, 1: 5}
+        with pytest.raises(StateError, match="steps are open"):
+            cluster.checkpoint()
         cluster.abort()
         assert sums_of(cluster.read(b"")) == {0: 11, 1: 5}
         cluster.step({0: rows((0, 1000))})

@@ -41,7 +41,9 @@ def spoil(path: Path) -> None:
     path.write_bytes(bytes(data))
 
 
-@pytest.mark.parametrize("local_state", ["kept", "lost", "closed"])
+@pytest.mark.parametrize(
+    "local_state", ["kept", "lost", pytest.param("closed", marks=pytest.mark.slow)]
+)
 def test_restore_continues(spark: Any, here: dict[str, Any], local_state: str) -> None:
     reference = Reference()
     first = Cluster(spark, KeyedSum(2), 2, snapshot_every=1000, **here)
@@ -62,7 +64,7 @@ def test_restore_continues(spark: Any, here: dict[str, Any], local_state: str) -
         assert len(rebuilt) == (0 if local_state == "kept" else 2)
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_restore_with_other_partitions(spark: Any, here: dict[str, Any], partitions: int) -> None:
     reference = Reference()
     first = Cluster(spark, KeyedSum(2), 2, **here)
@@ -146,7 +148,14 @@ def test_snapshots_are_incremental_and_bound_the_log(spark: Any, here: dict[str,
         assert sums_of(cluster.read(b"")) == reference.expected()
 
 
-@pytest.mark.parametrize("what", ["snapshots", "packs*", "missing pack"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "packs*",
+        pytest.param("snapshots", marks=pytest.mark.slow),
+        pytest.param("missing pack", marks=pytest.mark.slow),
+    ],
+)
 def test_a_damaged_snapshot_costs_a_longer_replay(
     spark: Any, here: dict[str, Any], what: str
 ) -> None:
@@ -228,7 +237,15 @@ def test_checkpoints_are_not_mixed_up(spark: Any, here: dict[str, Any], tmp_path
         Cluster(spark, KeyedSum(), 2, checkpoint="nonsense://x")
 
 
-@pytest.mark.parametrize("damage", ["missing", "corrupted", "head", "everything"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "corrupted",
+        "everything",
+        pytest.param("missing", marks=pytest.mark.slow),
+        pytest.param("head", marks=pytest.mark.slow),
+    ],
+)
 def test_damaged_local_state_is_rebuilt(spark: Any, here: dict[str, Any], damage: str) -> None:
     reference = Reference()
     with Cluster(spark, KeyedSum(2), 2, **here) as cluster:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.runtime.programs import KeyedSum, Reference, batch, rows, sums_of
 
-from viewlet.errors import RangeError, StateError
+from viewlet.errors import ProgramError, RangeError, StateError
 from viewlet.runtime import worker
 from viewlet.runtime.checkpoint import ChangeLog, DamagedFile, Entry, Store
 from viewlet.runtime.head import partition_lock
@@ -219,6 +219,20 @@ def test_a_refused_run_is_undone_at_once(tmp_path: Path) -> None:
     bench.check()
 
 
+def test_outputs_for_nobody_are_a_fault_of_the_programme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    bench.step(0)
+    for wrong in ({0: b"the last stage sends to no partition"}, {worker.DRIVER: "text"}):
+        with monkeypatch.context() as patched:
+            patched.setattr(KeyedSum, "run", lambda *_, wrong=wrong: wrong)
+            with pytest.raises(ProgramError, match=r"output (for partition 0|of stage 0 is no)"):
+                bench.step(1)
+    bench.step(1)
+    bench.check()
+
+
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
     """No file of this process may grow beyond `size`: what a full disk looks like to a writer."""
@@ -281,7 +295,7 @@ def test_a_snapshot_is_taken_by_a_process_of_its_own(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     for number in range(3):
         bench.step(number)
-    start(worker.snapshot_order(bench.spec(), 0))
+    start(worker.snapshot_order(bench.site, 0, bench.chain))
     snapshots = Snapshots(bench.site.store(), "g0000/p00000")
     deadline = time.monotonic() + 60
     while not snapshots.names():
@@ -296,7 +310,7 @@ def test_a_snapshot_is_taken_by_a_process_of_its_own(tmp_path: Path) -> None:
 def test_a_snapshot_that_fails_is_said_at_the_next_step(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.step(0)
-    order = worker.snapshot_order(bench.spec(), 0)
+    order = worker.snapshot_order(bench.site, 0, bench.chain)
     with largest_file(100):
         problem = take(order)
     assert problem is not None

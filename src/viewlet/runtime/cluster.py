@@ -199,16 +199,20 @@ class Cluster:
         batch_id: a step whose id is committed already changes nothing and returns the outputs
         recorded then. commit=False: the step is part of the next one that commits, and `abort`
         takes it back; reads see it meanwhile.
-        If this raises, the step did not happen: the version and what a read sees are as before.
+        If this raises, the step did not happen: the version and what a read sees are as before;
+        steps before it that were not committed are still open.
         """
         with self._mutex:
             self._usable()
             if batch_id is not None and batch_id in self._batches:
                 return self._recorded(self._batches[batch_id])
             started = time.perf_counter()
-            base = self._pending or self._committed
-            spec = self._spec(broadcast, snapshot=commit and (self.version + 1) % self._every == 0)
             scattered = check_inputs(inputs, self._site.partitions)
+            base = self._pending or self._committed
+            due = commit and (self.version + 1) % self._every == 0
+            if due:
+                self._check_alone()  # before a snapshot is taken: it forgets what came before
+            spec = self._spec(broadcast, self._committed.chains if due else None)
             with self._jobs.shipped(spec) as shipped:
                 records = self._jobs.collect(
                     lambda: self._jobs.step(shipped, self._site.stages, inputs),
@@ -301,6 +305,11 @@ class Cluster:
         with self._mutex:
             self._usable()
             self._check_alone()
+            if self._pending is not None:
+                raise StateError(
+                    "a checkpoint is of a committed version, and steps are open",
+                    hint="end them with a step that commits, or with abort()",
+                )
             with self._jobs.shipped(self._spec(b"")) as shipped:
                 taken = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
             for _, notes in taken:
@@ -329,7 +338,7 @@ class Cluster:
 
     # -- jobs -----------------------------------------------------------------------------------
 
-    def _spec(self, broadcast: bytes, *, snapshot: bool = False) -> Step:
+    def _spec(self, broadcast: bytes, snapshot: tuple[str, ...] | None = None) -> Step:
         self._attempt += 1
         base = self._pending or self._committed
         fence = (self._committed.epoch, self._attempt)
@@ -364,8 +373,6 @@ class Cluster:
             while len(batches) > _BATCHES_KEPT:
                 batches.popitem(last=False)
         made = replace(made, version=version, batches=tuple(batches.items()))
-        if version % self._every == 0:
-            self._check_alone()
         if self._commits is not None:
             self._commits.write(made)
         self._committed, self._pending, self._batches = made, None, batches

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from viewlet.errors import StateError, ViewletError
+from viewlet.errors import ProgramError, StateError, ViewletError
 from viewlet.runtime.checkpoint import ChangeLog, DamagedFile, Entry, Link, seal, unseal
 from viewlet.runtime.head import BUILDING, DamagedState, partition_lock
-from viewlet.runtime.program import ADOPT, Repartitioning, Site, Status, Step, program_of
+from viewlet.runtime.program import ADOPT, DRIVER, Repartitioning, Site, Status, Step, program_of
 from viewlet.runtime.snapshot import Snapshots, trouble
 from viewlet.runtime.state import PartitionState
 
@@ -192,6 +192,7 @@ class Partition:
         try:
             outputs = self.program.run(state, stage, inputs, step.broadcast)
             ran = time.perf_counter() - started
+            self._check_outputs(stage, outputs)
             state.run_returned()
             logged = self.log.append(entry, following)
             self._record(entry.tick, following, outputs)
@@ -209,6 +210,18 @@ class Partition:
         self.log.append(entry, chain)
         self.settle(self.attach(step.fence), step.tick, chain, step.fence)
         return Status(chain, notes=self.notes)
+
+    def _check_outputs(self, stage: int, outputs: dict[int, bytes]) -> None:
+        last = stage == self.site.stages - 1
+        for target, payload in outputs.items():
+            if target != DRIVER and (last or not 0 <= target < self.site.partitions):
+                raise ProgramError(
+                    f"stage {stage} of {self.site.stages} has an output for partition {target}",
+                    hint=f"the last stage answers to DRIVER, the others also to partitions "
+                    f"0 to {self.site.partitions - 1}",
+                )
+            if not isinstance(payload, bytes):
+                raise ProgramError(f"an output of stage {stage} is no bytes: {type(payload)}")
 
     def _record(self, tick: int, chain: str, outputs: dict[int, bytes]) -> None:
         """Keep the outputs until no task of the step can ask for them again."""

@@ -113,7 +113,8 @@ class Step:
     chains: tuple[str, ...]
     fence: tuple[int, int]
     broadcast: bytes
-    snapshot: bool = False  # take one, beside the steps that follow, when this one is done
+    # Committed chains: take a snapshot beside the steps that follow, keep what leads to these.
+    snapshot: tuple[str, ...] | None = None
 
 
 @dataclass

@@ -33,7 +33,10 @@ from viewlet.runtime.state import PartitionState
 
 BLOCK = 1 << 16
 _FICLONE = 0x40049409
-_PACK_DEPTH = 8  # a snapshot that would lean on more packs than this is written in full
+# A snapshot that would lean on more packs than this, or on packs of more than so many times its
+# own size, is written in full.
+_PACK_DEPTH = 8
+_PACK_WASTE = 2
 _TROUBLE = "snapshot-trouble"
 _RUNNING: list[subprocess.Popen[bytes]] = []
 
@@ -85,7 +88,7 @@ class Snapshots:
         existing = self.names()
         if name in existing:
             return
-        lineage, known, packs = self._predecessor(existing)
+        lineage, known, packs, sizes = self._predecessor(existing)
         pack = f"packs{lineage}/{name}"
         packs.append(pack)
         arrays: list[Any] = []
@@ -110,10 +113,11 @@ class Snapshots:
                         blocks.append((digest, *known[digest]))
                 arrays.append((array, extent.dtype, extent.shape, blocks))
 
-        self.store.put(f"{self.base}/{pack}", fresh_blocks())
+        sizes.append(self.store.put(f"{self.base}/{pack}", fresh_blocks()))
         manifest = {
             "lineage": lineage,
             "packs": packs,
+            "sizes": sizes,
             "arrays": arrays,
             "meta": json.loads(head.meta),
         }
@@ -122,8 +126,8 @@ class Snapshots:
 
     def _predecessor(
         self, existing: list[str]
-    ) -> tuple[int, dict[str, tuple[int, int, int]], list[str]]:
-        """The lineage that is due, and the blocks and packs that it has already."""
+    ) -> tuple[int, dict[str, tuple[int, int, int]], list[str], list[int]]:
+        """The lineage that is due, and the blocks and packs (with sizes) that it has already."""
         lineage = None
         for name in reversed(existing):
             try:
@@ -133,16 +137,18 @@ class Snapshots:
             if lineage is None:
                 lineage = 1 - int(manifest["lineage"])
             if manifest["lineage"] == lineage:
-                if len(manifest["packs"]) >= _PACK_DEPTH:
-                    break
                 known = {
                     block[0]: (block[1], block[2], block[3])
                     for *_, blocks in manifest["arrays"]
                     for block in blocks
                     if block is not None
                 }
-                return lineage, known, list(manifest["packs"])
-        return lineage or 0, {}, []
+                live = sum(length for *_, length in known.values())
+                packs, sizes = list(manifest["packs"]), list(manifest["sizes"])
+                if len(packs) >= _PACK_DEPTH or sum(sizes) > _PACK_WASTE * live:
+                    break
+                return lineage, known, packs, sizes
+        return lineage or 0, {}, [], []
 
     def prune(self, log: ChangeLog, committed: str) -> None:
         """Keep the two newest snapshots that lead to a committed version, and the log since."""

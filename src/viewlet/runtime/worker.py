@@ -70,8 +70,8 @@ def run_stage(
         for target in [partition] if last else range(step.site.partitions):
             yield target, (FAILURE, stage, partition, pickle.dumps(problem_of(problem)))
         return
-    if step.snapshot and stage == step.site.stages - 1:
-        start(snapshot_order(step, partition))
+    if step.snapshot is not None and stage == step.site.stages - 1:
+        start(snapshot_order(step.site, partition, step.snapshot[partition]))
     status.chain = latest.chain
     status.place = f"{socket.gethostname()}/{os.getppid()}"  # workers of an executor: one parent
     status.logged += latest.logged
@@ -80,17 +80,14 @@ def run_stage(
     for target, payload in outputs.items():
         if target == DRIVER:
             yield partition, (OUTPUT, stage, partition, payload)
-        elif 0 <= target < step.site.partitions and stage < step.site.stages - 1:
+        else:
             status.shuffled += len(payload)
             yield target, (CHUNK, stage, (partition, 0), payload)
-        else:
-            raise StateError(f"stage {stage} has an output for partition {target}: no such target")
     status.task_seconds.append(time.perf_counter() - started)
     yield partition, (STATUS, stage, partition, status)
 
 
-def snapshot_order(step: Step, partition: int) -> Order:
-    site = step.site
+def snapshot_order(site: Site, partition: int, committed: str) -> Order:
     return Order(
         str(site.directory(partition)),
         site.store().location,
@@ -98,7 +95,7 @@ def snapshot_order(step: Step, partition: int) -> Order:
         partition,
         site.partitions,
         site.fingerprint,
-        step.chains[partition],
+        committed,
     )
 
 
@@ -106,7 +103,7 @@ def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
     """Take a snapshot of the step's tick now and wait for it."""
     with Partition.locked(step.site, partition) as part:
         part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
-    problem = take(snapshot_order(step, partition))
+    problem = take(snapshot_order(step.site, partition, step.chains[partition]))
     return partition, part.notes + ([f"partition {partition}: {problem}"] if problem else [])
 
 
