@@ -312,7 +312,7 @@ def test_a_snapshot_that_fails_is_said_at_the_next_step(tmp_path: Path) -> None:
     bench.step(0)
     order = worker.snapshot_order(bench.site, 0, bench.chain)
     with largest_file(100):
-        problem = take(order)
+        problem = take(order, wait=True)
     assert problem is not None
     assert "no snapshot was taken" in problem
     (bench.directory / "snapshot-trouble").write_text(problem)

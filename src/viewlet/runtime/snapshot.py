@@ -184,15 +184,18 @@ class Order:
     committed: str
 
 
-def take(order: Order) -> str | None:
-    """Copy under the lock, then store and prune. Returns what went wrong, if anything did."""
+def take(order: Order, *, wait: bool) -> str | None:
+    """Copy under the lock, then store and prune. Returns what went wrong, if anything did.
+
+    One at a time per partition: if another is being taken, wait for it or leave it at that.
+    """
     directory = Path(order.directory)
     copies = directory / "copies"
     with (directory / "snapshot-lock").open("w") as alone:
         try:
-            fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(alone, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            return None  # one is being taken
+            return None
         try:
             with partition_lock(directory):
                 head = _copy(order, directory, copies)
@@ -266,7 +269,7 @@ def main(argument: str) -> None:
     order = Order(**json.loads(argument))
     if not Path(order.directory).exists():
         return  # the cluster was closed meanwhile
-    problem = take(order)
+    problem = take(order, wait=False)
     if problem is not None:
         (Path(order.directory) / _TROUBLE).write_text(problem)
 

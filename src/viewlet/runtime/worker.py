@@ -103,7 +103,7 @@ def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
     """Take a snapshot of the step's tick now and wait for it."""
     with Partition.locked(step.site, partition) as part:
         part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
-    problem = take(snapshot_order(step.site, partition, step.chains[partition]))
+    problem = take(snapshot_order(step.site, partition, step.chains[partition]), wait=True)
     return partition, part.notes + ([f"partition {partition}: {problem}"] if problem else [])
 
 
