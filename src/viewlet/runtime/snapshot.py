@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -184,17 +185,27 @@ class Order:
     committed: str
 
 
-def take(order: Order, *, wait: bool) -> str | None:
-    """Copy under the lock, then store and prune. Returns what went wrong, if anything did.
-
-    One at a time per partition: if another is being taken, wait for it or leave it at that.
-    """
-    directory = Path(order.directory)
-    copies = directory / "copies"
+@contextmanager
+def no_other(directory: Path, *, wait: bool) -> Iterator[bool]:
+    """One snapshot at a time per partition; False inside if there is one and we do not wait."""
     with (directory / "snapshot-lock").open("w") as alone:
         try:
             fcntl.flock(alone, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def take(order: Order, *, wait: bool) -> str | None:
+    """Copy under the lock, then store and prune. Returns what went wrong, if anything did.
+
+    If another snapshot is being taken: wait for it, or leave it at that.
+    """
+    directory = Path(order.directory)
+    copies = directory / "copies"
+    with no_other(directory, wait=wait) as alone:
+        if not alone:
             return None
         try:
             with partition_lock(directory):

@@ -21,7 +21,7 @@ from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.head import partition_lock
 from viewlet.runtime.partition import Partition, detach
 from viewlet.runtime.program import DRIVER, PartitionProgram, Repartitioning, Site, Status, Step
-from viewlet.runtime.snapshot import Order, start, take
+from viewlet.runtime.snapshot import Order, no_other, start, take
 from viewlet.runtime.state import PartitionState
 
 __all__ = ["DRIVER", "PartitionProgram", "PartitionState", "Repartitioning"]
@@ -154,10 +154,12 @@ def partition_of(key: int) -> int:
 def discard_partition(site: Site, partition: int) -> tuple[int, str]:
     """Remove the local state of a cluster that is being closed."""
     detach()
-    with partition_lock(site.directory(partition)):
-        shutil.rmtree(site.directory(partition), ignore_errors=True)
+    directory = site.directory(partition)
+    directory.mkdir(parents=True, exist_ok=True)
+    with no_other(directory, wait=True), partition_lock(directory):
+        shutil.rmtree(directory, ignore_errors=True)
     with contextlib.suppress(OSError):  # not empty: other partitions are still there
-        site.directory(partition).parent.rmdir()
+        directory.parent.rmdir()
         shutil.rmtree(site.root() / "log", ignore_errors=True)
         site.root().rmdir()
     return partition, "closed"
