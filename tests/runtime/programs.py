@@ -115,6 +115,8 @@ class KeyedSum:
     def read(self, state: PartitionState, request: bytes) -> bytes:
         if request == b"write":
             state.array("sum")[0] = 1
+        if request.startswith(b"import "):
+            __import__(request.split()[1].decode())
         if request == b"place":
             return f"{os.getppid()}".encode()
         sums = state.array("sum")

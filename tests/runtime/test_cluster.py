@@ -96,8 +96,10 @@ def test_a_refused_step_changes_nothing(spark: Any, stages: int, undo: bool) -> 
 
 def test_a_read_cannot_write(spark: Any) -> None:
     with Cluster(spark, KeyedSum(), 2) as cluster:
-        with pytest.raises(StateError, match="read-only"):
+        with pytest.raises(StateError, match=r"read failed in Spark.*read-only\nhint: the cause"):
             cluster.read(b"write")
+        with pytest.raises(StateError, match=r"No module named 'absent'\nhint: executors need"):
+            cluster.read(b"import absent")
         assert sums_of(cluster.read(b"")) == {}
 
 

@@ -112,9 +112,13 @@ class Jobs:
             found: list[Any] = build().collect()
             return found
         except (Py4JError, PySparkException) as problem:
+            reason = _reason(str(problem))
+            hint = "the cause is above; repeat it when that is repaired"
+            if "No module named" in reason:
+                hint = "executors need what the driver has: pip install viewlet on them, or ship "
+                hint += "it with spark.submit.pyFiles or spark.archives"
             raise StateError(
-                f"{what} failed in Spark and changed nothing: {_reason(str(problem))}",
-                hint="the cause is above; repeat it when that is repaired",
+                f"{what} failed in Spark and changed nothing: {reason}", hint=hint
             ) from problem
         finally:
             self._sc.removeJobTag(self.tag)
