@@ -136,7 +136,7 @@ def test_snapshots_are_incremental_and_bound_the_log(spark: Any, here: dict[str,
         cluster.step({0: rows(*((k, 1) for k in range(0, 100_000, 2)))})
         reference.apply([(k, 1) for k in range(0, 100_000, 2)])
         sizes = []
-        for number in range(8):
+        for number in range(4):
             run(cluster, reference, range(number, number + 1))
             cluster.checkpoint()
             newest = files(here, "g0000/p00000/packs*/*")
