@@ -127,11 +127,10 @@ def norm(x: Value) -> float:
 def is_finite(x: Value) -> bool:
     if isinstance(x, OneHot):
         return True
-    if isinstance(x, Sparse):
-        x = x.base.data
+    held: Array = x.base.data if isinstance(x, Sparse) else x
     with np.errstate(all="ignore"):
         # One pass without a temporary; a finite sum proves every term finite.
-        return bool(np.isfinite(np.sum(x))) or bool(np.isfinite(x).all())
+        return bool(np.isfinite(np.sum(held))) or bool(np.isfinite(held).all())
 
 
 def multiply(x: Value, tx: bool, y: Value, ty: bool, alpha: float = 1.0) -> Array:
@@ -160,18 +159,19 @@ def _gemm_columns(alpha: float, a: Array, b: Array) -> Array:
 
 
 def _structured(x: Value, tx: bool, y: Value, ty: bool) -> Array:
-    if isinstance(x, OneHot) and isinstance(y, OneHot):
-        if tx and not ty:
-            return (x.indices[:, None] == y.indices[None, :]).astype(np.float64)
-        return multiply(x.toarray(), tx, y.toarray(), ty)
-    if isinstance(y, OneHot):
-        return _gather(x, tx, y) if not ty else _scatter(y, dense_of(x), tx).T
     if isinstance(x, OneHot):
-        return _gather(y, not ty, x).T if tx else _scatter(x, dense_of(y), not ty)
+        if isinstance(y, OneHot):
+            if tx and not ty:
+                same: Array = (x.indices[:, None] == y.indices[None, :]).astype(np.float64)
+                return same
+            return multiply(x.toarray(), tx, y.toarray(), ty)
+        return _gather(y, not ty, x).T if tx else _scatter(x, dense_of(y), ty)
+    if isinstance(y, OneHot):
+        return _gather(x, tx, y) if not ty else _scatter(y, dense_of(x), not tx).T
     if isinstance(x, Sparse):
         right = dense_of(y)
         return x.apply(right.T if ty else right, tx)
-    assert isinstance(y, Sparse) and isinstance(x, np.ndarray)
+    assert isinstance(y, Sparse)
     return y.apply(x if tx else x.T, not ty).T
 
 
@@ -183,8 +183,8 @@ def _gather(x: Array | Sparse, tx: bool, y: OneHot) -> Array:
 
 
 def _scatter(x: OneHot, y: Array, ty: bool) -> Array:
-    """[e_i e_j ...] op(y): rows of op(y) put in place; op transposes when ty is False."""
-    rows = y if ty else y.T
+    """[e_i e_j ...] op(y): the rows of op(y) put in their places."""
+    rows = y.T if ty else y
     out = np.zeros((x.n, rows.shape[1]), order="F")
     out[x.indices] = rows
     return out
@@ -266,7 +266,7 @@ def woodbury(g: Value, q: Value, amplifications: list[float]) -> Array:
         raise IllConditioned(f"I + V^T W U has reciprocal condition {rcond:.1e}")
     amplifications.append(1.0 / rcond)
     # -G K^-1 = -(K^-T G^T)^T
-    solved, _ = lapack.dgetrs(lu, pivots, left.T, trans=1)
+    solved: Array = lapack.dgetrs(lu, pivots, left.T, trans=1)[0]
     return -solved.T
 
 

@@ -15,11 +15,12 @@ from functools import lru_cache
 import numpy as np
 
 from viewlet.linalg import arrays
-from viewlet.linalg.arrays import Value
 from viewlet.linalg.delta import Factored, Trigger
-from viewlet.linalg.expr import Expr
+from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.models import Model
 from viewlet.linalg.ops import Code, Op
+
+Sizes = Mapping[Matrix, arrays.Array | arrays.Sparse]
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -85,12 +86,12 @@ def _seconds(run: Callable[[], object], repeats: int = 4) -> float:
     return best
 
 
-def code_seconds(code: Code, c: Constants, sizes: Mapping[Expr, Value] | None = None) -> float:
+def code_seconds(code: Code, c: Constants, sizes: Sizes | None = None) -> float:
     """The estimated time of straight-line code."""
     shapes = {op.out: op.shape for op in code.ops}
     stored: dict[int, int] = {}
     for op in code.ops:
-        value = sizes.get(op.leaf) if sizes and op.leaf is not None else None
+        value = sizes.get(op.leaf) if sizes and isinstance(op.leaf, Matrix) else None
         if isinstance(value, arrays.Sparse):
             stored[op.out] = value.nnz
     return sum(_op_seconds(op, shapes, stored, c) for op in code.ops if op.kind != "leaf")
@@ -130,7 +131,7 @@ def product_seconds(m: int, k: int, n: int, c: Constants) -> float:
 
 
 def trigger_seconds(
-    trigger: Trigger, code: Code, c: Constants, sizes: Mapping[Expr, Value] | None = None
+    trigger: Trigger, code: Code, c: Constants, sizes: Sizes | None = None
 ) -> float:
     """Evaluating the factors of a trigger and applying them to every affected matrix."""
     total = code_seconds(code, c, sizes)

@@ -11,8 +11,8 @@ Every rule gives the change of an expression as a sum of products of tall matric
   E^-1       (view W)    -(W U) (I + V^T W U)^-1 (W^T V)^T, Woodbury
 
 The textbook rule for E1 E2 has three monomials, dE1 E2 + E1 dE2 + dE1 dE2, and triples the rank
-at each squaring: 3, 9, 27 for A^2, A^4, A^8. The last two share the right factor of dE2, so they are
-extracted into one, and the ranks are 2, 4, 8. Several changed matrices need no rule of their
+at each squaring: 3, 9, 27 for A^2, A^4, A^8. The last two share the right factor of dE2, so they
+are extracted into one, and the ranks are 2, 4, 8. Several changed matrices need no rule of their
 own: each rule reads the old value of what it multiplies and adds the change of it.
 
 A delta may also be dense (hybrid evaluation, 6.4.3): one matrix D instead of U V^T.
@@ -50,7 +50,7 @@ class Dense:
 
 
 Delta = Factored | Dense
-Deltas = Mapping[Expr, Delta]
+Deltas = Mapping[Matrix, Delta]
 
 
 @dataclass(frozen=True)

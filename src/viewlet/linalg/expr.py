@@ -9,9 +9,12 @@ normalise, and they are the only place where shapes are checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from viewlet.errors import TypingError
 from viewlet.linalg.chain import Shape, Tree, associate
@@ -62,7 +65,7 @@ class Expr:
         return inv(self) if exponent == -1 else power(self, exponent)
 
     @property
-    def T(self) -> Expr:  # noqa: N802 - the name NumPy users know
+    def T(self) -> Expr:
         return transpose(self)
 
     def __str__(self) -> str:
@@ -185,13 +188,13 @@ def _operand(value: object, operator: str) -> Expr:
     )
 
 
-def _scalar(value: object) -> float:
-    if isinstance(value, Expr) or getattr(value, "ndim", 0):
+def _scalar(value: Any) -> float:
+    if isinstance(value, Expr) or np.ndim(value):
         raise TypingError(
             "* multiplies a matrix by a number", hint="write A @ B for the product of matrices"
         )
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (TypeError, ValueError):
         raise TypingError(f"cannot scale a matrix by {value!r}", hint="use a number") from None
     if not math.isfinite(number):
@@ -199,19 +202,17 @@ def _scalar(value: object) -> float:
     return number
 
 
-def _dimension(value: object, what: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:  # type: ignore[call-overload]
+def _dimension(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
         raise TypingError(f"{what} must be a positive integer, got {value!r}")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)
 
 
 def matrix(name: str, rows: int, columns: int = 1) -> Matrix:
     """A named input matrix; one column makes it a vector."""
     if not name.isidentifier():
         raise TypingError(f"{name!r} cannot name a matrix", hint="use letters, digits and _")
-    return _intern(
-        Matrix, (_dimension(rows, "rows"), _dimension(columns, "columns")), name=name
-    )
+    return _intern(Matrix, (_dimension(rows, "rows"), _dimension(columns, "columns")), name=name)
 
 
 def factor(name: str, rows: int, columns: int) -> Factor:
@@ -265,7 +266,7 @@ def product_of(factors: Iterable[Expr]) -> Expr:
     flat: list[Expr] = []
     coefficient = 1.0
     given = tuple(factors)
-    for left, right in zip(given, given[1:], strict=False):
+    for left, right in pairwise(given):
         if left.shape[1] != right.shape[0]:
             raise TypingError(
                 f"cannot multiply {_dims(left.shape)} by {_dims(right.shape)}",
@@ -442,19 +443,6 @@ def rebuild(e: Expr, parts: Sequence[Expr]) -> Expr:
             return iterate(parts[0], parts[2], e.k, parts[1])
         case _:
             return e
-
-
-def substitute(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
-    """e with every occurrence of the given expressions replaced; shapes are checked again."""
-    memo: dict[Expr, Expr] = dict(replacements)
-
-    def visit(node: Expr) -> Expr:
-        if node not in memo:
-            kids = children(node)
-            memo[node] = rebuild(node, [visit(kid) for kid in kids]) if kids else node
-        return memo[node]
-
-    return visit(e)
 
 
 def leaves(e: Expr) -> set[Expr]:

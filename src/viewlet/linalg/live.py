@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.linalg import arrays, updates
-from viewlet.linalg.arrays import Array, OneHot, Sparse, Value
+from viewlet.linalg.arrays import Array, Sparse, Value
 from viewlet.linalg.expr import Matrix
 from viewlet.linalg.local import Stats
 from viewlet.linalg.plan import Estimate, Plan
@@ -27,7 +27,7 @@ class Engine(Protocol):
     def apply(self, changes: Mapping[Matrix, Change]) -> None: ...
     def replace(self, inputs: Mapping[Matrix, Array | Sparse]) -> None: ...
     def read(self, matrix: Matrix) -> Value: ...
-    def rows(self, matrix: Matrix, indices: object, axis: int = 0) -> Array: ...
+    def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array: ...
     def error(self, matrix: Matrix) -> float: ...
     def check(self) -> dict[str, float]: ...
 
@@ -100,7 +100,9 @@ class Live:
         """Probe all outputs now, and re-evaluate if one has passed the tolerance."""
         return self.engine.check()
 
-    def update(self, name: str | Mapping[str, tuple[Any, Any]], u: Any = None, v: Any = None) -> None:
+    def update(
+        self, name: str | Mapping[str, tuple[Any, Any]], u: Any = None, v: Any = None
+    ) -> None:
         """A += u v^T with u (n,) or (n, k) and v (m,) or (m, k).
 
         `update({"X": (u, v), "Y": (s, t)})` changes several inputs as one.
@@ -127,9 +129,7 @@ class Live:
         """Give whole columns new values."""
         matrix = self._input(name)
         if columns:
-            change = updates.column_change(
-                matrix, columns, lambda at: self._current(matrix, at, 1)
-            )
+            change = updates.column_change(matrix, columns, lambda at: self._current(matrix, at, 1))
             self._submit([(matrix, change)])
 
     def set_entries(self, name: str, entries: Iterable[tuple[int, int, float]]) -> None:
@@ -198,5 +198,5 @@ class Live:
 
 def _part(u: Value, v: Value, indices: Any) -> Array:
     """The given rows of u v^T."""
-    rows = (u.toarray() if isinstance(u, OneHot) else arrays.dense_of(u))[indices]
-    return rows @ arrays.dense_of(v).T
+    part: Array = arrays.dense_of(u)[indices] @ arrays.dense_of(v).T
+    return part

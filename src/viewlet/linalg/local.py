@@ -8,8 +8,10 @@ after all new values exist.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -78,12 +80,11 @@ class LocalEngine:
     def read(self, matrix: Matrix) -> Value:
         return self.values[matrix]
 
-    def rows(self, matrix: Matrix, indices: object, axis: int = 0) -> Array:
+    def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
         value = self.values[matrix]
         if isinstance(value, Sparse):
-            where = np.asarray(indices, dtype=np.intp)
-            return value.take_rows(where) if axis == 0 else value.take_columns(where)
-        taken: Array = value[indices] if axis == 0 else value[:, indices]  # type: ignore[index]
+            return value.take_rows(indices) if axis == 0 else value.take_columns(indices)
+        taken: Array = value[indices] if axis == 0 else value[:, indices]
         return taken
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None:
@@ -121,24 +122,19 @@ class LocalEngine:
         ranks = {m: u.shape[1] for m, (u, _) in changes.items()}
         if not self.adaptive or max(ranks.values()) == 1:
             return False
-        sizes = dict[Expr, Value](self.values)
-        return self.plan.trigger_seconds(ranks, sizes) > self.plan.reevaluation_seconds(
-            frozenset(ranks), sizes
+        return self.plan.trigger_seconds(ranks, self.values) > self.plan.reevaluation_seconds(
+            frozenset(ranks), self.values
         )
 
     def _evaluate(self, changed: frozenset[Matrix] | None) -> dict[Matrix, Array]:
         code = self.plan.evaluation(changed)
-        kept = {m: None for m in self.plan.kept}
-        results = Machine(self._leaf({})).run(code, keep=kept)
+        results = Machine(self._leaf({})).run(code, keep=self.plan.kept)
         fresh = {}
         for symbol, value in results.items():
             assert isinstance(symbol, Matrix)
             dense = arrays.dense_of(value)
             if not arrays.is_finite(dense):
-                raise RangeError(
-                    f"{symbol.name} leaves the range of double precision",
-                    hint="nothing was changed; scale the inputs down",
-                )
+                raise _out_of_range(symbol)
             shared = any(np.shares_memory(dense, v) for v in self.values.values() if _dense(v))
             fresh[symbol] = dense.copy() if shared else np.ascontiguousarray(dense)
         return fresh
@@ -163,8 +159,10 @@ class LocalEngine:
             self.running.reset(matrix, arrays.EPS, arrays.norm(value))
 
     def _reevaluate(self, changes: Mapping[Matrix, Change]) -> None:
-        undo = [self._change_input(m, u, v) for m, (u, v) in changes.items()]
+        undo: list[Callable[[], None]] = []
         try:
+            for matrix, (u, v) in changes.items():
+                undo.append(self._change_input(matrix, u, v))
             fresh = self._evaluate(frozenset(changes))
         except Exception:
             for restore in undo:
@@ -177,17 +175,21 @@ class LocalEngine:
         """Apply u v^T to an input; the result puts the old value back, bit for bit."""
         value = self.values[matrix]
         if isinstance(value, np.ndarray):
-            where: object = ...
+            where: Any = ...
             if isinstance(u, OneHot):
                 where = u.indices
             elif isinstance(v, OneHot):
                 where = (slice(None), v.indices)
-            old = value[where].copy()  # type: ignore[index]
-            arrays.rank_update(value, u, v)
+            old = value[where].copy()
+            with np.errstate(all="ignore"):
+                arrays.rank_update(value, u, v)
 
             def restore() -> None:
-                value[where] = old  # type: ignore[index]
+                value[where] = old
 
+            if not arrays.is_finite(value[where]):
+                restore()
+                raise _out_of_range(matrix)
             return restore
         kept = value.copy()
         arrays.rank_update(value, u, v)
@@ -234,19 +236,22 @@ class LocalEngine:
         self, compiled: CompiledTrigger
     ) -> dict[int, Callable[[dict[int, Value]], None]]:
         """Where a factored delta may be made narrower: as soon as both its factors exist."""
-        results = compiled.code.results
-        users: dict[int, int] = {}
-        for slot, _ in results.values():
-            users[slot] = users.get(slot, 0) + 1
+        results, owned = compiled.code.results, compiled.code.owned
+        factored = {m: d for m, d in compiled.trigger.deltas.items() if isinstance(d, Factored)}
+        uses = Counter(symbol for d in factored.values() for symbol in (d.u, d.v))
         hooks: dict[int, Callable[[dict[int, Value]], None]] = {}
-        for matrix, delta in compiled.trigger.deltas.items():
-            if isinstance(delta, Dense) or delta.u not in results or delta.v not in results:
-                continue
-            left, right = results[delta.u], results[delta.v]
-            if left[1] or right[1] or users[left[0]] > 1 or users[right[0]] > 1:
-                continue  # a slot that something else reads keeps its value
+        for matrix, delta in factored.items():
+            if (
+                delta.u not in results
+                or delta.v not in results
+                or uses[delta.u] + uses[delta.v] > 2
+            ):
+                continue  # a factor that belongs to two deltas must fit the other one too
+            left, right = results[delta.u][0], results[delta.v][0]
+            if left not in owned or right not in owned:
+                continue  # something else reads it under another name
             if delta.rank >= min(RECOMPRESS_FROM, min(matrix.shape)):
-                hooks[max(left[0], right[0])] = self._recompression(matrix, left[0], right[0])
+                hooks[max(left, right)] = self._recompression(matrix, left, right)
         return hooks
 
     def _recompression(
@@ -282,7 +287,7 @@ class LocalEngine:
     def _probe_read(self, matrix: Matrix) -> Value:
         if matrix not in self.values:  # re-evaluation keeps no inverse: make it for the probe
             code = self.plan.evaluation(None)
-            result = Machine(self._leaf({})).run(code, keep={matrix: None})[matrix]
+            result = Machine(self._leaf({})).run(code, keep={matrix})[matrix]
             self.values[matrix] = arrays.dense_of(result)
             try:
                 return self.values[matrix]
@@ -295,9 +300,10 @@ class LocalEngine:
         self._since_probe += 1
         if self.plan.strategy == "reevaluation":
             return
-        alarmed = self.running.worst() > 0.01 * self.tolerance
+        worst = self.running.worst()
+        early = worst > 0.01 * self.tolerance and self._since_probe >= 8
         routine = self._since_probe >= 64 and self._probe_time < PROBE_SHARE * self._refresh_time
-        if (alarmed and self._since_probe >= 8) or routine or self.running.worst() > 1.0:
+        if worst > self.tolerance or early or routine:
             self.check()
 
     def check(self) -> dict[str, float]:
@@ -329,6 +335,13 @@ class LocalEngine:
                 self.running.reset(matrix, min(worst, 0.001 * self.tolerance), size)
         self._probe_time += time.perf_counter() - start
         return seen
+
+
+def _out_of_range(matrix: Matrix) -> RangeError:
+    return RangeError(
+        f"{matrix.name} leaves the range of double precision",
+        hint="nothing was changed; scale the inputs down",
+    )
 
 
 def _dense(value: Value) -> bool:

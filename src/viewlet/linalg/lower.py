@@ -2,13 +2,14 @@
 
 Passes, in the order in which one walk applies them:
   unfold      powers, sums of powers and recurrences by the iterative model (Table 6.1)
+  repeat      A B A B is (A B)^2, so that B = A A; C = B B costs two products as a user expects
   chain       a product of several factors is associated at the least cost
   materialise an operand of a product or inverse that holds a product or inverse becomes a view
   share       equal expressions share one view (CSE); C := B makes C another name for B
   prune       views that no output needs are dropped
 
-A product that is narrow inside, (m x k)(k x n) with 2 k (m + n) < m n, stays factored wherever it is an
-operand: the teleport term of PageRank is two vectors, never a full matrix.
+A product that is narrow inside, (m x k)(k x n) with 2 k (m + n) < m n, stays factored wherever it
+is an operand: the teleport term of PageRank is two vectors, never a full matrix.
 """
 
 from __future__ import annotations
@@ -140,15 +141,17 @@ class _Lowering:
                 lowered = ex.inv(self.lower(e.operand, top=False))
                 return lowered if top and name else self.define("W", lowered)
             case ex.Product():
-                parts = [self.lower(f, top=False) for f in e.factors]
-                made = self.chain(parts, top)
+                repeated = _repetition(e)
+                if repeated is not None:
+                    return self.unfold(repeated, name if top else None)
+                made = self.chain([self.lower(f, top=False) for f in e.factors])
             case _:
                 made = ex.rebuild(e, [self.lower(kid, top=True) for kid in ex.children(e)])
         if not top and _holds_wide_product(made):
             return self.define("M", made)
         return made
 
-    def chain(self, parts: Sequence[Expr], top: bool) -> Expr:
+    def chain(self, parts: Sequence[Expr]) -> Expr:
         flat: list[Expr] = []
         coefficient = 1.0
         for part in parts:
@@ -193,6 +196,21 @@ class _Lowering:
 
 
 _STEMS: dict[type[Expr], str] = {ex.Power: "P", ex.PowerSum: "S", ex.Recurrence: "T"}
+
+
+def _repetition(e: ex.Product) -> ex.Power | None:
+    """A B A B -> (A B)^2 and A A A -> A^3; A A stays the product that it is."""
+    count = len(e.factors)
+    for width in range(1, count // 2 + 1):
+        times = count // width
+        if times * width != count or count < 3 or e.factors != e.factors[:width] * times:
+            continue
+        base = ex.product_of(e.factors[:width])
+        if base.shape[0] == base.shape[1]:
+            made = ex.power(base, times)
+            assert isinstance(made, ex.Power)
+            return made
+    return None
 
 
 def is_narrow(e: ex.Product) -> bool:

@@ -91,24 +91,26 @@ class Unfolding:
             i = self._leap(i)
         return path[::-1]
 
-    def power(self, i: int) -> Expr:
-        for i in self._path(i):
-            if i in self._powers:
-                continue
-            j = self._leap(i)
-            # The step matrix is the left factor: Table 6.1 writes A P_(i-1) and P_s P_(i-s).
-            value = self.power(i - j) @ self.power(j)
-            self._powers[i] = self.define(f"P{i}", value)
-        return self._powers[i]
+    def power(self, k: int) -> Expr:
+        for i in self._path(k):
+            if i not in self._powers:
+                j = self._leap(i)
+                # The step matrix is the left factor: Table 6.1 has A P_(i-1) and P_s P_(i-s).
+                value = self._powers_at(i - j) @ self._powers_at(j)
+                self._powers[i] = self.define(f"P{i}", value)
+        return self._powers[k]
 
-    def power_sum(self, i: int) -> Expr:
-        for i in self._path(i):
-            if i in self._sums:
-                continue
-            j = self._leap(i)
-            value = self.power(i - j) @ self.power_sum(j) + self.power_sum(i - j)
-            self._sums[i] = self.define(f"S{i}", value)
-        return self._sums[i]
+    def _powers_at(self, i: int) -> Expr:
+        return self._powers[i] if i in self._powers else self.power(i)
+
+    def power_sum(self, k: int) -> Expr:
+        for i in self._path(k):
+            if i not in self._sums:
+                j = self._leap(i)
+                step = self.power_sum(i - j) if i - j not in self._sums else self._sums[i - j]
+                value = self._powers_at(i - j) @ self._sums[j] + step
+                self._sums[i] = self.define(f"S{i}", value)
+        return self._sums[k]
 
     def recurrence(self, start: Expr, b: Expr, k: int) -> Expr:
         """T_k by leaps: T_(j+d) = P_d T_j + S_d B."""

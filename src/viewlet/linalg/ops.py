@@ -8,6 +8,7 @@ distributed, (A + e w) T -> A T + e (w T), so that no large operand is formed ju
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +42,7 @@ class Code:
 
     ops: list[Op] = field(default_factory=list)
     results: dict[Expr, Ref] = field(default_factory=dict)
+    owned: set[int] = field(default_factory=set)
 
     def last_uses(self) -> dict[int, int]:
         last = {}
@@ -60,7 +62,12 @@ class Compiler:
         self.shapes: list[Shape] = []
 
     def assign(self, target: Matrix | Factor, value: Expr) -> None:
+        before = len(self.shapes)
         ref = self.emit(value)
+        if ref[0] >= before and self.code.ops[-1].out == ref[0] and not ref[1]:
+            # A slot that only its symbol reads may be replaced by an equal, narrower value.
+            del self.memo[value]
+            self.code.owned.add(ref[0])
         self.memo[target] = ref
         self.code.results[target] = ref
 
@@ -111,7 +118,9 @@ class Compiler:
         return slot, False
 
     def _sum(self, e: ex.Sum) -> Ref:
-        parts = [(t.coefficient, t.operand) if isinstance(t, ex.Scale) else (1.0, t) for t in e.terms]
+        parts = [
+            (t.coefficient, t.operand) if isinstance(t, ex.Scale) else (1.0, t) for t in e.terms
+        ]
         return self._op(
             "add", e.shape, tuple(self.emit(p) for _, p in parts), tuple(c for c, _ in parts)
         )
@@ -147,9 +156,7 @@ class Compiler:
         if isinstance(right, ex.Block) and _dominates(right, left):
             flipped = self._block_times(ex.transpose(right), ex.transpose(left), coefficient)  # type: ignore[arg-type]
             return flipped[0], not flipped[1]
-        return self._op(
-            "mul", e.shape, (self.emit(left), self.emit(right)), (coefficient,)
-        )
+        return self._op("mul", e.shape, (self.emit(left), self.emit(right)), (coefficient,))
 
     def _block_times(self, left: ex.Block, right: Expr, coefficient: float) -> Ref:
         """[A B; C D] y -> [A y1 + B y2; C y1 + D y2]."""
@@ -209,7 +216,7 @@ class Machine:
     def run(
         self,
         code: Code,
-        keep: Mapping[Expr, object] | None = None,
+        keep: AbstractSet[Expr] | None = None,
         after: Mapping[int, Callable[[dict[int, Value]], None]] | None = None,
     ) -> dict[Expr, Value]:
         """Results of the symbols in `keep` (all without it); other slots are freed early.
@@ -252,9 +259,7 @@ class Machine:
                 return arrays.inverse(*args[0], what=str(op.leaf))
             case "woodbury":
                 (g, tg), (q, tq) = args
-                return arrays.woodbury(
-                    _transposed(g, tg), _transposed(q, tq), self.amplifications
-                )
+                return arrays.woodbury(_transposed(g, tg), _transposed(q, tq), self.amplifications)
             case "block":
                 return _assemble(op, [arrays.dense_of(_transposed(*a)) for a in args])
         raise ProgramError(f"unknown operation {op.kind}")

@@ -110,9 +110,7 @@ class _Parser:
             result.append((name.text, value))
             self.names[name.text] = ex.matrix(name.text, *value.shape)
         if not result:
-            raise ParseError(
-                "the programme has no statement", hint="write NAME := EXPRESSION;"
-            )
+            raise ParseError("the programme has no statement", hint="write NAME := EXPRESSION;")
         return result
 
     def matrix_value(self, value: Expr | float, position: Position) -> Expr:

@@ -16,7 +16,7 @@ from functools import cached_property
 from viewlet.errors import TypingError
 from viewlet.linalg import cost
 from viewlet.linalg import expr as ex
-from viewlet.linalg.arrays import Value
+from viewlet.linalg.cost import Sizes
 from viewlet.linalg.delta import Trigger, derive
 from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.lower import Statement, Views, lower
@@ -39,7 +39,7 @@ class Plan:
         self.strategy = strategy
         self.views = views
         self._triggers: dict[tuple[tuple[Matrix, int], ...], CompiledTrigger] = {}
-        self._evaluations: dict[frozenset[Matrix], Code] = {}
+        self._evaluations: dict[frozenset[Matrix] | None, Code] = {}
 
     def __str__(self) -> str:
         return f"{self.strategy}/{self.views.model}"
@@ -73,14 +73,14 @@ class Plan:
 
         What an affected view reads must be computed again unless it is kept.
         """
-        changed = frozenset(self.views.inputs) if changed is None else changed
         if changed not in self._evaluations:
-            wanted = {view.matrix for view in self.views.affected_by(set(changed))}
+            views = self.views.views
+            if changed is not None:
+                views = self.views.affected_by(set(changed))
+            wanted = {view.matrix for view in views}
             wanted |= self._unkept(wanted)
             self._evaluations[changed] = compile_assignments(
-                (view.matrix, view.definition)
-                for view in self.views.views
-                if view.matrix in wanted
+                (view.matrix, view.definition) for view in self.views.views if view.matrix in wanted
             )
         return self._evaluations[changed]
 
@@ -108,22 +108,16 @@ class Plan:
                 read |= ex.leaves(assignment.value)
         return kept | {view.matrix for view in self.views.views if view.matrix in read}
 
-    def reevaluation_seconds(
-        self, changed: frozenset[Matrix], sizes: Mapping[Expr, Value] | None = None
-    ) -> float:
+    def reevaluation_seconds(self, changed: frozenset[Matrix], sizes: Sizes | None = None) -> float:
         return cost.code_seconds(self.evaluation(changed), cost.machine_constants(), sizes)
 
-    def trigger_seconds(
-        self, ranks: Mapping[Matrix, int], sizes: Mapping[Expr, Value] | None = None
-    ) -> float:
+    def trigger_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
         compiled = self.trigger(ranks)
         return cost.trigger_seconds(
             compiled.trigger, compiled.code, cost.machine_constants(), sizes
         )
 
-    def update_seconds(
-        self, ranks: Mapping[Matrix, int], sizes: Mapping[Expr, Value] | None = None
-    ) -> float:
+    def update_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
         if self.strategy == "reevaluation":
             return self.reevaluation_seconds(frozenset(ranks), sizes)
         return self.trigger_seconds(ranks, sizes)
@@ -160,7 +154,7 @@ def rank_plans(
     model: str = "auto",
     changing: Sequence[Matrix] | None = None,
     rank: int = 1,
-    sizes: Mapping[Expr, Value] | None = None,
+    sizes: Sizes | None = None,
 ) -> list[Estimate]:
     """All plans that the request allows, cheapest first.
 
@@ -186,7 +180,7 @@ def rank_plans(
             plan = Plan(name, views)
             if name == "hybrid" and short == "auto" and not plan.dense:
                 continue  # the same as incremental
-            seconds = sum(plan.update_seconds({m: rank}, sizes) for m in moving) / len(moving)
+            times = [plan.update_seconds({m: rank}, sizes) for m in moving]
+            seconds = sum(times) / max(len(times), 1)
             estimates.append(Estimate(plan, seconds, cost.memory_bytes({*inputs, *plan.kept})))
     return sorted(estimates, key=lambda e: e.seconds)
-

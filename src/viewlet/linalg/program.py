@@ -71,7 +71,7 @@ class Program:
             model=model,
             changing=self._changing(changing),
             rank=rank,
-            sizes=None if values is None else dict(values),
+            sizes=values,
         )
 
     def _changing(self, names: Sequence[str] | None) -> list[Matrix] | None:
@@ -90,7 +90,7 @@ class Program:
     ) -> Trigger:
         """The trigger for updates of the named inputs."""
         best = self.plans(strategy, model, rank=rank)[0].plan
-        return best.trigger({m: rank for m in self._changing(names) or self.inputs}).trigger
+        return best.trigger(dict.fromkeys(self._changing(names) or self.inputs, rank)).trigger
 
     def start(
         self,
@@ -113,9 +113,7 @@ class Program:
         last four arguments concern engine="spark" only.
         """
         held = self._values(values)
-        estimates = self.plans(
-            strategy, model, changing=changing, rank=rank, values=held
-        )
+        estimates = self.plans(strategy, model, changing=changing, rank=rank, values=held)
         if engine == "local":
             chosen = self._start_local(estimates, held, tolerance, strategy, changing, rank)
             return Live(chosen, estimates)
@@ -169,26 +167,12 @@ class Program:
 
         if len(close) == 1:
             return engine(close[0], values)
-        moving = [m for m in self._changing(changing) or self.inputs]
+        moving = list(self._changing(changing) or self.inputs)
         tried = [engine(plan, _copies(values)) for plan in close]
         times = [min(_trial(e, moving, rank) for _ in range(3)) for e in tried]
         chosen = tried[int(np.argmin(times))]
         chosen.stats = type(chosen.stats)()
         return chosen
-
-    def resized(self, shapes: Mapping[str, tuple[int, int]]) -> Program:
-        """The same programme over inputs of other shapes."""
-        swap: dict[Expr, Expr] = {
-            m: ex.matrix(m.name, *shapes[m.name]) for m in self.inputs if m.name in shapes
-        }
-        statements = []
-        for name, definition in self.statements:
-            old = ex.matrix(name, *definition.shape)
-            changed = ex.substitute(definition, swap)
-            swap[old] = ex.matrix(name, *changed.shape)
-            statements.append((name, changed))
-        inputs = [swap.get(m, m) for m in self.inputs]
-        return Program(statements, [m for m in inputs if isinstance(m, Matrix)], self.outputs)
 
     def explain(
         self, *, changing: Sequence[str] | None = None, rank: int = 1, model: str = "auto"

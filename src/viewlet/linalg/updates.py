@@ -168,7 +168,9 @@ def merge(changes: Sequence[Change]) -> Change:
 def _merge_units(changes: Sequence[Change], side: int) -> Change:
     units: list[OneHot] = [change[side] for change in changes]  # type: ignore[misc]
     others = np.hstack([arrays.dense_of(change[1 - side]) for change in changes])
-    indices, where = np.unique(np.concatenate([unit.indices for unit in units]), return_inverse=True)
+    indices, where = np.unique(
+        np.concatenate([unit.indices for unit in units]), return_inverse=True
+    )
     total = np.zeros((others.shape[0], len(indices)), order="F")
     np.add.at(total.T, where, others.T)
     unit = OneHot(indices, units[0].n)
