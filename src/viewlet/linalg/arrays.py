@@ -12,6 +12,7 @@ as long. The layouts are chosen so that the large matrix is always the first ope
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -45,19 +46,41 @@ class OneHot:
         return dense
 
 
-class Sparse:
+class Operator(ABC):
+    """A matrix that is applied rather than held as one array: sparse here, or far away."""
+
+    shape: tuple[int, int]
+
+    @abstractmethod
+    def apply(self, y: Array, transposed: bool) -> Array:
+        """op(self) y."""
+
+    @abstractmethod
+    def take_rows(self, indices: npt.NDArray[np.intp]) -> Array: ...
+
+    @abstractmethod
+    def take_columns(self, indices: npt.NDArray[np.intp]) -> Array: ...
+
+    @abstractmethod
+    def toarray(self) -> Array: ...
+
+    @abstractmethod
+    def frobenius(self) -> float: ...
+
+    @abstractmethod
+    def is_finite(self) -> bool: ...
+
+
+class Sparse(Operator):
     """base + left right^T: a sparse matrix that low-rank changes never make dense."""
 
     def __init__(self, base: Any, left: Array | None = None, right: Array | None = None) -> None:
         self.base = sparse.csr_array(base, dtype=np.float64)
         self.base.sum_duplicates()
         n, m = self.base.shape
+        self.shape = (int(n), int(m))
         self.left = np.zeros((n, 0)) if left is None else left
         self.right = np.zeros((m, 0)) if right is None else right
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (int(self.base.shape[0]), int(self.base.shape[1]))
 
     @property
     def nnz(self) -> int:
@@ -91,6 +114,18 @@ class Sparse:
         columns: Array = self.base[:, indices].toarray()
         return columns + self.left @ self.right[indices].T
 
+    def frobenius(self) -> float:
+        """|B + L R^T|^2 = |B|^2 + 2 <B R, L> + <L^T L, R^T R>."""
+        size = float(sparse.linalg.norm(self.base))
+        if not self.left.shape[1]:
+            return size
+        cross = float(np.sum((self.base @ self.right) * self.left))
+        low = float(np.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
+        return float(np.sqrt(max(size**2 + 2 * cross + low, 0.0)))
+
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.base.data).all())
+
     def update(self, u: Value, v: Value) -> None:
         """base += u v^T where that stays sparse, else remember the factors."""
         left, right = sparse.csr_array(dense_of(u)), sparse.csr_array(dense_of(v))
@@ -104,7 +139,7 @@ class Sparse:
             self.left, self.right = recompress(self.left, self.right)
 
 
-Value: TypeAlias = "Array | OneHot | Sparse"
+Value: TypeAlias = "Array | OneHot | Operator"
 
 
 def dense_of(x: Value) -> Array:
@@ -115,22 +150,19 @@ def norm(x: Value) -> float:
     """The Frobenius norm."""
     if isinstance(x, OneHot):
         return float(np.sqrt(len(x.indices)))
-    if isinstance(x, Sparse):
-        if not x.left.shape[1]:
-            return float(sparse.linalg.norm(x.base))
-        cross = float(np.sum((x.base @ x.right) * x.left))
-        low = float(np.sum((x.left.T @ x.left) * (x.right.T @ x.right)))
-        return float(np.sqrt(max(float(sparse.linalg.norm(x.base)) ** 2 + 2 * cross + low, 0.0)))
+    if isinstance(x, Operator):
+        return x.frobenius()
     return float(np.linalg.norm(x))
 
 
 def is_finite(x: Value) -> bool:
     if isinstance(x, OneHot):
         return True
-    held: Array = x.base.data if isinstance(x, Sparse) else x
+    if isinstance(x, Operator):
+        return x.is_finite()
     with np.errstate(all="ignore"):
         # One pass without a temporary; a finite sum proves every term finite.
-        return bool(np.isfinite(np.sum(held))) or bool(np.isfinite(held).all())
+        return bool(np.isfinite(np.sum(x))) or bool(np.isfinite(x).all())
 
 
 def multiply(x: Value, tx: bool, y: Value, ty: bool, alpha: float = 1.0) -> Array:
@@ -168,16 +200,16 @@ def _structured(x: Value, tx: bool, y: Value, ty: bool) -> Array:
         return _gather(y, not ty, x).T if tx else _scatter(x, dense_of(y), ty)
     if isinstance(y, OneHot):
         return _gather(x, tx, y) if not ty else _scatter(y, dense_of(x), not tx).T
-    if isinstance(x, Sparse):
+    if isinstance(x, Operator):
         right = dense_of(y)
         return x.apply(right.T if ty else right, tx)
-    assert isinstance(y, Sparse)
+    assert isinstance(y, Operator)
     return y.apply(x if tx else x.T, not ty).T
 
 
-def _gather(x: Array | Sparse, tx: bool, y: OneHot) -> Array:
+def _gather(x: Array | Operator, tx: bool, y: OneHot) -> Array:
     """op(x) [e_i e_j ...]: columns of op(x)."""
-    if isinstance(x, Sparse):
+    if isinstance(x, Operator):
         return x.take_rows(y.indices).T if tx else x.take_columns(y.indices)
     return x[y.indices].T if tx else np.asfortranarray(x[:, y.indices])
 

@@ -20,7 +20,7 @@ from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.models import Model
 from viewlet.linalg.ops import Code, Op
 
-Sizes = Mapping[Matrix, arrays.Array | arrays.Sparse]
+Sizes = Mapping[Matrix, arrays.Array | arrays.Operator]
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 

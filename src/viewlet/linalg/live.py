@@ -30,6 +30,7 @@ class Engine(Protocol):
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array: ...
     def error(self, matrix: Matrix) -> float: ...
     def check(self) -> dict[str, float]: ...
+    def close(self) -> None: ...
 
 
 class Live:
@@ -188,6 +189,16 @@ class Live:
             if queued is matrix:
                 now += _part(u, v, indices) if axis == 0 else _part(v, u, indices).T
         return now
+
+    def close(self) -> None:
+        """Give back what the engine holds outside this process; a local one holds nothing."""
+        self.engine.close()
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def explain(self) -> str:
         """The plan in use, its triggers, and the estimate beside the measured time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,8 @@ import numpy as np
 from viewlet.errors import RangeError
 from viewlet.linalg import arrays
 from viewlet.linalg.accuracy import Probe, Running
-from viewlet.linalg.arrays import Array, OneHot, Sparse, Value
-from viewlet.linalg.delta import Dense, Factored
+from viewlet.linalg.arrays import Array, OneHot, Operator, Sparse, Value
+from viewlet.linalg.delta import Delta, Dense, Factored
 from viewlet.linalg.errors import IllConditioned
 from viewlet.linalg.expr import Expr, Factor, Matrix
 from viewlet.linalg.ops import Machine
@@ -65,7 +65,7 @@ class LocalEngine:
         self.plan = plan
         self.tolerance = tolerance
         self.adaptive = adaptive  # may re-evaluate a batch whose rank is too high
-        self.values: dict[Matrix, Array | Sparse] = dict(inputs)
+        self.values: dict[Matrix, Array | Operator] = dict(inputs)
         self.stats = Stats()
         self.running = Running()
         self._accepted: dict[Matrix, float] = {}
@@ -82,7 +82,7 @@ class LocalEngine:
 
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
         value = self.values[matrix]
-        if isinstance(value, Sparse):
+        if isinstance(value, Operator):
             return value.take_rows(indices) if axis == 0 else value.take_columns(indices)
         taken: Array = value[indices] if axis == 0 else value[:, indices]
         return taken
@@ -134,7 +134,7 @@ class LocalEngine:
             assert isinstance(symbol, Matrix)
             dense = arrays.dense_of(value)
             if not arrays.is_finite(dense):
-                raise _out_of_range(symbol)
+                raise out_of_range(symbol)
             shared = any(np.shares_memory(dense, v) for v in self.values.values() if _dense(v))
             fresh[symbol] = dense.copy() if shared else np.ascontiguousarray(dense)
         return fresh
@@ -189,8 +189,9 @@ class LocalEngine:
 
             if not arrays.is_finite(value[where]):
                 restore()
-                raise _out_of_range(matrix)
+                raise out_of_range(matrix)
             return restore
+        assert isinstance(value, Sparse)
         kept = value.copy()
         arrays.rank_update(value, u, v)
 
@@ -207,25 +208,35 @@ class LocalEngine:
             change = compiled.trigger.deltas[matrix]
             assert isinstance(change, Factored)
             factors[change.u], factors[change.v] = u, v
-        machine = Machine(self._leaf(factors))
+        machine = self._machine(self._leaf(factors))
         factors |= machine.run(compiled.code, after=self._recompressions(compiled))
         for factor in factors.values():
             if not arrays.is_finite(factor):
                 raise IllConditioned("a delta leaves the range of double precision")
         amplification = max(machine.amplifications, default=1.0)
+        self._write(compiled.trigger.updates(), factors)
         for matrix, delta in compiled.trigger.updates():
+            if matrix in self.plan.kept:
+                if isinstance(delta, Dense):
+                    size = arrays.norm(factors[delta.d])
+                else:
+                    size = arrays.norm(factors[delta.u]) * arrays.norm(factors[delta.v])
+                self._track(matrix, size, amplification)
+        self.stats.incremental += 1
+
+    def _machine(self, read: Callable[[Expr], Value]) -> Machine:
+        return Machine(read)
+
+    def _write(self, updates: Iterator[tuple[Matrix, Delta]], factors: dict[Expr, Value]) -> None:
+        """The += of every affected matrix; no number can make it fail half-way."""
+        for matrix, delta in updates:
             target = self.values[matrix]
+            assert isinstance(target, np.ndarray | Sparse)
             if isinstance(delta, Dense):
                 assert isinstance(target, np.ndarray)
                 target += arrays.dense_of(factors[delta.d])
-                size = arrays.norm(factors[delta.d])
             else:
-                u, v = factors[delta.u], factors[delta.v]
-                arrays.rank_update(target, u, v)
-                size = arrays.norm(u) * arrays.norm(v)
-            if matrix in self.plan.kept:
-                self._track(matrix, size, amplification)
-        self.stats.incremental += 1
+                arrays.rank_update(target, factors[delta.u], factors[delta.v])
 
     def _track(self, matrix: Matrix, change: float, amplification: float) -> None:
         self.running.advance(matrix, change, amplification)
@@ -306,6 +317,9 @@ class LocalEngine:
         if worst > self.tolerance or early or routine:
             self.check()
 
+    def close(self) -> None:
+        """The arrays go with the engine."""
+
     def check(self) -> dict[str, float]:
         """Probe every view that is kept; re-evaluate all when one passes the tolerance."""
         start = time.perf_counter()
@@ -337,7 +351,7 @@ class LocalEngine:
         return seen
 
 
-def _out_of_range(matrix: Matrix) -> RangeError:
+def out_of_range(matrix: Matrix) -> RangeError:
     return RangeError(
         f"{matrix.name} leaves the range of double precision",
         hint="nothing was changed; scale the inputs down",

@@ -118,20 +118,18 @@ class Program:
             chosen = self._start_local(estimates, held, tolerance, strategy, changing, rank)
             return Live(chosen, estimates)
         if engine == "spark":
-            from viewlet.linalg.spark import SparkEngine
+            from viewlet.linalg.spark import start_engine
 
-            return Live(
-                SparkEngine(
-                    estimates[0].plan,
-                    held,
-                    tolerance=tolerance,
-                    spark=spark,
-                    partitions=partitions,
-                    layout=layout,
-                    checkpoint=checkpoint,
-                ),
-                estimates,
+            chosen_on_spark = start_engine(
+                estimates[0].plan,
+                held,
+                tolerance=tolerance,
+                spark=spark,
+                partitions=partitions,
+                layout=layout,
+                checkpoint=checkpoint,
             )
+            return Live(chosen_on_spark, estimates)
         raise TypingError(f"unknown engine {engine!r}", hint="use 'local' or 'spark'")
 
     def _values(self, values: Mapping[str, Any]) -> dict[Matrix, Array | Sparse]:
