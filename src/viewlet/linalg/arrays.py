@@ -13,6 +13,7 @@ as long. The layouts are chosen so that the large matrix is always the first ope
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -163,6 +164,16 @@ def is_finite(x: Value) -> bool:
     with np.errstate(all="ignore"):
         # One pass without a temporary; a finite sum proves every term finite.
         return bool(np.isfinite(np.sum(x))) or bool(np.isfinite(x).all())
+
+
+def all_finite(values: Iterable[Value]) -> bool:
+    """The same for many small arrays, with one entry into NumPy's error state."""
+    with np.errstate(all="ignore"):
+        return all(
+            np.isfinite(x.sum()) or np.isfinite(x).all()
+            for x in values
+            if isinstance(x, np.ndarray)
+        )
 
 
 def multiply(x: Value, tx: bool, y: Value, ty: bool, alpha: float = 1.0) -> Array:

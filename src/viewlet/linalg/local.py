@@ -72,6 +72,7 @@ class LocalEngine:
         self._since_probe = 0
         self._refresh_time = self._probe_time = 0.0
         self._barren: dict[Matrix, int] = {}  # recompressions to skip after one that gained nothing
+        self._hooks: dict[CompiledTrigger, dict[int, Callable[[dict[int, Value]], None]]] = {}
         for matrix, value in self._evaluate(None).items():
             self.values[matrix] = value
         for matrix in plan.kept:
@@ -209,10 +210,11 @@ class LocalEngine:
             assert isinstance(change, Factored)
             factors[change.u], factors[change.v] = u, v
         machine = self._machine(self._leaf(factors))
-        factors |= machine.run(compiled.code, after=self._recompressions(compiled))
-        for factor in factors.values():
-            if not arrays.is_finite(factor):
-                raise IllConditioned("a delta leaves the range of double precision")
+        if compiled not in self._hooks:
+            self._hooks[compiled] = self._recompressions(compiled)
+        factors |= machine.run(compiled.code, after=self._hooks[compiled])
+        if not arrays.all_finite(factors.values()):
+            raise IllConditioned("a delta leaves the range of double precision")
         amplification = max(machine.amplifications, default=1.0)
         self._write(compiled.trigger.updates(), factors)
         for matrix, delta in compiled.trigger.updates():

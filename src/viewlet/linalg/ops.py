@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -44,13 +46,18 @@ class Code:
     results: dict[Expr, Ref] = field(default_factory=dict)
     owned: set[int] = field(default_factory=set)
 
-    def last_uses(self) -> dict[int, int]:
-        last = {}
+    @cached_property
+    def dying(self) -> list[tuple[int, ...]]:
+        """After each operation, the slots that no later one reads."""
+        last: dict[int, int] = {}
         for position, op in enumerate(self.ops):
             last[op.out] = position
             for slot, _ in op.args:
                 last[slot] = position
-        return last
+        ends: list[list[int]] = [[] for _ in self.ops]
+        for slot, position in last.items():
+            ends[position].append(slot)
+        return [tuple(slots) for slots in ends]
 
 
 class Compiler:
@@ -226,14 +233,13 @@ class Machine:
         slots: dict[int, Value] = {}
         wanted = {s: r for s, r in code.results.items() if keep is None or s in keep}
         held = {slot for slot, _ in wanted.values()}
-        last = code.last_uses()
         with np.errstate(all="ignore"):
-            for position, op in enumerate(code.ops):
+            for op, dying in zip(code.ops, code.dying, strict=True):
                 slots[op.out] = self.execute(op, slots)
                 if after is not None and op.out in after:
                     after[op.out](slots)
-                for slot in {op.out, *(s for s, _ in op.args)}:
-                    if last[slot] == position and slot not in held:
+                for slot in dying:
+                    if slot not in held:
                         del slots[slot]
         return {s: _transposed(slots[slot], t) for s, (slot, t) in wanted.items()}
 
@@ -278,8 +284,10 @@ def _assemble(op: Op, cells: list[arrays.Array]) -> Value:
     for (i, j), cell in zip(places, cells, strict=True):
         heights[i], widths[j] = cell.shape
     tall = sum(heights) >= sum(widths)
-    out = np.zeros((sum(heights), sum(widths)), order="F" if tall else "C")
-    tops, lefts = np.cumsum([0, *heights]), np.cumsum([0, *widths])
+    full = len(cells) == rows * columns
+    shape = (sum(heights), sum(widths))
+    out = (np.empty if full else np.zeros)(shape, order="F" if tall else "C")
+    tops, lefts = list(accumulate(heights, initial=0)), list(accumulate(widths, initial=0))
     for (i, j), cell in zip(places, cells, strict=True):
         out[tops[i] : tops[i + 1], lefts[j] : lefts[j + 1]] = cell
     return out

@@ -26,7 +26,7 @@ from viewlet.linalg.ops import Code, compile_assignments
 STRATEGIES = ("reevaluation", "incremental", "hybrid")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledTrigger:
     trigger: Trigger
     code: Code
