@@ -86,6 +86,8 @@ def test_results_equal_their_definition(
         assert relative(live[name], want) <= 1e-10, name
         assert live.error(name) <= 1e-9
     np.testing.assert_allclose(live["A"], values["A"], atol=1e-14)
+    joined = np.vstack([block for _, block in live.blocks("P")])
+    np.testing.assert_array_equal(joined, live["P"])
     live.close()
 
 

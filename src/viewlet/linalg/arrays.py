@@ -13,7 +13,7 @@ as long. The layouts are chosen so that the large matrix is always the first ope
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -64,6 +64,10 @@ class Operator(ABC):
 
     @abstractmethod
     def toarray(self) -> Array: ...
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """(first row, rows), piece by piece."""
+        yield 0, self.toarray()
 
     @abstractmethod
     def frobenius(self) -> float: ...

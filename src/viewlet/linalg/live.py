@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.linalg import arrays, updates
-from viewlet.linalg.arrays import Array, Sparse, Value
+from viewlet.linalg.arrays import Array, Operator, Sparse, Value
 from viewlet.linalg.expr import Matrix
 from viewlet.linalg.local import Stats
 from viewlet.linalg.plan import Estimate, Plan
@@ -92,6 +92,14 @@ class Live:
         shown = arrays.dense_of(value).view()
         shown.flags.writeable = False
         return shown
+
+    def blocks(self, name: str) -> Iterator[tuple[int, Array]]:
+        """The matrix as (first row, block of rows), as it is partitioned; one block locally."""
+        value = self.engine.read(self._matrix(name))
+        if isinstance(value, Operator):
+            yield from value.blocks()
+        else:
+            yield 0, self[name]
 
     def error(self, name: str) -> float:
         """The estimated relative Frobenius error of a result (0 for an input)."""

@@ -88,7 +88,13 @@ class Remote(Operator):
         )
 
     def toarray(self) -> Array:
-        return np.vstack(self.engine.ask("block", name=self.matrix.name))
+        return np.vstack([block for _, block in self.blocks()])
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        first = 0
+        for block in self.engine.ask("block", name=self.matrix.name):
+            yield first, block
+            first += len(block)
 
     def frobenius(self) -> float:
         return math.sqrt(sum(self.engine.ask("norm", name=self.matrix.name)))
@@ -161,8 +167,8 @@ class SparkEngine(LocalEngine):
                 results.append(np.asfortranarray(np.vstack(parts)))
         return results
 
-    def step(self, inputs: Any = None, broadcast: bytes = b"") -> None:
-        self.cluster.step(inputs, broadcast)
+    def step(self, inputs: Any = None, broadcast: bytes = b"", *, commit: bool = True) -> None:
+        self.cluster.step(inputs, broadcast, commit=commit)
         metrics = self.cluster.metrics()
         self.moved.jobs += 1
         self.moved.broadcast += metrics.bytes_broadcast + metrics.bytes_scattered
@@ -184,7 +190,10 @@ class SparkEngine(LocalEngine):
                 raise out_of_range(symbol)
             fresh[symbol] = value
         fresh |= {m: self._source(m) for m in self._sources if m in self.remote}
-        return self._load(fresh)
+        try:
+            return self._load(fresh)
+        finally:
+            machine.release()
 
     def _source(self, leaf: Expr) -> Any:
         assert isinstance(leaf, Matrix)
@@ -196,16 +205,23 @@ class SparkEngine(LocalEngine):
         return value
 
     def _load(self, fresh: dict[Matrix, Any]) -> dict[Matrix, Any]:
-        """Move large values into the partitions; what stays is what the driver keeps."""
+        """Move large values into the partitions, all or none; the rest stays on the driver."""
         kept: dict[Matrix, Any] = {}
-        for matrix, value in fresh.items():
-            if matrix not in self.remote:
-                kept[matrix] = np.ascontiguousarray(arrays.dense_of(value))
-                continue
-            rows = value if isinstance(value, Rows) else self.blocks.scatter(value)
-            self.step(_pieces(self.blocks, rows, matrix.name, self.layout))
-            rows.rdd.unpersist()
-            kept[matrix] = self.remote[matrix]
+        try:
+            for matrix, value in fresh.items():
+                if matrix not in self.remote:
+                    kept[matrix] = np.ascontiguousarray(arrays.dense_of(value))
+                    continue
+                rows = value if isinstance(value, Rows) else self.blocks.scatter(value)
+                self.step(_pieces(self.blocks, rows, matrix.name, self.layout), commit=False)
+                rows.rdd.unpersist()
+                kept[matrix] = self.remote[matrix]
+                if not self.remote[matrix].is_finite():
+                    raise out_of_range(matrix)
+        except Exception:
+            self.cluster.abort()
+            raise
+        self.step()
         return kept
 
     def _store(self, fresh: Mapping[Matrix, Any]) -> None:
@@ -393,28 +409,27 @@ class SparkReevaluation:
         self.values: dict[Matrix, Any] = {}
         for matrix, value in inputs.items():
             self.values[matrix] = self._placed(matrix, value)
-        self._refresh(frozenset(inputs))
+        self._refresh(None)
 
     def _placed(self, matrix: Matrix, value: Array | Sparse) -> Any:
         if isinstance(value, Sparse) or matrix.shape[0] * matrix.shape[1] < self.large:
             return value
         return self.blocks.scatter(value).persist()
 
-    def _refresh(self, changed: frozenset[Matrix]) -> None:
+    def _refresh(self, changed: frozenset[Matrix] | None) -> None:
         before = self.blocks.shuffled.value
         machine = BlockMachine(self.blocks, lambda leaf: self.values[leaf], self.large)  # type: ignore[index]
-        made = machine.evaluate(self.plan.evaluation(None if not self.values else changed))
-        fresh = {m: v for m, v in made.items() if m in self.plan.kept}
+        made = machine.evaluate(self.plan.evaluation(changed))
+        fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.kept}
         for value in fresh.values():
             if isinstance(value, Rows):
                 value.persist().rdd.count()
-        for matrix, value in made.items():
-            old = self.values.get(matrix) if isinstance(matrix, Matrix) else None
+        machine.release(keep=fresh.values())
+        for matrix in fresh:
+            old = self.values.get(matrix)
             if isinstance(old, Rows):
                 old.rdd.unpersist()
-            if isinstance(value, Rows) and matrix not in fresh:
-                value.rdd.unpersist()
-        self.values |= {m: v for m, v in fresh.items() if isinstance(m, Matrix)}
+        self.values |= fresh
         self.moved.shuffled += int(self.blocks.shuffled.value - before)
         self.stats.reevaluations += 1
 

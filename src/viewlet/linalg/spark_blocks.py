@@ -7,7 +7,7 @@ algorithm can move (thesis 6.6); a product with a thin matrix broadcasts the thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,6 +174,7 @@ class BlockMachine(Machine):
         super().__init__(read)
         self.blocks = blocks
         self.large = large  # entries from which a matrix is distributed
+        self.cached: list[Rows] = []
 
     def evaluate(self, code: Code) -> dict[Expr, Any]:
         """All assigned symbols: Rows or arrays. Rows are cached, each is computed once."""
@@ -181,9 +182,15 @@ class BlockMachine(Machine):
         for op in code.ops:
             made = self.execute(op, slots)
             if isinstance(made, Rows) and op.kind != "leaf":
-                made.persist()
+                self.cached.append(made.persist())
             slots[op.out] = made
         return {symbol: self._read(slots, ref) for symbol, ref in code.results.items()}
+
+    def release(self, keep: Collection[Any] = ()) -> None:
+        """Drop what was cached on the way; `keep` names the results that stay."""
+        for rows in self.cached:
+            if not any(rows is kept for kept in keep):
+                rows.rdd.unpersist()
 
     def _read(self, slots: Mapping[int, Any], ref: tuple[int, bool]) -> Any:
         value = slots[ref[0]]
