@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import viewlet.linalg as la
-from viewlet.linalg.delta import derive, factored_delta
+from viewlet.linalg.delta import derive, factored_delta, symmetric_views
+from viewlet.linalg.expr import Matrix
 from viewlet.linalg.models import EXPONENTIAL
 
 
@@ -56,7 +57,7 @@ def test_least_squares_is_example_6_3_3() -> None:
     # dW by Woodbury over both, which is Sherman-Morrison for each in turn
     assert "  G_W := W U_Z;" in text
     assert "  U_W := -G_W (I + V_Z^T G_W)^-1;" in text
-    assert "  V_W := W^T V_Z;" in text
+    assert "  V_W := W V_Z;" in text, "W is symmetric, so one pass over it serves both"
     assert program.trigger("X").rank("Z") == 2
     assert program.trigger("X").rank("W") == 2
     assert not any("Z +=" in line for line in text), "no trigger reads Z, so it is not kept"
@@ -115,3 +116,36 @@ def test_block_deltas_are_placed() -> None:
     trigger = derive(views, {b: 1})
     assert str(trigger.assignments[0]) == "V_M := [ zeros(3, 1); v_B ];"
     assert factored_delta(a, trigger.deltas) == []
+
+
+def test_products_with_one_matrix_share_a_pass() -> None:
+    program = la.program(OLS, inputs={"X": (200, 50), "Y": (200, 1)}, outputs=["beta"])
+    plan = program.plans("incremental")[0].plan
+    compiled = plan.trigger({program.inputs[0]: 1})
+    matrices = [op.leaf.name for op in compiled.fused.ops if isinstance(op.leaf, Matrix)]
+    whole = [op for op in compiled.fused.ops if op.kind == "fused"]
+    assert len(whole) == 1
+    assert len(whole[0].args) == 4, "W times U_Z, V_Z and v_X"
+    reads = [op for op in compiled.fused.ops if op.kind == "mul" and op.args[0] == whole[0].args[0]]
+    assert not reads
+    assert "W" in matrices
+
+
+def test_products_that_wait_for_each_other_are_not_fused() -> None:
+    program = la.general_form(40, 4, 6)
+    plan = program.plans("incremental", "linear")[0].plan
+    compiled = plan.trigger({program.inputs[0]: 1})
+    made: set[int] = set()
+    for op in compiled.fused.ops:
+        assert all(slot in made for slot, _ in op.args)
+        made.add(op.out)
+
+
+def test_symmetry_is_inferred_through_inverses() -> None:
+    x = la.matrix("X", 30, 5)
+    program = la.program(W=la.inv(x.T @ x + 2 * la.eye(5)), Q=x @ x.T, N=x.T @ x @ x.T @ x)
+    views = program.plans("incremental")[0].plan.views
+    assert {m.name for m in symmetric_views(views) if isinstance(m, Matrix)} >= {"W", "Q", "N"}
+    a = la.matrix("A", 5, 5)
+    other = la.program(W=la.inv(a), B=a @ a).plans("incremental")[0].plan.views
+    assert not symmetric_views(other)

@@ -110,6 +110,14 @@ def _op_seconds(
             if y in stored:
                 return c.overhead + stored[y] * m * c.sparse
             return c.overhead + product_seconds(m, k, n, c)
+        case "fused":
+            (x, tx), *_ = op.args
+            k = shapes[x][0] if tx else shapes[x][1]
+            if x in stored:
+                return c.overhead + stored[x] * n * c.sparse
+            return c.overhead + product_seconds(m, k, n, c) + k * n * c.stream
+        case "part":
+            return 0.0
         case "add":
             return c.overhead + len(op.args) * m * n * c.stream
         case "inv":

@@ -105,6 +105,7 @@ def derive(views: Views, ranks: Mapping[Matrix, int], dense: set[Matrix] | None 
     `dense` names the views whose delta is kept as one matrix.
     """
     dense = dense or set()
+    symmetric = symmetric_views(views)
     deltas: dict[Matrix, Delta] = {}
     for matrix, rank in ranks.items():
         rows, columns = matrix.shape
@@ -113,20 +114,48 @@ def derive(views: Views, ranks: Mapping[Matrix, int], dense: set[Matrix] | None 
         )
     assignments: list[Assignment] = []
     for view in views.views:
-        made = _view_delta(view, deltas, assignments, as_dense=view.matrix in dense)
+        made = _view_delta(view, deltas, assignments, symmetric, as_dense=view.matrix in dense)
         if made is not None:
             deltas[view.matrix] = made
     return Trigger(tuple(ranks), tuple(assignments), deltas)
 
 
+def symmetric_views(views: Views) -> set[Expr]:
+    """The views that equal their transposes by definition: X^T X + c I, and inverses of such."""
+    found: set[Expr] = set()
+    for view in views.views:
+        e = view.definition
+        inner = e.operand if isinstance(e, ex.Inverse) else e
+        square = inner.shape[0] == inner.shape[1]
+        if square and _untransposed(ex.transpose(inner), found) is inner:
+            found.add(view.matrix)
+    return found
+
+
+def _untransposed(e: Expr, symmetric: set[Expr]) -> Expr:
+    """W^T -> W for symmetric W, so that W^T V and W U can share a pass over W."""
+    if isinstance(e, ex.Transpose):
+        return e.operand if e.operand in symmetric else e
+    kids = ex.children(e)
+    if not kids or not symmetric:
+        return e
+    return ex.rebuild(e, [_untransposed(kid, symmetric) for kid in kids])
+
+
 def _view_delta(
-    view: View, deltas: Deltas, assignments: list[Assignment], *, as_dense: bool
+    view: View,
+    deltas: Deltas,
+    assignments: list[Assignment],
+    symmetric: set[Expr],
+    *,
+    as_dense: bool,
 ) -> Delta | None:
     name = view.matrix.name
     if deltas.keys().isdisjoint(ex.leaves(view.definition)):
         return None
 
     def assign(prefix: str, value: Expr) -> Expr:
+        value = _untransposed(value, symmetric)
         if isinstance(value, Factor):
             return value  # copy propagation
         target = ex.factor(f"{prefix}_{name}", *value.shape)

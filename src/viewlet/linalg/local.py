@@ -22,7 +22,7 @@ from viewlet.linalg.arrays import Array, OneHot, Operator, Sparse, Value
 from viewlet.linalg.delta import Delta, Dense, Factored
 from viewlet.linalg.errors import IllConditioned
 from viewlet.linalg.expr import Expr, Factor, Matrix
-from viewlet.linalg.ops import Machine
+from viewlet.linalg.ops import Code, Machine
 from viewlet.linalg.plan import CompiledTrigger, Plan
 from viewlet.linalg.updates import Change
 
@@ -212,7 +212,7 @@ class LocalEngine:
         machine = self._machine(self._leaf(factors))
         if compiled not in self._hooks:
             self._hooks[compiled] = self._recompressions(compiled)
-        factors |= machine.run(compiled.code, after=self._hooks[compiled])
+        factors |= machine.run(self._code(compiled), after=self._hooks[compiled])
         if not arrays.all_finite(factors.values()):
             raise IllConditioned("a delta leaves the range of double precision")
         amplification = max(machine.amplifications, default=1.0)
@@ -225,6 +225,9 @@ class LocalEngine:
                     size = arrays.norm(factors[delta.u]) * arrays.norm(factors[delta.v])
                 self._track(matrix, size, amplification)
         self.stats.incremental += 1
+
+    def _code(self, compiled: CompiledTrigger) -> Code:
+        return compiled.fused
 
     def _machine(self, read: Callable[[Expr], Value]) -> Machine:
         return Machine(read)
@@ -249,7 +252,13 @@ class LocalEngine:
         self, compiled: CompiledTrigger
     ) -> dict[int, Callable[[dict[int, Value]], None]]:
         """Where a factored delta may be made narrower: as soon as both its factors exist."""
-        results, owned = compiled.code.results, compiled.code.owned
+        code = self._code(compiled)
+        results, owned = code.results, code.owned
+        made = {op.out: position for position, op in enumerate(code.ops)}
+        used: dict[int, int] = {}
+        for position, op in enumerate(code.ops):
+            for slot, _ in op.args:
+                used.setdefault(slot, position)
         factored = {m: d for m, d in compiled.trigger.deltas.items() if isinstance(d, Factored)}
         uses = Counter(symbol for d in factored.values() for symbol in (d.u, d.v))
         hooks: dict[int, Callable[[dict[int, Value]], None]] = {}
@@ -263,8 +272,11 @@ class LocalEngine:
             left, right = results[delta.u][0], results[delta.v][0]
             if left not in owned or right not in owned:
                 continue  # something else reads it under another name
+            last = max(left, right, key=lambda slot: made[slot])
+            if min(used.get(s, len(made)) for s in (left, right)) <= made[last]:
+                continue  # the first factor is read before the second exists
             if delta.rank >= min(RECOMPRESS_FROM, min(matrix.shape)):
-                hooks[max(left, right)] = self._recompression(matrix, left, right)
+                hooks[last] = self._recompression(matrix, left, right)
         return hooks
 
     def _recompression(

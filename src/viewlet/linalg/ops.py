@@ -27,7 +27,7 @@ Ref = tuple[int, bool]  # a slot, and whether it is read transposed
 
 @dataclass(frozen=True)
 class Op:
-    """One operation: kind is leaf, mul, add, block, rows, eye, zero, inv or woodbury."""
+    """One operation: leaf, mul, add, block, rows, eye, zero, inv, woodbury, fused or part."""
 
     kind: str
     out: int
@@ -252,6 +252,11 @@ class Machine:
             case "mul":
                 (x, tx), (y, ty) = args
                 return arrays.multiply(x, tx, y, ty, op.alpha[0])
+            case "fused":
+                return _fused(args)  # type: ignore[return-value]
+            case "part":
+                value: arrays.Array = args[0][0][op.grid[0]]  # type: ignore[index]
+                return value if op.alpha[0] == 1.0 else op.alpha[0] * value
             case "add":
                 return arrays.add([(c, x, t) for c, (x, t) in zip(op.alpha, args, strict=True)])
             case "rows":
@@ -269,6 +274,28 @@ class Machine:
             case "block":
                 return _assemble(op, [arrays.dense_of(_transposed(*a)) for a in args])
         raise ProgramError(f"unknown operation {op.kind}")
+
+
+def _fused(args: list[tuple[Value, bool]]) -> tuple[arrays.Array, ...]:
+    """op(x) y for several y in one pass over x; unit vectors only pick columns and need none."""
+    (x, tx), *others = args
+    found: dict[int, arrays.Array] = {}
+    dense: list[tuple[int, arrays.Array]] = []
+    for at, (y, ty) in enumerate(others):
+        if isinstance(y, arrays.OneHot):
+            found[at] = arrays.multiply(x, tx, y, ty)
+        else:
+            full = arrays.dense_of(y)
+            dense.append((at, full.T if ty else full))
+    if dense:
+        widths = list(accumulate((y.shape[1] for _, y in dense), initial=0))
+        side_by_side = np.empty((dense[0][1].shape[0], widths[-1]), order="F")
+        for (_, y), left, right in zip(dense, widths, widths[1:], strict=False):
+            side_by_side[:, left:right] = y
+        whole = arrays.multiply(x, tx, side_by_side, False)
+        for (at, _), left, right in zip(dense, widths, widths[1:], strict=False):
+            found[at] = whole[:, left:right]
+    return tuple(found[at] for at in range(len(others)))
 
 
 def _transposed(value: Value, transposed: bool) -> Value:

@@ -19,6 +19,7 @@ from viewlet.linalg import expr as ex
 from viewlet.linalg.cost import Sizes
 from viewlet.linalg.delta import Trigger, derive
 from viewlet.linalg.expr import Expr, Matrix
+from viewlet.linalg.fuse import fuse_products
 from viewlet.linalg.lower import Statement, Views, lower
 from viewlet.linalg.models import EXPONENTIAL, candidates, parse_model
 from viewlet.linalg.ops import Code, compile_assignments
@@ -30,6 +31,7 @@ STRATEGIES = ("reevaluation", "incremental", "hybrid")
 class CompiledTrigger:
     trigger: Trigger
     code: Code
+    fused: Code  # the same with products over one matrix in one pass
 
 
 class Plan:
@@ -62,7 +64,7 @@ class Plan:
             trigger = self._derive(dict(key))
             trigger = trigger.applied_to(self.kept | set(self.views.inputs))
             code = compile_assignments((a.target, a.value) for a in trigger.assignments)
-            self._triggers[key] = CompiledTrigger(trigger, code)
+            self._triggers[key] = CompiledTrigger(trigger, code, fuse_products(code))
         return self._triggers[key]
 
     def _derive(self, ranks: Mapping[Matrix, int]) -> Trigger:
@@ -114,7 +116,7 @@ class Plan:
     def trigger_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
         compiled = self.trigger(ranks)
         return cost.trigger_seconds(
-            compiled.trigger, compiled.code, cost.machine_constants(), sizes
+            compiled.trigger, compiled.fused, cost.machine_constants(), sizes
         )
 
     def update_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
