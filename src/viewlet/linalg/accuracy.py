@@ -177,7 +177,7 @@ class Running:
         self.norms[matrix] = size
 
     def advance(self, matrix: Matrix, change: float, amplification: float) -> None:
-        """After V += U V^T with ||U|| ||V|| = change: rounding, and what the factors inherit.
+        """After V += U V^T with ||U V^T|| = change: rounding, and what the factors inherit.
 
         The new error is at most old (1 + amplification * share) + eps, with share the size of
         the change relative to the view and amplification the condition of a Woodbury step.

@@ -160,6 +160,12 @@ def norm(x: Value) -> float:
     return float(np.linalg.norm(x))
 
 
+def product_norm(u: Value, v: Value) -> float:
+    """|U V^T|_F without forming it: the root of <U^T U, V^T V>."""
+    gram = multiply(u, True, u, False) * multiply(v, True, v, False)
+    return float(np.sqrt(max(float(gram.sum()), 0.0)))
+
+
 def is_finite(x: Value) -> bool:
     if isinstance(x, OneHot):
         return True
@@ -291,7 +297,8 @@ def inverse(x: Value, tx: bool, what: str) -> Array:
             hint="nothing was changed; remove the dependence, or add a ridge term such as "
             "0.001 * eye(n)",
         )
-    result, info = lapack.dgetri(lu, pivots, overwrite_lu=True)
+    room = int(lapack.dgetri_lwork(len(a))[0])  # without it LAPACK works column by column
+    result, info = lapack.dgetri(lu, pivots, lwork=room, overwrite_lu=True)
     return np.ascontiguousarray(result)
 
 

@@ -222,7 +222,7 @@ class LocalEngine:
                 if isinstance(delta, Dense):
                     size = arrays.norm(factors[delta.d])
                 else:
-                    size = arrays.norm(factors[delta.u]) * arrays.norm(factors[delta.v])
+                    size = arrays.product_norm(factors[delta.u], factors[delta.v])
                 self._track(matrix, size, amplification)
         self.stats.incremental += 1
 

@@ -142,12 +142,17 @@ def contracting(rng: np.random.Generator, n: int) -> arrays.Array:
     return matrix
 
 
-def row_update(live: Live, name: str, rng: np.random.Generator, scale: float) -> Run:
+def row_update(
+    live: Live, name: str, rng: np.random.Generator, scale: float, diagonal: float
+) -> Run:
+    """One random row anew; `diagonal` keeps a matrix that must be inverted well-conditioned."""
     rows, columns = live[name].shape
 
     def change() -> None:
         row = scale * rng.standard_normal(columns)
-        live.set_rows(name, {int(rng.integers(rows)): row})
+        at = int(rng.integers(rows))
+        row[at] += diagonal
+        live.set_rows(name, {at: row})
 
     return change
 
@@ -158,12 +163,13 @@ def start_all(
     wanted: Iterable[tuple[str, str]],
     changing: str,
     scale: float,
+    diagonal: float = 0.0,
 ) -> list[Contender]:
     contenders = []
     for strategy, model in wanted:
         live = program.start(values, strategy=strategy, model=model, changing=[changing])
         label = "auto" if strategy == "auto" else f"{strategy}/{model}"
-        update = row_update(live, changing, np.random.default_rng(5), scale)
+        update = row_update(live, changing, np.random.default_rng(5), scale, diagonal)
         contenders.append(Contender(label, update, live))
     return contenders
 
@@ -236,7 +242,7 @@ def least_squares(s: Sizes) -> list[Row]:
         x = rng.standard_normal((n, n)) / np.sqrt(n) + 2.0 * np.eye(n)
         y = rng.standard_normal((n, 1))
         wanted = [(t, "exponential") for t in ("reevaluation", "incremental", "hybrid")]
-        contenders = start_all(program, {"X": x, "Y": y}, wanted, "X", 1.0 / np.sqrt(n))
+        contenders = start_all(program, {"X": x, "Y": y}, wanted, "X", 1.0 / np.sqrt(n), 2.0)
         contenders.append(
             Contender("numpy solve", lambda x=x, y=y: np.linalg.solve(x.T @ x, x.T @ y))  # type: ignore[misc]
         )
