@@ -14,7 +14,8 @@ import viewlet.linalg as la
 from viewlet.errors import DataError, TypingError
 from viewlet.linalg.live import Live
 from viewlet.linalg.local import LocalEngine
-from viewlet.linalg.spark import Moved, SparkEngine, SparkReevaluation, _bytes, choose_partitions
+from viewlet.linalg.spark import SparkEngine, _bytes, choose_partitions
+from viewlet.linalg.spark_peer import Moved, SparkReevaluation
 from viewlet.linalg.spark_worker import bounds
 from viewlet.runtime.session import spark_session
 

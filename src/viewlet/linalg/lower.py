@@ -56,12 +56,6 @@ class Views:
                 result.append(view)
         return tuple(result)
 
-    def definition(self, matrix: Matrix) -> Expr | None:
-        for view in self.views:
-            if view.matrix is matrix:
-                return view.definition
-        return None
-
     def __str__(self) -> str:
         return "\n".join(str(view) for view in self.views)
 

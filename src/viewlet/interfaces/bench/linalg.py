@@ -352,7 +352,8 @@ def on_spark(s: Sizes) -> list[Row]:
     """Figure 6.5d at the size of one machine: A^16 maintained and re-evaluated on Spark."""
     from pyspark.sql import SparkSession
 
-    from viewlet.linalg.spark import Moved, SparkEngine, SparkReevaluation
+    from viewlet.linalg.spark import SparkEngine
+    from viewlet.linalg.spark_peer import Moved, SparkReevaluation
     from viewlet.runtime.session import ensure_java, session_settings
 
     ensure_java()

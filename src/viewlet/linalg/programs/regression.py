@@ -7,7 +7,7 @@ X and Y applied as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -197,6 +197,3 @@ def _rows(value: Any, width: int, what: str) -> Array:
     if rows.ndim != 2 or rows.shape[1] != width:
         raise DataError(f"{what} has shape {np.shape(value)}, one row has {width} values")
     return rows
-
-
-__all__: Sequence[str] = ("GradientDescent", "LeastSquares", "Ridge")
