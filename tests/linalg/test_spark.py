@@ -14,7 +14,7 @@ import viewlet.linalg as la
 from viewlet.errors import DataError, TypingError
 from viewlet.linalg.live import Live
 from viewlet.linalg.local import LocalEngine
-from viewlet.linalg.spark import SparkEngine, _bytes, choose_partitions
+from viewlet.linalg.spark import SparkEngine, _bytes, choose_layout, choose_partitions
 from viewlet.linalg.spark_peer import Moved, SparkReevaluation
 from viewlet.linalg.spark_worker import bounds
 from viewlet.runtime.session import spark_session
@@ -159,6 +159,7 @@ def test_partitions_follow_the_memory_of_executors(spark: SparkSession) -> None:
     few = choose_partitions(spark, {la.matrix("A", 1000, 1000)}, "both")
     many = choose_partitions(spark, {la.matrix("A", 40_000, 40_000)}, "both")
     assert few == 2
+    assert [choose_layout(p) for p in (2, 16, 17)] == ["rows", "rows", "both"]
     assert many >= 24  # 25.6 GB over shares of 1 GB
     assert [_bytes(t) for t in ("512m", "2g", "1024", "1gb")] == [2**29, 2**31, 1024, 2**30]
 

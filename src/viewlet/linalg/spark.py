@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LAYOUTS = ("auto", "rows", "both")
+FEW_PARTITIONS = 16
 
 
 def start_engine(
@@ -108,8 +109,10 @@ class SparkEngine(LocalEngine):
         self.spark = spark_session(spark)
         self.large = large
         held = {m for m in {*plan.views.inputs, *plan.kept} if self._is_large(m, inputs)}
-        self.layout = _layout(held) if layout == "auto" else layout
-        self.partitions = partitions or choose_partitions(self.spark, held, self.layout)
+        if layout == "auto":
+            layout = choose_layout(partitions or choose_partitions(self.spark, held, "rows"))
+        self.layout = layout
+        self.partitions = partitions or choose_partitions(self.spark, held, layout)
         shapes = {m.name: m.shape for m in held}
         self.cluster = Cluster(
             self.spark,
@@ -351,10 +354,13 @@ def _pieces(blocks: Blocks, rows: Rows, name: str, layout: str) -> Any:
     return made
 
 
-def _layout(held: set[Matrix]) -> str:
-    """Rows and columns (thesis 6.5) while that is affordable, rows alone beyond 4 GB of state."""
-    total = sum(8 * m.shape[0] * m.shape[1] for m in held)
-    return "both" if 2 * total <= 4 << 30 else "rows"
+def choose_layout(partitions: int) -> str:
+    """Rows alone while few partitions add up M^T V on the driver; rows and columns beyond.
+
+    With rows alone a transposed product returns one n x r summand per partition. The second copy
+    (thesis 6.5) returns n x r once, for twice the memory and twice the writes of every update.
+    """
+    return "rows" if partitions <= FEW_PARTITIONS else "both"
 
 
 def choose_partitions(spark: SparkSession, held: set[Matrix], layout: str) -> int:
