@@ -11,6 +11,8 @@ times as fast.
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -357,6 +359,7 @@ def on_spark(s: Sizes) -> list[Row]:
     from viewlet.runtime.session import ensure_java, session_settings
 
     ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers: this interpreter's packages
     builder = SparkSession.builder.master("local[2]").appName("viewlet bench linalg")
     for key, value in {**session_settings(), "spark.driver.memory": "6g"}.items():
         builder = builder.config(key, value)
