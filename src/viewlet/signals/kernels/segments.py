@@ -1,0 +1,221 @@
+"""Kernels for the segment layout: grouping by key, masks, dense indices, windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_jit = njit(cache=True, nogil=True)
+
+
+@_jit
+def histogram(codes: Any, lane: int, bits: int, counts: Any) -> None:
+    """counts[slot] += 1 for every code of this lane (lane = low bits of the code)."""
+    mask = (1 << bits) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        if code & mask == lane:
+            counts[code >> bits] += 1
+
+
+@_jit
+def scatter(codes: Any, lane: int, bits: int, cursor: Any, column: Any, out: Any) -> None:
+    """Counting sort of one column by slot, stable; cursor[slot] is the slot's next position."""
+    mask = (1 << bits) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        if code & mask == lane:
+            slot = code >> bits
+            out[cursor[slot]] = column[i]
+            cursor[slot] += 1
+
+
+@_jit
+def first_step(codes: Any, start: Any) -> Any:
+    """The distance of the first two events of the first row's key; 0 when it has only one."""
+    for i in range(1, len(codes)):
+        if codes[i] == codes[0]:
+            return start[i] - start[0]
+    return 0
+
+
+@_jit
+def regular_times(
+    codes: Any, lane: int, bits: int, start: Any, step: int, first: Any, upcoming: Any, seen: Any
+) -> bool:
+    """Whether the times of every key of the lane are first, first + step, first + 2 step, ..."""
+    mask = (1 << bits) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        if code & mask == lane:
+            slot = code >> bits
+            if not seen[slot]:
+                seen[slot] = True
+                first[slot] = start[i]
+            elif start[i] != upcoming[slot]:
+                return False
+            upcoming[slot] = start[i] + step
+    return True
+
+
+@_jit
+def regular(start: Any, step: int) -> bool:
+    """Whether times rise by step from each to the next; looked at in pieces, to stop early."""
+    for low in range(1, len(start), 4096):
+        same = True
+        for i in range(low, min(low + 4096, len(start))):
+            same &= start[i] - start[i - 1] == step
+        if not same:
+            return False
+    return True
+
+
+@_jit
+def regular_fill(first: Any, offsets: Any, step: int) -> Any:
+    out = np.empty(offsets[-1], np.int64)
+    for s in range(len(first)):
+        base = first[s] - offsets[s] * step
+        for i in range(offsets[s], offsets[s + 1]):
+            out[i] = base + i * step
+    return out
+
+
+@_jit
+def masked_offsets(offsets: Any, mask: Any) -> Any:
+    out = np.zeros(len(offsets), np.int64)
+    for s in range(len(offsets) - 1):
+        kept = 0
+        for i in range(offsets[s], offsets[s + 1]):
+            if mask[i]:
+                kept += 1
+        out[s + 1] = out[s] + kept
+    return out
+
+
+@_jit
+def dense_index(first: Any, offsets: Any) -> Any:
+    out = np.empty(offsets[-1], np.int64)
+    for s in range(len(first)):
+        base = first[s] - offsets[s]
+        for i in range(offsets[s], offsets[s + 1]):
+            out[i] = base + i
+    return out
+
+
+@_jit
+def first_and_dense(offsets: Any, index: Any) -> Any:
+    """First index of each segment, and whether all segments are without gaps.
+
+    Indices rise strictly, so a segment is dense when last - first + 1 equals its length.
+    """
+    first = np.zeros(len(offsets) - 1, np.int64)
+    dense = True
+    for s in range(len(first)):
+        low, high = offsets[s], offsets[s + 1]
+        if high > low:
+            first[s] = index[low]
+            if index[high - 1] - index[low] + 1 != high - low:
+                dense = False
+    return first, dense
+
+
+@_jit
+def gather_windows(flat: Any, starts: Any, size: int) -> Any:
+    out = np.empty((len(starts), size), flat.dtype)
+    for w in range(len(starts)):
+        base = starts[w]
+        for j in range(size):
+            out[w, j] = flat[base + j]
+    return out
+
+
+@_jit
+def fill_repeat(values: Any, counts: Any, out: Any) -> None:
+    """out = repeat(values, counts), in place."""
+    at = 0
+    for s in range(len(counts)):
+        for _ in range(counts[s]):
+            out[at] = values[s]
+            at += 1
+
+
+@_jit
+def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> None:
+    """Times of dense samples: (first + r) * period + offset, in place."""
+    for s in range(len(first)):
+        base = (first[s] - offsets[s]) * period + offset
+        for i in range(offsets[s], offsets[s + 1]):
+            out[i] = base + i * period
+
+
+@_jit
+def encode_direct(keys: Any, low: int, table: Any, known: int, codes: Any, fresh: Any) -> int:
+    """Codes of integer keys through a table over their range; unknown keys get the next code."""
+    for i in range(len(keys)):
+        key = keys[i]
+        code = table[key - low]
+        if code < 0:
+            code = known
+            table[key - low] = code
+            fresh[known] = key
+            known += 1
+        codes[i] = code
+    return known
+
+
+@_jit
+def encode_hashed(keys: Any, table: Any, values: Any, known: int, codes: Any) -> int:
+    """Codes of integer keys through open addressing; values[code] is the key of a code."""
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        key = keys[i]
+        h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        at = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
+        while True:
+            code = table[at]
+            if code < 0:
+                code = known
+                table[at] = code
+                values[known] = key
+                known += 1
+                break
+            if values[code] == key:
+                break
+            at = (at + 1) & mask
+        codes[i] = code
+    return known
+
+
+@_jit
+def extend_rows(offsets: Any, carried: Any, slots: Any, state: Any, column: Any) -> Any:
+    """Per segment: the last `carried` rows of the key's state, then the segment's new rows.
+
+    state[slot] keeps its rows right-aligned.
+    """
+    width = state.shape[1]
+    total = len(column)
+    for s in range(len(slots)):
+        total += carried[s]
+    out = np.empty(total, state.dtype)
+    at = 0
+    for s in range(len(slots)):
+        for j in range(width - carried[s], width):
+            out[at] = state[slots[s], j]
+            at += 1
+        for i in range(offsets[s], offsets[s + 1]):
+            out[at] = column[i]
+            at += 1
+    return out
+
+
+@_jit
+def keep_tail(offsets: Any, slots: Any, column: Any, state: Any) -> None:
+    """state[slot] = the last rows of the segment, right-aligned."""
+    width = state.shape[1]
+    for s in range(len(slots)):
+        low, high = offsets[s], offsets[s + 1]
+        count = min(width, high - low)
+        for j in range(count):
+            state[slots[s], width - 1 - j] = column[high - 1 - j]
