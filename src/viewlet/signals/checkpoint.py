@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[Stor
     described = {
         "format": _FORMAT,
         "fingerprint": fingerprint,
-        "memory": _strip(memory, arrays),
+        "memory": strip(memory, arrays),
         "lanes": [{"meta": store.meta, "names": store.names()} for store in stores],
     }
     for number, array in enumerate(arrays):
@@ -69,26 +70,30 @@ def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[Store]]:
             array = np.load(path / f"lane{lane}_{number}.npy", allow_pickle=False)
             store.create(name, array.shape, array.dtype)[...] = array
         stores.append(store)
-    return _fill(described["memory"], path), stores
+    memory = fill(
+        described["memory"], lambda n: np.load(path / f"memory{n}.npy", allow_pickle=False)
+    )
+    return memory, stores
 
 
-def _strip(value: Any, arrays: list[Any]) -> Any:
-    """Arrays inside nested lists and dicts become references to files."""
+def strip(value: Any, arrays: list[Any]) -> Any:
+    """Arrays inside nested lists and dicts become references to their place in `arrays`."""
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {"__array": len(arrays) - 1}
     if isinstance(value, dict):
-        return {key: _strip(item, arrays) for key, item in value.items()}
+        return {key: strip(item, arrays) for key, item in value.items()}
     if isinstance(value, list):
-        return [_strip(item, arrays) for item in value]
+        return [strip(item, arrays) for item in value]
     return value
 
 
-def _fill(value: Any, path: Path) -> Any:
+def fill(value: Any, array: Callable[[int], Any]) -> Any:
+    """The inverse of `strip`."""
     if isinstance(value, dict):
         if set(value) == {"__array"}:
-            return np.load(path / f"memory{value['__array']}.npy", allow_pickle=False)
-        return {key: _fill(item, path) for key, item in value.items()}
+            return array(value["__array"])
+        return {key: fill(item, array) for key, item in value.items()}
     if isinstance(value, list):
-        return [_fill(item, path) for item in value]
+        return [fill(item, array) for item in value]
     return value

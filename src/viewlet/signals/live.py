@@ -58,7 +58,7 @@ class Live:
         self._clock = {source.name: NEVER for source in plan.sources}
         self._late = 0
         self._floor = NEVER
-        self._ended = False
+        self.ended = False  # no batch is taken any more
         self._kind = "arrow"
 
     def _make_executors(self) -> None:
@@ -77,19 +77,19 @@ class Live:
 
     def push_columns(self, given: dict[str, Any]) -> Columns:
         """`push` for tables by source name; the results as NumPy columns."""
-        return self._step(given, NEVER)
+        return self.step(given, NEVER)
 
     def advance(self, time: int) -> Any:
         """Say that no event before `time` will come any more, for any key."""
-        return tables.write(self._step({}, int(time)), self._kind)
+        return tables.write(self.step({}, int(time)), self._kind)
 
     def flush(self) -> Any:
         """The input has ended: return everything that was still held back."""
         return tables.write(self.flush_columns(), self._kind)
 
     def flush_columns(self) -> Columns:
-        out = self._step({}, INF)
-        self._ended = True
+        out = self.step({}, INF)
+        self.ended = True
         return out
 
     def given(self, batch: Any, named: dict[str, Any]) -> dict[str, Any]:
@@ -110,8 +110,9 @@ class Live:
             )
         return named
 
-    def _step(self, given: dict[str, Any], floor: int) -> Columns:
-        if self._ended:
+    def step(self, given: dict[str, Any], floor: int) -> Columns:
+        """One atomic step: a table per source, and the time that all keys have passed."""
+        if self.ended:
             raise StateError("this stream has ended", hint="start the query again")
         undo = self._checkpoint()
         journals = [Journal() for _ in self.executors]
@@ -304,7 +305,7 @@ class Live:
             "clock": self._clock,
             "late": self._late,
             "floor": self._floor,
-            "ended": self._ended,
+            "ended": self.ended,
             "kind": self._kind,
         }
 
@@ -322,7 +323,7 @@ class Live:
         live._clock = memory["clock"]
         live._late = memory["late"]
         live._floor = memory["floor"]
-        live._ended = memory["ended"]
+        live.ended = memory["ended"]
         live._kind = memory["kind"]
         return live
 
