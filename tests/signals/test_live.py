@@ -67,9 +67,17 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path):
     live.push({"k": np.array([1]), "t": np.array([1]), "v": np.array([1.0])})
     live.save(tmp_path / "s")
     with pytest.raises(StateError, match="another query"):
-        queries.points.sample(1).fir([2.0, 1.0]).restore(tmp_path / "s")
+        queries.points.sample(1).fir([2.0]).restore(tmp_path / "s")
     with pytest.raises(StateError, match="no saved stream"):
         queries.points.restore(tmp_path / "nothing")
+
+
+def test_fingerprints_see_closed_over_values():
+    def scaled(factor):
+        return queries.points.select(lambda e: e.v * factor).explain()
+
+    assert scaled(2.0) == scaled(2.0)
+    assert scaled(2.0) != scaled(3.0)
 
 
 def test_tuple_keys():

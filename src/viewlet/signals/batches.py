@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Segments:
     def rows(self) -> int:
         return int(self.offsets[-1])
 
-    @property
+    @cached_property
     def counts(self) -> Ints:
         return np.diff(self.offsets)
 

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Condition
+from typing import Any
 
 import numpy as np
 
 from viewlet.signals.batches import Array, Columns
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """An int64 column that is not written yet: fill(out) writes its `rows` values into out."""
+
+    rows: int
+    fill: Callable[[Array], None]
+    dtype = np.dtype(np.int64)
+    shape: tuple[int, ...] = (0,)
+    ndim = 1
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+def written(columns: Columns) -> Columns:
+    """The columns with every deferred one written out."""
+    out: Columns = {}
+    for name, column in columns.items():
+        if isinstance(column, Deferred):
+            out[name] = np.empty(len(column), np.int64)
+            column.fill(out[name])
+        else:
+            out[name] = column
+    return out
 
 
 class Collector:
@@ -92,17 +120,17 @@ class Collector:
         self._rows += rows
         return place
 
-    def _unfit(self, name: str, column: Array, rows: int) -> bool:
+    def _unfit(self, name: str, column: Any, rows: int) -> bool:
         array = self._arrays.get(name)
         return (
             array is None
             or len(array) < self._rows + rows
-            or array.dtype != np.result_type(array, column)
+            or array.dtype != np.result_type(array.dtype, column.dtype)
         )
 
-    def _grow(self, name: str, column: Array, rows: int) -> None:
+    def _grow(self, name: str, column: Any, rows: int) -> None:
         array = self._arrays.get(name)
-        dtype = column.dtype if array is None else np.result_type(array, column)
+        dtype = column.dtype if array is None else np.result_type(array.dtype, column.dtype)
         # a first guess from the first block would do as well; rows in is right for most queries
         room = max(self._guess if column.ndim == 1 else 0, self._rows + rows)
         if array is not None and len(array) < self._rows + rows:
@@ -114,9 +142,13 @@ class Collector:
 
     def _copy(self, columns: Columns, place: int) -> None:
         for name, column in columns.items():
-            self._arrays[name][place : place + len(column)] = column
+            room = self._arrays[name][place : place + len(column)]
+            if isinstance(column, Deferred):
+                column.fill(room)
+            else:
+                room[...] = column
 
     def columns(self) -> Columns:
         if self._first is not None:
-            return self._first
+            return written(self._first)
         return {name: array[: self._rows] for name, array in self._arrays.items()}

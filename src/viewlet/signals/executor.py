@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import TypingError
-from viewlet.signals.batches import INF, NEVER, Array, Columns, Events, Ints, as_array
+from viewlet.signals.batches import INF, NEVER, Array, Columns, Events, as_array
+from viewlet.signals.collector import Deferred
 from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.base import Node, Schema, times
@@ -196,12 +197,10 @@ class Executor:
         columns: Columns = {}
         decoded = decode(batch.slots) or [np.empty(0, np.int64) for _ in schema.keys]
         for name, values in zip(schema.keys, decoded, strict=True):
-            columns[name] = repeat(values, batch.offsets)
+            columns[name] = repeated(values, batch)
         if schema.form == "uniform" and batch.index is None:
-            columns[schema.time] = np.empty(batch.rows, np.int64)
-            kernel.fill_times(
-                batch.first, batch.offsets, schema.period, schema.offset, columns[schema.time]
-            )
+            grid = (batch.first, batch.offsets, schema.period, schema.offset)
+            columns[schema.time] = Deferred(batch.rows, lambda out: kernel.fill_times(*grid, out))
         else:
             columns[schema.time] = times(schema, batch)
         if schema.form in ("stream", "signal") and (schema.end or batch.end is not None):
@@ -211,12 +210,11 @@ class Executor:
         return columns
 
 
-def repeat(values: Array, offsets: Ints) -> Array:
+def repeated(values: Array, batch: Any) -> Any:
+    """The key of every row; integers are written where they are wanted."""
     if values.dtype != np.int64:
-        return np.repeat(values, np.diff(offsets))
-    out = np.empty(offsets[-1], np.int64)
-    kernel.fill_repeat(values, np.diff(offsets), out)
-    return out
+        return np.repeat(values, batch.counts)
+    return Deferred(batch.rows, lambda out: kernel.fill_repeat(values, batch.counts, out))
 
 
 def _room(slots: int) -> int:

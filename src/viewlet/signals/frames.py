@@ -9,7 +9,7 @@ import numpy as np
 from scipy import fft as spectra
 from scipy import signal as scipy_signal
 
-from viewlet.signals.operators.base import Function, Node, require
+from viewlet.signals.operators.base import Function, Node, array_hash, code_hash, require
 from viewlet.signals.operators.streams import Points
 from viewlet.signals.operators.windows import (
     Incremental,
@@ -64,7 +64,9 @@ class Framed(Query):
             f"a product of windows of {self.schema.size} with an array of {list(array.shape)}",
             "give one factor per sample of the window",
         )
-        return self._step(f"multiply({len(array)})", lambda a: a * array, len(array))
+        return self._step(
+            f"multiply(<{len(array)} values {array_hash(array)}>)", lambda a: a * array, len(array)
+        )
 
     def autocorrelate(self) -> Framed:
         """np.correlate(x, x, "full") of every window: 2 size - 1 values."""
@@ -79,7 +81,8 @@ class Framed(Query):
         array = np.asarray(other)
         require(array.ndim == 1 and len(array) > 0, "crosscorrelate with no array", "give numbers")
         size = self.schema.size + len(array) - 1 if self.schema.size else 0
-        return self._step("crosscorrelate", lambda a: _correlate(a, array[None, :]), size)
+        label = f"crosscorrelate(<{len(array)} values {array_hash(array)}>)"
+        return self._step(label, lambda a: _correlate(a, array[None, :]), size)
 
     def map(self, function: Callable[[Any], Any], size: int | None = None) -> Framed:
         """function(windows [n, size]) -> [n, any size], or one number per window [n].
@@ -87,8 +90,6 @@ class Framed(Query):
         `size` declares the length of the result where it differs from the input's.
         """
         name = getattr(function, "__name__", "function")
-        from viewlet.signals.operators.base import code_hash
-
         label = f"map(<{name} {code_hash(function)}>)"
         return self._step(label, function, self.schema.size if size is None else size)
 

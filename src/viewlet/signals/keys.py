@@ -35,7 +35,7 @@ class IntegerCodes:
         codes = np.empty(len(keys), np.int32)
         if not len(keys):
             return codes
-        low, high = int(keys.min()), int(keys.max())
+        low, high = (int(edge) for edge in kernel.extent(keys))
         if self.known and len(self._table):
             low = min(low, self._low)
             high = max(high, self._low + len(self._table) - 1)

@@ -18,10 +18,10 @@ import numpy as np
 from viewlet.errors import StateError, TypingError
 from viewlet.signals import checkpoint, tables
 from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
-from viewlet.signals.collector import Collector
+from viewlet.signals.collector import Collector, written
 from viewlet.signals.executor import Executor, Plan, empty_events
 from viewlet.signals.keys import KeyDictionary
-from viewlet.signals.operators.grouping import group_rows, single_clock
+from viewlet.signals.operators.grouping import count_codes, group_rows, single_clock
 from viewlet.signals.operators.streams import Source, late_error
 from viewlet.signals.pools import expand
 from viewlet.signals.state import Journal, MemoryStore, Store
@@ -124,7 +124,7 @@ class Live:
             def lane(executor: Executor) -> Columns:
                 raw = self._raw(executor, read)
                 journal = journals[executor.lane]
-                return executor.output(executor.step(raw, self._stream_floor(), journal))
+                return written(executor.output(executor.step(raw, self._stream_floor(), journal)))
 
             parts = self._over_lanes(lane, rows >= _THREADS_FROM)
         except BaseException:
@@ -197,7 +197,8 @@ class Live:
         if len(start):
             self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
         codes = self.keys.encode(keys, list(schema.keys)) if keys else None
-        return {"codes": codes, "start": start, "end": end, "columns": payload}
+        counts = count_codes(codes, len(self.keys)) if codes is not None else None
+        return {"codes": codes, "counts": counts, "start": start, "end": end, "columns": payload}
 
     def _in_time(self, source: Source, start: Any) -> Any:
         """Mask of the events that are not late by the stream's clock; None when all are in time."""
@@ -249,7 +250,14 @@ class Live:
             start = single_clock(start)
         else:
             slots, offsets, start, end, columns = group_rows(
-                part["codes"], len(self.keys), executor.lane, self.bits, start, end, columns
+                part["codes"],
+                len(self.keys),
+                executor.lane,
+                self.bits,
+                start,
+                end,
+                columns,
+                part["counts"],
             )
         return Events(slots, offsets, np.full(len(slots), NEVER), columns, start, end)
 

@@ -39,7 +39,7 @@ def sliding_dft(size: int, hop: int, bins: Any = None) -> PipelineOperator:
     if not chosen or not all(-size <= b < size for b in chosen):
         raise TypingError(f"bins {list(chosen)} of a DFT of {size}", hint="use 0 to size - 1")
     recompute, update = _dft(size, hop, chosen)
-    label = f"sliding_dft(bins={len(chosen)})"
+    label = f"sliding_dft(bins={list(chosen) if bins is not None else size})"
     return PipelineOperator(len(chosen), recompute, update, "complex128", 256, label)
 
 

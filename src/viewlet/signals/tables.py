@@ -151,4 +151,6 @@ def _to_arrow(column: Array) -> pa.Array:
             [pa.array(np.ascontiguousarray(part)) for part in (column.real, column.imag)],
             ["re", "im"],
         )
+    if column.dtype.kind in "OU":
+        return pa.array(column, pa.string())
     return pa.array(column)

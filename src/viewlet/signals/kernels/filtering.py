@@ -17,7 +17,7 @@ _TILE = 1024
 def convolve_valid(flat: Any, begin: Any, taps: Any, chosen: Any, starts: Any, out: Any) -> None:
     """out[starts[n] + i] = sum_j taps[j] flat[begin[n] + N - 1 + i - j] for the chosen stretches.
 
-    Outputs are taken in tiles that stay in the first-level cache, four taps per pass; the order of
+    Outputs are taken in tiles that stay in the first-level cache, eight taps per pass; the order of
     additions does not depend on where a stretch begins, so chunking cannot change a result.
     """
     size = len(taps)
@@ -31,16 +31,22 @@ def convolve_valid(flat: Any, begin: Any, taps: Any, chosen: Any, starts: Any, o
             x = flat[begin[n] + tile : begin[n] + tile + width + size - 1]
             y[:] = 0
             j = 0
-            while j + 4 <= size:
+            while j + 8 <= size:
                 c0, c1, c2, c3 = taps[j], taps[j + 1], taps[j + 2], taps[j + 3]
-                shift = size - 1 - j
-                x0 = x[shift : shift + width]
-                x1 = x[shift - 1 : shift - 1 + width]
-                x2 = x[shift - 2 : shift - 2 + width]
-                x3 = x[shift - 3 : shift - 3 + width]
+                c4, c5, c6, c7 = taps[j + 4], taps[j + 5], taps[j + 6], taps[j + 7]
+                z = x[size - 8 - j : size - j + width - 1]
                 for i in range(width):
-                    y[i] += c0 * x0[i] + c1 * x1[i] + c2 * x2[i] + c3 * x3[i]
-                j += 4
+                    y[i] += (
+                        c7 * z[i]
+                        + c6 * z[i + 1]
+                        + c5 * z[i + 2]
+                        + c4 * z[i + 3]
+                        + c3 * z[i + 4]
+                        + c2 * z[i + 5]
+                        + c1 * z[i + 6]
+                        + c0 * z[i + 7]
+                    )
+                j += 8
             while j < size:
                 c0 = taps[j]
                 x0 = x[size - 1 - j : size - 1 - j + width]
@@ -194,6 +200,24 @@ def incremental(recompute: Callable[..., None], update: Callable[..., None]) -> 
                 out[w, :] = value
 
     return kernel
+
+
+@_jit
+def overlap_sum(offsets: Any, values: Any, hop: int, rows: Any, out: Any) -> None:
+    """Windows of every segment at distance hop, summed: the whole signal in one pass."""
+    size = values.shape[1]
+    for s in range(len(offsets) - 1):
+        if offsets[s + 1] == offsets[s]:
+            continue
+        base = rows[s]
+        for k in range(size):
+            out[base + k] = values[offsets[s], k]
+        for w in range(offsets[s] + 1, offsets[s + 1]):
+            p = base + (w - offsets[s]) * hop
+            for k in range(size - hop):
+                out[p + k] += values[w, k]
+            for k in range(size - hop, size):
+                out[p + k] = values[w, k]
 
 
 @_jit

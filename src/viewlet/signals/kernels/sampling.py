@@ -179,3 +179,23 @@ def every_nth(offsets: Any, index: Any, step: int) -> Any:
     for i in range(len(index)):
         mask[i] = index[i] % step == 0
     return mask
+
+
+@_jit
+def upsample(
+    offsets: Any, values: Any, factor: int, shares: Any, mode: int, constant: Any, out: Any
+) -> None:
+    """Evenly spaced points on beats, factor - 1 beats between two: 0 held, 1 constant, 2 linear."""
+    at = 0
+    for s in range(len(offsets) - 1):
+        for j in range(offsets[s], offsets[s + 1]):
+            out[at] = values[j]
+            at += 1
+            if j + 1 == offsets[s + 1]:
+                break
+            for m in range(1, factor):
+                if mode == 2:
+                    out[at] = values[j] + (values[j + 1] - values[j]) * shares[m]
+                else:
+                    out[at] = values[j] if mode == 0 else constant
+                at += 1

@@ -11,13 +11,20 @@ _jit = njit(cache=True, nogil=True)
 
 
 @_jit
-def histogram(codes: Any, lane: int, bits: int, counts: Any) -> None:
-    """counts[slot] += 1 for every code of this lane (lane = low bits of the code)."""
-    mask = (1 << bits) - 1
+def histogram(codes: Any, counts: Any) -> None:
+    """counts[code] += 1 for every row."""
     for i in range(len(codes)):
-        code = codes[i]
-        if code & mask == lane:
-            counts[code >> bits] += 1
+        counts[codes[i]] += 1
+
+
+@_jit
+def extent(keys: Any) -> Any:
+    """Smallest and largest key, in one pass."""
+    low = high = keys[0]
+    for i in range(len(keys)):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
+    return low, high
 
 
 @_jit
@@ -28,8 +35,9 @@ def scatter(codes: Any, lane: int, bits: int, cursor: Any, column: Any, out: Any
         code = codes[i]
         if code & mask == lane:
             slot = code >> bits
-            out[cursor[slot]] = column[i]
-            cursor[slot] += 1
+            at = cursor[slot]
+            out[at] = column[i]
+            cursor[slot] = at + 1
 
 
 @_jit
@@ -63,11 +71,13 @@ def regular_times(
 @_jit
 def regular(start: Any, step: int) -> bool:
     """Whether times rise by step from each to the next; looked at in pieces, to stop early."""
-    for low in range(1, len(start), 4096):
-        same = True
-        for i in range(low, min(low + 4096, len(start))):
-            same &= start[i] - start[i - 1] == step
-        if not same:
+    before, after = start[:-1], start[1:]
+    for low in range(0, len(after), 4096):
+        a, b = before[low : low + 4096], after[low : low + 4096]
+        different = 0
+        for i in range(len(a)):
+            different |= (b[i] - a[i]) ^ step
+        if different != 0:
             return False
     return True
 
@@ -129,6 +139,16 @@ def gather_windows(flat: Any, starts: Any, size: int) -> Any:
         for j in range(size):
             out[w, j] = flat[base + j]
     return out
+
+
+@_jit
+def copy_ranges(column: Any, starts: Any, counts: Any, out: Any) -> None:
+    """out = the ranges column[starts[s] : starts[s] + counts[s]], one after the other."""
+    at = 0
+    for s in range(len(starts)):
+        for i in range(counts[s]):
+            out[at + i] = column[starts[s] + i]
+        at += counts[s]
 
 
 @_jit

@@ -72,30 +72,46 @@ def _show(value: Any) -> str:
     if callable(value) and not isinstance(value, Interpolation):
         return f"<{getattr(value, '__name__', type(value).__name__)} {code_hash(value)}>"
     if isinstance(value, np.ndarray):
-        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:8]
-        return f"<{len(value)} values {digest}>"
+        return f"<{len(value)} values {array_hash(value)}>"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_show(item)}" for key, item in value.items()) + "}"
     return str(value) if not isinstance(value, str) else repr(value)
 
 
+def array_hash(array: Array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:8]
+
+
 def code_hash(function: Any) -> str:
-    """A short hash of what a function does, stable between processes."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return hashlib.sha256(repr(function).encode()).hexdigest()[:8]
+    """A short hash of what a function does, stable between processes: code and closed-over values.
+
+    A plan's fingerprint is made of these, so that a checkpoint is only restored by its own query.
+    """
     digest = hashlib.sha256()
-    stack = [code]
-    while stack:
-        code = stack.pop()
+    _digest(function, digest, 0)
+    return digest.hexdigest()[:8]
+
+
+def _digest(value: Any, digest: Any, depth: int) -> None:
+    code = getattr(value, "__code__", None)
+    if code is not None and depth < 8:
         digest.update(code.co_code)
         digest.update(repr(code.co_names).encode())
         for constant in code.co_consts:
             if hasattr(constant, "co_code"):
-                stack.append(constant)
+                digest.update(constant.co_code)
             else:
                 digest.update(repr(constant).encode())
-    return digest.hexdigest()[:8]
+        for cell in value.__closure__ or ():
+            _digest(cell.cell_contents, digest, depth + 1)
+    elif isinstance(value, np.ndarray):
+        digest.update(array_hash(value).encode())
+    elif isinstance(value, int | float | complex | str | bytes | tuple):
+        digest.update(repr(value).encode())
+    else:
+        # no code and no plain value: its name must do, for an address differs between processes
+        name = getattr(value, "__qualname__", type(value).__qualname__)
+        digest.update(name.encode())
 
 
 class View:

@@ -10,7 +10,7 @@ from scipy import fft as spectra
 
 from viewlet.signals.batches import INF, NEVER, Array, Ints, Samples, counts_to_offsets, samples
 from viewlet.signals.kernels import filtering as kernel
-from viewlet.signals.operators.base import Function, Node, numeric
+from viewlet.signals.operators.base import Function, Node, array_hash, numeric
 from viewlet.signals.state import OperatorState
 from viewlet.signals.stretches import Rule, Stretches, stretch
 
@@ -116,7 +116,8 @@ class Fir(Node):
             kernel.scatter_blocks(smooth, size - 1, place[part], count[part], out)
 
     def describe(self) -> str:
-        return f"{self.label}(taps={len(self.taps)}, missing={self.missing!r})"
+        taps = f"{len(self.taps)} values {array_hash(self.taps)}"
+        return f"{self.label}(taps=<{taps}>, missing={self.missing!r})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,16 @@ def group_rows(
     start: Ints,
     end: Ints | None,
     columns: Columns,
+    total: Ints | None = None,
 ) -> tuple[Ints, Ints, Ints | Regular, Ints | None, Columns]:
     """Rows of one lane in key-major order, stable: slots, offsets, start, end, columns.
 
-    A lane takes the keys whose code ends in its bits; its slot is the rest of the code.
+    A lane takes the keys whose code ends in its bits; its slot is the rest of the code. `total` is
+    `count_codes` of the codes, when the caller has it already.
     """
-    counts = np.zeros((keys >> bits) + 1, np.int64)
-    kernel.histogram(codes, lane, bits, counts)
+    if total is None:
+        total = count_codes(codes, keys)
+    counts = total[lane :: 1 << bits]
     slots = np.flatnonzero(counts)
     if len(slots) == 1 and counts[slots[0]] == len(codes):
         return slots, np.array([0, len(codes)]), single_clock(start), end, columns
@@ -59,6 +62,13 @@ def group_rows(
     else:
         clock = scattered(start)
     return slots, kept, clock, None if end is None else scattered(end), grouped
+
+
+def count_codes(codes: Array, keys: int) -> Ints:
+    """How many rows every key has."""
+    counts = np.zeros(keys, np.int64)
+    kernel.histogram(codes, counts)
+    return counts
 
 
 def single_clock(start: Ints) -> Ints | Regular:

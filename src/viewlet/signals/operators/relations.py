@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import INF, NEVER, Columns, Events, Samples, samples
+from viewlet.signals.batches import INF, NEVER, Columns, Events, Samples, counts_to_offsets, samples
 from viewlet.signals.kernels import joins as kernel
-from viewlet.signals.kernels import ordering
+from viewlet.signals.kernels import ordering, segments
 from viewlet.signals.operators.base import Function, Node, View, numeric, require, results
 from viewlet.signals.pools import pair, take_columns
 from viewlet.signals.state import OperatorState
@@ -136,11 +136,8 @@ class Align(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Samples:
         left, right = batches
-        if self._same(state, left, right):
-            state.put_pool("left", None)
-            state.put_pool("right", None)
-            columns = self._columns(left.columns, right.columns)
-            return Samples(left.slots, left.offsets, left.frontier, columns, left.first, left.index)
+        if self._whole(state, left, right):
+            return self._ranges(left, right)
         left, right, bound = pair(state, left, right)
         index_l, index_r = left.indices(), right.indices()
         li, ri, offsets = kernel.match(left.offsets, index_l, right.offsets, index_r, bound)
@@ -153,19 +150,30 @@ class Align(Node):
         )
         return samples(left.slots, offsets, bound, columns, index_l[li])
 
-    def _same(self, state: OperatorState, left: Samples, right: Samples) -> bool:
-        """Whether the two batches have exactly the same samples and nothing waits."""
+    def _whole(self, state: OperatorState, left: Samples, right: Samples) -> bool:
+        """Whether both signals are here to their end, without gaps, and nothing waits."""
         return (
             state.pool("left") is None
             and state.pool("right") is None
             and left.index is None
             and right.index is None
             and np.array_equal(left.slots, right.slots)
-            and np.array_equal(left.offsets, right.offsets)
-            and np.array_equal(left.first, right.first)
-            and np.array_equal(left.frontier, right.frontier)
             and bool((left.frontier == INF).all())
+            and bool((right.frontier == INF).all())
         )
+
+    def _ranges(self, left: Samples, right: Samples) -> Samples:
+        """Dense signals meet where their index ranges do: no sample needs to be looked at."""
+        first = np.maximum(left.first, right.first)
+        last = np.minimum(left.first + left.counts, right.first + right.counts)
+        counts = np.maximum(last - first, 0)
+        offsets = counts_to_offsets(counts)
+        sides = []
+        for side in (left, right):
+            starts = side.offsets[:-1] + first - side.first
+            sides.append({n: _ranged(c, starts, counts) for n, c in side.columns.items()})
+        columns = self._columns(*sides)
+        return Samples(left.slots, offsets, left.frontier, columns, first, None)
 
     def _columns(self, left: Columns, right: Columns) -> Columns:
         if set(left) == set(right):
@@ -195,6 +203,14 @@ def _combined(batch: Events, combine: Function | None) -> Events:
     value = combine(_side(both, "left"), _side(both, "right"))
     columns = results(value, batch, "the join's combine")
     return Events(batch.slots, batch.offsets, batch.frontier, columns, batch.start, batch.end)
+
+
+def _ranged(column: Any, starts: Any, counts: Any) -> Any:
+    if len(column) == counts.sum():
+        return column
+    out = np.empty(counts.sum(), column.dtype)
+    segments.copy_ranges(column, starts, counts, out)
+    return out
 
 
 def _side(both: View, side: str) -> View:

@@ -26,6 +26,7 @@ from viewlet.signals.operators.streams import ticks
 from viewlet.signals.state import OperatorState
 
 _NONE = np.empty(0, np.int64)
+_MODES = {"step": 0, "constant": 1, "linear": 2}
 
 
 @dataclass(frozen=True)
@@ -129,24 +130,45 @@ class Sample(Node):
     def _regular(
         self, state: OperatorState, batch: Events, points: int, within: int
     ) -> Samples | None:
-        """Events that come exactly on the beats, for a finished input: they are the samples."""
-        clock = batch.clock
+        """Evenly spaced events on beats, for a finished input: no beat needs to be looked for.
+
+        The events are the samples, or every `factor`-th of them with known shares between.
+        """
+        clock, period, policy = batch.clock, self.schema.period, self.schema.interpolate
         if (
             not isinstance(clock, Regular)
-            or clock.step != self.schema.period
+            or clock.step % period
             or batch.end is not None
-            or points == 1
             or self.inputs[0].schema.function is not None
             or not bool((batch.frontier == INF).all())
             or bool(state.keyed("known", batch.slots, (), np.int64)[batch.slots].any())
         ):
             return None
+        factor = clock.step // period
+        between = policy is not None and policy.kind in _MODES
+        if (factor > 1 and not between) or points == 1 or clock.step == 0:
+            return None
+        if factor > 1 and 0 <= within < clock.step:
+            return None
         beat = clock.first - self.schema.offset
-        first = beat // self.schema.period
-        if not ((first * self.schema.period == beat) | (batch.counts == 0)).all():
+        first = beat // period
+        if not ((first * period == beat) | (batch.counts == 0)).all():
             return None
         values = {name: numeric(column) for name, column in batch.columns.items()}
-        return Samples(batch.slots, batch.offsets, batch.frontier, values, first, None)
+        if factor == 1:
+            return Samples(batch.slots, batch.offsets, batch.frontier, values, first, None)
+        assert policy is not None
+        counts = np.where(batch.counts > 0, (batch.counts - 1) * factor + 1, 0)
+        offsets = counts_to_offsets(counts)
+        shares = np.arange(factor) * period / clock.step
+        columns = {}
+        for name, column in values.items():
+            columns[name] = np.empty(offsets[-1], column.dtype)
+            constant = _constant(policy.value, column.dtype)
+            kernel.upsample(
+                batch.offsets, column, factor, shares, _MODES[policy.kind], constant, columns[name]
+            )
+        return Samples(batch.slots, offsets, batch.frontier, columns, first, None)
 
     def _values(self, batch: Events, refs: _References) -> Columns:
         """The payload at the reference points; functional payloads are evaluated here."""
@@ -230,7 +252,7 @@ class Sample(Node):
             return np.asarray(kernel.quadratic(beat, left, exact, time, values, *grid))
         if policy is None or policy.function is None:
             fill = 0.0 if policy is None else policy.value
-            constant = values.dtype.type(fill.real if values.dtype.kind == "f" else fill)
+            constant = _constant(fill, values.dtype)
             return np.asarray(kernel.held(left, exact, values, constant, kind == "constant"))
         out = values[left]
         rows = np.flatnonzero(~exact)
@@ -239,6 +261,10 @@ class Sample(Node):
             t = beat[rows] * grid[0] + grid[1]
             out[rows] = policy.function(t, time[around], values[around])
         return np.asarray(out)
+
+
+def _constant(value: complex, dtype: Any) -> Any:
+    return dtype.type(value.real if dtype.kind == "f" else value)
 
 
 def evaluate(function: Function, time: Ints, arguments: Columns) -> Columns:
