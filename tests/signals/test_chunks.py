@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.signals import queries
 from tests.signals.helpers import (
     assert_same,
+    concat,
     cuts,
     interval_events,
     pieces,
@@ -20,7 +21,7 @@ import viewlet.signals as sg
 
 
 @pytest.mark.parametrize("name", queries.POINT_QUERIES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(events=point_events(), data=st.data())
 def test_points(name, events, data):
     query = queries.POINT_QUERIES[name]
@@ -29,7 +30,7 @@ def test_points(name, events, data):
 
 
 @pytest.mark.parametrize("name", queries.INTERVAL_QUERIES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(events=interval_events(), data=st.data())
 def test_intervals(name, events, data):
     query = queries.INTERVAL_QUERIES[name]
@@ -37,7 +38,7 @@ def test_intervals(name, events, data):
     assert_same(query.run(events), stream(query, parts))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(events=point_events(), data=st.data())
 def test_two_sources_in_any_interleaving(events, data):
     left = sg.source(key="k", time="t", value="v", name="left").lifetime(4)
@@ -52,8 +53,6 @@ def test_two_sources_in_any_interleaving(events, data):
     for part in pieces(other, cuts(data, len(events["t"]))):
         outs.append(live.push(right=part))
     outs.append(live.flush())
-    from tests.signals.helpers import concat
-
     assert_same(whole, concat(outs))
 
 
@@ -75,7 +74,7 @@ STEPS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     events=point_events(rows=80),
     steps=st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=5),
@@ -91,7 +90,7 @@ def test_random_pipelines(events, steps, data):
     assert_same(whole, stream(query, parts, lanes=2))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(events=point_events(keys=3), data=st.data())
 def test_reordered_input_gives_the_sorted_result(events, data):
     """Events shuffled within the bound come out as if they had arrived in order."""
@@ -107,7 +106,32 @@ def test_reordered_input_gives_the_sorted_result(events, data):
         live = query.start()
         outs = [live.push(part) for part in parts]
         outs.append(live.flush())
-        from tests.signals.helpers import concat
-
         assert_same(expected, concat(outs))
         assert live.stats()["late"] == 0
+
+
+@pytest.mark.parametrize("cut", [[], [1], [777, 778, 3000], [4999]])
+def test_long_filters_by_transform(cut):
+    """200 taps go through overlap-save blocks or directly, as the batch is long or short."""
+    rng = np.random.default_rng(1)
+    events = {"k": np.zeros(5000, np.int64), "t": np.arange(5000), "v": rng.normal(size=5000)}
+    query = queries.points.sample(1).fir(rng.normal(size=200))
+    assert_same(query.run(events), stream(query, pieces(events, cut)))
+
+
+@pytest.mark.parametrize("groups", [3, 4000])
+def test_offline_blocks_and_lanes(groups):
+    """A table of several blocks, over any number of lanes, gives what one batch gives."""
+    rows = 300_000
+    rng = np.random.default_rng(2)
+    ticks = rows // groups
+    events = {
+        "k": np.tile(rng.permutation(groups), ticks),
+        "t": np.repeat(np.arange(ticks) * 4, groups),
+        "v": rng.normal(size=ticks * groups),
+    }
+    left = queries.points.sample(2, 0, sg.linear(4))
+    query = (left + queries.points.sample(4)).window(8, 4).rfft().irfft().overlap_add()
+    expected = stream(query, [events])
+    for lanes in (1, 2, 4):
+        assert_same(expected, query.run(events, lanes=lanes))

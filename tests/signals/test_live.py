@@ -17,7 +17,7 @@ from viewlet.errors import DataError, StateError, TypingError, ViewletError
 
 
 @pytest.mark.parametrize("name", queries.POINT_QUERIES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(events=point_events(), data=st.data())
 def test_stopped_and_restored_anywhere(name, events, data, tmp_path_factory):
     query = queries.POINT_QUERIES[name]
@@ -25,7 +25,7 @@ def test_stopped_and_restored_anywhere(name, events, data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", queries.INTERVAL_QUERIES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(events=interval_events(), data=st.data())
 def test_intervals_stopped_and_restored(name, events, data, tmp_path_factory):
     query = queries.INTERVAL_QUERIES[name]

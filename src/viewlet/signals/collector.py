@@ -90,7 +90,7 @@ class Collector:
             self._turn.wait_for(lambda: self._next % lanes == lane or self._failed)
             if self._failed:
                 return
-            only = self._first is None and lanes == 1
+            only = lanes == 1 and self._first is None and not self._arrays
             if only:
                 self._first = columns
             else:

@@ -25,6 +25,9 @@ class IntegerCodes:
     """int64 -> code, by a table over the range while that is small, else by hashing."""
 
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self.values = _EMPTY
         self.known = 0
         self._low = 0
@@ -61,7 +64,7 @@ class IntegerCodes:
     def truncate(self, known: int) -> None:
         """Forget the keys that got their code after the first `known`."""
         kept = self.values[:known].copy()
-        self.__init__()  # type: ignore[misc]
+        self._clear()
         self.encode(kept)
 
     def _reserve(self, more: int) -> None:

@@ -47,24 +47,32 @@ def sliding_dft(size: int, hop: int, bins: Any = None) -> PipelineOperator:
 def _dft(size: int, hop: int, bins: tuple[int, ...]) -> tuple[Any, Any]:
     """Cached, so that equal operators share one compiled kernel."""
     k = np.array(bins)
-    # one row per bin; exponents are reduced modulo size before they meet floating point
-    twiddle = np.exp(-2j * np.pi * (np.outer(k, np.arange(size)) % size) / size)
-    cosine, sine = np.ascontiguousarray(twiddle.real), np.ascontiguousarray(twiddle.imag)
+    # [sample, bin], real and imaginary parts side by side: the inner loop is then a plain sum over
+    # floats that vectorises; exponents are reduced modulo size before they meet floating point
+    twiddle = np.exp(-2j * np.pi * (np.outer(np.arange(size), k) % size) / size)
+    real = np.ascontiguousarray(twiddle).view(np.float64)
+    imaginary = np.ascontiguousarray(1j * twiddle).view(np.float64)
     turn = np.exp(2j * np.pi * (k * hop % size) / size)
     count = len(bins)
 
     def recompute(window: Any, out: Any) -> None:
-        for b in range(count):
-            total = 0.0j
-            for j in range(size):
-                total += window[j] * complex(cosine[b, j], sine[b, j])
-            out[b] = total
+        out[:] = 0
+        parts = out.view(np.float64)
+        for j in range(size):
+            x, y = window[j].real, window[j].imag
+            a, b = real[j], imaginary[j]
+            for i in range(2 * count):
+                parts[i] += x * a[i] + y * b[i]
 
     def update(old: Any, new: Any, out: Any) -> None:
-        for b in range(count):
-            total = out[b]
-            for j in range(hop):
-                total += (new[j] - old[j]) * complex(cosine[b, j], sine[b, j])
-            out[b] = total * turn[b]
+        parts = out.view(np.float64)
+        for j in range(hop):
+            x = (new[j] - old[j]).real
+            y = (new[j] - old[j]).imag
+            a, b = real[j], imaginary[j]
+            for i in range(2 * count):
+                parts[i] += x * a[i] + y * b[i]
+        for i in range(count):
+            out[i] *= turn[i]
 
     return recompute, update

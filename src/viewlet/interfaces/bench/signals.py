@@ -33,29 +33,38 @@ Columns = dict[str, Array]
 SIZES = (64, 128, 256, 512, 1024, 2048)
 GROUPS = (10, 100, 1_000, 10_000, 100_000)
 WINDOW, HOP = 64, 32  # of the grouped overlap-and-add; fits 100 samples per group
+HEADING = f"{'query':58} " + " ".join(
+    f"{head:>10}" for head in ("events/s", "ms", "ref ms", "ratio", "cpu ms", "ref cpu")
+)
 PATTERN = np.random.default_rng(32).standard_normal(32)
 
 
 def run(
-    quick: bool = False, events: int | None = None, spark: bool = True, repeats: int | None = None
+    quick: bool = False,
+    events: int | None = None,
+    spark: bool = True,
+    repeats: int = 3,
+    progress: Callable[[Row], None] | None = None,
 ) -> list[Row]:
     """All parts; quick is one small size of each and ends within 45 s."""
     events = events or (400_000 if quick else 10_000_000)
-    repeats = repeats or 3
     sizes = (64, 1024) if quick else SIZES
     groups = (10, 1_000) if quick else GROUPS
-    rows: list[Row] = []
-    for part in (
-        lambda: pure(events, sizes, repeats),
-        lambda: grouped(events, groups, repeats, quick),
-        lambda: growth(events, groups, repeats),
-        lambda: hopping(min(events, 2_000_000), repeats),
-    ):
-        rows.extend(part())
-        gc.collect()
+    parts = [
+        pure(events, sizes, repeats),
+        grouped(events, groups, repeats),
+        growth(events, groups, repeats),
+        hopping(min(events, 2_000_000), repeats),
+    ]
     if spark:
-        with contextlib.suppress(ImportError):
-            rows.extend(on_spark(events, (1_000,) if quick else (1_000, 100_000)))
+        parts.append(on_spark(events, (1_000,) if quick else (1_000, 100_000)))
+    rows: list[Row] = []
+    for part in parts:
+        for made in part:
+            rows.append(made)
+            if progress is not None:
+                progress(made)
+        gc.collect()
     return rows
 
 
@@ -159,17 +168,17 @@ def sensors(name: str = "input") -> sg.Stream:
     return sg.source(key="sensor", time="t", value="v", name=name)
 
 
-def correlation() -> sg.Query:
+def correlation() -> sg.Uniform:
     return sensors().sample(1).correlate(PATTERN)
 
 
-def interpolation() -> sg.Query:
+def interpolation() -> Any:
     """Both signals extreme at once: l.Sample(5, 0, FirstOrder(20)).Plus(r).Where(...)."""
     left = sensors("left").sample(5, 0, sg.linear(20))
     return (left + sensors("right").sample(5)).where(lambda e: (e.v < 1e-4) | (e.v > 1.9999))
 
 
-def overlap_add() -> sg.Query:
+def overlap_add() -> Any:
     frames = sensors().sample(1).window(WINDOW, HOP)
     return frames.rfft().map(lambda spectrum: spectrum).irfft().overlap_add()
 
@@ -242,9 +251,8 @@ def two_signals(events: int, groups: int) -> tuple[Columns, Columns]:
 # --- the parts -----------------------------------------------------------------------------------
 
 
-def pure(events: int, sizes: tuple[int, ...], repeats: int) -> list[Row]:
+def pure(events: int, sizes: tuple[int, ...], repeats: int) -> Iterator[Row]:
     """FFT over tumbling windows and FIR filters (7.5.1), against the direct SciPy call."""
-    rows = []
     rng = np.random.default_rng(1)
     x = rng.standard_normal(events)
     table = {"t": np.arange(events), "v": x}
@@ -256,15 +264,14 @@ def pure(events: int, sizes: tuple[int, ...], repeats: int) -> list[Row]:
             repeats, partial(query.run, table), partial(spectra.fft, shaped, axis=1)
         )
         name = f"fft of tumbling windows, {size}"
-        rows.append(row(name, events, mine, "scipy.fft.fft", theirs, "ratio >= 0.77"))
+        yield row(name, events, mine, "scipy.fft.fft", theirs, "ratio >= 0.77")
     for size in sizes:
         taps = rng.standard_normal(size)
         query = source.fir(taps)
         direct = _fastest_filter(size)
         mine, theirs = turns(repeats, partial(query.run, table), partial(direct, taps, x))
         name = f"fir filter, {size} taps"
-        rows.append(row(name, events, mine, direct.__name__, theirs, "ratio >= 0.77"))
-    return rows
+        yield row(name, events, mine, direct.__name__, theirs, "ratio >= 0.77")
 
 
 def _lfilter(taps: Array, x: Array) -> Any:
@@ -283,9 +290,8 @@ def _fastest_filter(size: int) -> Callable[[Array, Array], Any]:
     return _lfilter if min(first.cpu) < min(second.cpu) else _oaconvolve
 
 
-def grouped(events: int, groups: tuple[int, ...], repeats: int, quick: bool) -> list[Row]:
+def grouped(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]:
     """The three grouped queries (7.5.2) against pandas groupby plus SciPy."""
-    rows = []
     for count in groups:
         turns_here = repeats if count <= 1_000 else 1
         target = "ratio >= 10" if count >= 1_000 else ""
@@ -302,7 +308,7 @@ def grouped(events: int, groups: tuple[int, ...], repeats: int, quick: bool) -> 
                 warm=1,
             )
             label = f"{name}, {count} groups"
-            rows.append(row(label, events, mine, "pandas groupby + SciPy", theirs, target))
+            yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
         del table, frame
         left, right = two_signals(events, count)
         frames = pd.DataFrame(left), pd.DataFrame(right)
@@ -314,19 +320,16 @@ def grouped(events: int, groups: tuple[int, ...], repeats: int, quick: bool) -> 
             warm=1,
         )
         label = f"interpolation and filtering, {count} groups"
-        rows.append(row(label, events, mine, "pandas groupby + SciPy", theirs, target))
-    return rows
+        yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
 
 
-def growth(events: int, groups: tuple[int, ...], repeats: int) -> list[Row]:
+def growth(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]:
     """Time and memory as events grow fourfold, and as groups grow with the events fixed."""
-    rows = []
     query = correlation()
     for n in (events // 4, events // 2, events):
-        rows.append(_grown(query, n, 1_000, repeats, f"growth, {n} events"))
+        yield _grown(query, n, 1_000, repeats, f"growth, {n} events")
     for count in groups:
-        rows.append(_grown(query, events, count, repeats, f"growth, {count} groups"))
-    return rows
+        yield _grown(query, events, count, repeats, f"growth, {count} groups")
 
 
 def _grown(query: sg.Query, events: int, groups: int, repeats: int, name: str) -> Row:
@@ -361,9 +364,8 @@ def energy_again(old: Any, new: Any, out: Any) -> None:
     """Never called: renew=1 recomputes every window."""
 
 
-def hopping(events: int, repeats: int) -> list[Row]:
+def hopping(events: int, repeats: int) -> Iterator[Row]:
     """Windows with hop = size / 8: updated from the deltas against recomputed every time."""
-    rows = []
     size = 512
     bins = tuple(range(16))
     table = {"t": np.arange(events), "v": np.random.default_rng(3).standard_normal(events)}
@@ -371,43 +373,36 @@ def hopping(events: int, repeats: int) -> list[Row]:
     updated = sg.PipelineOperator(1, energy, energy_update)
     anew = sg.PipelineOperator(1, energy, energy_again, renew=1)
     sliding = sg.sliding_dft(size, size // 8, bins)
-    rows.append(
-        _versus(
-            f"energy, window {size}, hop {size // 8}, update",
-            events,
-            repeats,
-            frames.apply(updated),
-            frames.apply(anew),
-            "the same operator, recompute",
-            table,
-        )
+    yield _versus(
+        f"energy, window {size}, hop {size // 8}, update",
+        events,
+        repeats,
+        frames.apply(updated),
+        frames.apply(anew),
+        "the same operator, recompute",
+        table,
     )
-    rows.append(
-        _versus(
-            f"{len(bins)} bins of the DFT, window {size}, hop {size // 8}, update",
-            events,
-            repeats,
-            frames.apply(sliding),
-            frames.map(lambda a: spectra.rfft(a, axis=1)[:, : len(bins)]),
-            "scipy.fft.rfft of every window",
-            table,
-        )
+    yield _versus(
+        f"{len(bins)} bins of the DFT, window {size}, hop {size // 8}, update",
+        events,
+        repeats,
+        frames.apply(sliding),
+        frames.map(lambda a: spectra.rfft(a, axis=1)[:, : len(bins)]),
+        "scipy.fft.rfft of every window",
+        table,
     )
     small = events // 10
     short = {name: column[:small] for name, column in table.items()}
     dense = sg.source(time="t", value="v").sample(1).window(64, 1)
-    rows.append(
-        _versus(
-            "full DFT, window 64, hop 1, update",
-            small,
-            repeats,
-            dense.sliding_dft(),
-            dense.fft(),
-            "scipy.fft.fft of every window",
-            short,
-        )
+    yield _versus(
+        "full DFT, window 64, hop 1, update",
+        small,
+        repeats,
+        dense.sliding_dft(),
+        dense.fft(),
+        "scipy.fft.fft of every window",
+        short,
     )
-    return rows
 
 
 def _versus(
@@ -417,7 +412,7 @@ def _versus(
     return row(name, events, mine, reference, theirs, "ratio > 1")
 
 
-def on_spark(events: int, groups: tuple[int, ...]) -> list[Row]:
+def on_spark(events: int, groups: tuple[int, ...]) -> Iterator[Row]:
     """The grouped queries in process against applyInPandas plus SciPy on the same cores."""
     import pyarrow as pa
 
@@ -442,7 +437,6 @@ def on_spark(events: int, groups: tuple[int, ...]) -> list[Row]:
         )
         return pd.DataFrame({"sensor": left["sensor"].iloc[0], "t": t, "v": v})
 
-    rows = []
     start = spark.createDataFrame(pa.table(readings(4_000, 100)))  # wakes the Python workers
     for work in (correlate_group, overlap_group):
         start.groupBy("sensor").applyInPandas(one(work), schema).count()
@@ -462,9 +456,7 @@ def on_spark(events: int, groups: tuple[int, ...]) -> list[Row]:
                 warm=1,
             )
             label = f"{name}, {count} groups"
-            rows.append(
-                row(label, events, mine, "Spark applyInPandas + SciPy", theirs, "ratio >= 10")
-            )
+            yield row(label, events, mine, "Spark applyInPandas + SciPy", theirs, "ratio >= 10")
         frame.unpersist()
         left, right = two_signals(events, count)
         frames = [spark.createDataFrame(pa.table(side)).persist() for side in (left, right)]
@@ -484,11 +476,10 @@ def on_spark(events: int, groups: tuple[int, ...]) -> list[Row]:
             warm=1,
         )
         label = f"interpolation and filtering, {count} groups"
-        rows.append(row(label, events, mine, "Spark applyInPandas + SciPy", theirs, "ratio >= 10"))
+        yield row(label, events, mine, "Spark applyInPandas + SciPy", theirs, "ratio >= 10")
         for side in frames:
             side.unpersist()
     spark.stop()
-    return rows
 
 
 def execute(job: Any) -> None:
@@ -497,20 +488,20 @@ def execute(job: Any) -> None:
 
 
 def show(rows: list[Row]) -> str:
-    heads = ("events/s", "ms", "ref ms", "ratio", "cpu ms", "ref cpu")
-    lines = [f"{'query':58} " + " ".join(f"{head:>10}" for head in heads) + "  against"]
+    return "\n".join([HEADING, *(line(made) for made in rows)])
+
+
+def line(made: Row) -> str:
     names = ("tuples_per_s", "p50_ms", "reference_ms", "ratio", "cpu_ms", "reference_cpu_ms")
-    for made in rows:
-        figures = ["" if made[name] is None else f"{made[name]:,.10g}" for name in names]
-        extra = ""
-        if "ns_per_event" in made:
-            extra = f"{made['ns_per_event']} ns and {made['bytes_per_event']} bytes per event"
-        lines.append(
-            f"{made['query']:58} "
-            + " ".join(f"{figure:>10}" for figure in figures)
-            + f"  {made['reference'] or extra} {made['target']}"
-        )
-    return "\n".join(lines)
+    figures = ["" if made[name] is None else f"{made[name]:,.10g}" for name in names]
+    extra = ""
+    if "ns_per_event" in made:
+        extra = f"{made['ns_per_event']} ns and {made['bytes_per_event']} bytes per event"
+    return (
+        f"{made['query']:58} "
+        + " ".join(f"{figure:>10}" for figure in figures)
+        + f"  {made['reference'] or extra} {made['target']}"
+    )
 
 
 def main() -> None:
@@ -520,8 +511,13 @@ def main() -> None:
     parser.add_argument("--events", type=int)
     parser.add_argument("--no-spark", action="store_true")
     options = parser.parse_args()
-    rows = run(options.quick, options.events, not options.no_spark)
-    print(show(rows))
+    print(HEADING)
+    rows = run(
+        options.quick,
+        options.events,
+        not options.no_spark,
+        progress=lambda made: print(line(made), flush=True),
+    )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
 
