@@ -102,6 +102,9 @@ def test_two_sources_and_text_keys(spark):
     assert_same(expected, {n: out[n].to_numpy() for n in out.columns}, "s")
     with both.start_spark(spark, partitions=2) as live:
         outs = [live.push(**frames), live.flush()]
+    with both.start_spark(spark, partitions=2) as live:
+        local = [live.push(a=left, b=right), live.flush()]
+    assert_same(expected, concat(local), "s")
     tables = [frame.toPandas() for frame in outs]
     got = concat([{n: t[n].to_numpy() for n in t.columns} for t in tables])
     assert_same(expected, got, "s")

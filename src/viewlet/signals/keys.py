@@ -28,6 +28,7 @@ class IntegerCodes:
         self._clear()
 
     def _clear(self) -> None:
+        self.counts: Array | None = None  # rows per code in the last batch, when it has them
         self.values = _EMPTY
         self.known = 0
         self._low = 0
@@ -36,19 +37,29 @@ class IntegerCodes:
 
     def encode(self, keys: Array) -> Array:
         codes = np.empty(len(keys), np.int32)
+        self.counts = None
         if not len(keys):
             return codes
-        low, high = (int(edge) for edge in kernel.extent(keys))
-        if self.known and len(self._table):
-            low = min(low, self._low)
-            high = max(high, self._low + len(self._table) - 1)
-        if high - low < _TABLE_LIMIT and not len(self._hash):
+        # A table over the range of the first keys will do unless a later one lies outside.
+        for sample in (keys[:4096], keys):
+            low, high = (int(edge) for edge in kernel.extent(sample))
+            if len(self._table):
+                low = min(low, self._low)
+                high = max(high, self._low + len(self._table) - 1)
+            if high - low >= _TABLE_LIMIT or len(self._hash):
+                break
+            before = self.known
             self._reserve(min(len(keys), high - low + 1))
             self._retable(low, high)
-            self.known = kernel.encode_direct(
-                keys, self._low, self._table, self.known, codes, self.values
+            self.counts = np.zeros(len(self.values), np.int64)
+            known = kernel.encode_direct(
+                keys, self._low, self._table, before, codes, self.values, self.counts
             )
-            return codes
+            if known >= 0:
+                self.known = known
+                return codes
+            self._table = np.empty(0, np.int32)  # holds codes of keys that are not known yet
+            self.counts = None
         # Enough room for the worst case; distinct keys of a batch are far fewer than its rows, so
         # the keys are taken in pieces.
         with np.errstate(over="ignore"):
@@ -172,6 +183,15 @@ class KeyDictionary:
         for pairs, code in zip(self._pairs, codes[1:], strict=True):
             slots = pairs.encode((slots.astype(np.int64) << 32) | code)
         return slots
+
+    def count(self, slots: Array) -> Array:
+        """How many rows every key has, for the slots that `encode` has just given."""
+        only = self._parts[0] if len(self._parts) == 1 else None
+        if isinstance(only, IntegerCodes) and only.counts is not None:
+            return only.counts[: only.known]
+        counts = np.zeros(len(self), np.int64)
+        kernel.histogram(slots, counts)
+        return counts
 
     def sizes(self) -> list[int]:
         return [part.known for part in (*self._parts, *self._pairs)]

@@ -21,7 +21,7 @@ from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
 from viewlet.signals.collector import Collector, written
 from viewlet.signals.executor import Executor, Plan, empty_events
 from viewlet.signals.keys import KeyDictionary
-from viewlet.signals.operators.grouping import count_codes, group_rows, single_clock
+from viewlet.signals.operators.grouping import group_rows, single_clock
 from viewlet.signals.operators.streams import Source, late_error
 from viewlet.signals.pools import expand
 from viewlet.signals.state import Journal, MemoryStore, Store
@@ -197,7 +197,7 @@ class Live:
         if len(start):
             self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
         codes = self.keys.encode(keys, list(schema.keys)) if keys else None
-        counts = count_codes(codes, len(self.keys)) if codes is not None else None
+        counts = self.keys.count(codes) if codes is not None else None
         return {"codes": codes, "counts": counts, "start": start, "end": end, "columns": payload}
 
     def _in_time(self, source: Source, start: Any) -> Any:
@@ -251,13 +251,12 @@ class Live:
         else:
             slots, offsets, start, end, columns = group_rows(
                 part["codes"],
-                len(self.keys),
+                part["counts"],
                 executor.lane,
                 self.bits,
                 start,
                 end,
                 columns,
-                part["counts"],
             )
         return Events(slots, offsets, np.full(len(slots), NEVER), columns, start, end)
 

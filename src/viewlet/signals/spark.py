@@ -77,9 +77,10 @@ class SignalProgram:
     def run(
         self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
     ) -> dict[int, bytes]:
-        """Chunks of (order, source, columns), then an advance of time if the broadcast has one."""
+        """Lists of chunks (order, source, columns), and an advance of time in the broadcast."""
         live = self._attach(state)
-        chunks = sorted((pickle.loads(data) for data in inputs), key=lambda chunk: chunk[0])
+        chunks = [chunk for data in inputs for chunk in pickle.loads(data)]
+        chunks.sort(key=lambda chunk: chunk[0])
         order = json.loads(broadcast) if broadcast else {}
         state.array(_CLEAN)[0] = 0
         _LIVE.pop(_place(state), None)
@@ -231,17 +232,15 @@ class SparkLive:
         self.close()
 
     def _local(self, given: dict[str, Any]) -> dict[int, bytes]:
-        """A table of the driver, split here: no shuffle. One source at a time per partition."""
-        if len(given) > 1:
-            raise UnsupportedError(
-                "a push of several tables at once on Spark",
-                hint="push one source after the other, or push DataFrames",
-            )
-        ((name, table),) = given.items()
-        source = next(s for s in self.plan.sources if s.name == name)
-        columns = tables.read(table, _wanted(source))
-        parts = split(columns, source.schema.keys, self._cluster.partitions)
-        return {p: pickle.dumps(((0, 0), name, part), protocol=5) for p, part in parts.items()}
+        """Tables of the driver, split here: no shuffle."""
+        chunks: dict[int, list[Any]] = {}
+        for number, source in enumerate(self.plan.sources):
+            if source.name in given:
+                columns = tables.read(given[source.name], _wanted(source))
+                parts = split(columns, source.schema.keys, self._cluster.partitions)
+                for p, part in parts.items():
+                    chunks.setdefault(p, []).append(((number, 0), source.name, part))
+        return {p: pickle.dumps(found, protocol=5) for p, found in chunks.items()}
 
     def _rdd(self, given: dict[str, Any]) -> Any:
         chunks = _chunks(self.plan, given, self._cluster.partitions)
@@ -269,7 +268,8 @@ def run_dataframes(plan: Plan, given: dict[str, Any]) -> Any:
     count = spark.sparkContext.defaultParallelism if keyed else 1
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        chunks = [pickle.loads(data.as_py()) for batch in batches for data in batch.column(1)]
+        packed = (data.as_py() for batch in batches for data in batch.column(1))
+        chunks = [chunk for data in packed for chunk in pickle.loads(data)]
         chunks.sort(key=lambda chunk: chunk[0])
         mine = Plan(root)
         whole: dict[str, Columns] = {}
@@ -330,7 +330,7 @@ def _splitter(number: int, name: str, keys: tuple[str, ...], partitions: int) ->
             [
                 pa.array(list(parts), pa.int32()),
                 pa.array(
-                    [pickle.dumps(((number, task), name, c), protocol=5) for c in parts.values()],
+                    [pickle.dumps([((number, task), name, c)], 5) for c in parts.values()],
                     pa.binary(),
                 ),
             ],

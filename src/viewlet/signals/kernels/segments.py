@@ -50,22 +50,41 @@ def first_step(codes: Any, start: Any) -> Any:
 
 
 @_jit
-def regular_times(
-    codes: Any, lane: int, bits: int, start: Any, step: int, first: Any, upcoming: Any, seen: Any
+def scatter_regular(
+    codes: Any,
+    lane: int,
+    bits: int,
+    cursor: Any,
+    column: Any,
+    out: Any,
+    start: Any,
+    step: int,
+    first: Any,
+    upcoming: Any,
 ) -> bool:
-    """Whether the times of every key of the lane are first, first + step, first + 2 step, ..."""
+    """`scatter`, and whether the times of every key are first, first + step, first + 2 step, ...
+
+    first and upcoming begin as the smallest int64: a key without events so far.
+    """
     mask = (1 << bits) - 1
+    none = np.iinfo(np.int64).min
+    same = True
     for i in range(len(codes)):
         code = codes[i]
         if code & mask == lane:
             slot = code >> bits
-            if not seen[slot]:
-                seen[slot] = True
-                first[slot] = start[i]
-            elif start[i] != upcoming[slot]:
-                return False
-            upcoming[slot] = start[i] + step
-    return True
+            at = cursor[slot]
+            out[at] = column[i]
+            cursor[slot] = at + 1
+            time = start[i]
+            due = upcoming[slot]
+            if time != due:
+                if due == none:
+                    first[slot] = time
+                else:
+                    same = False
+            upcoming[slot] = time + step
+    return same
 
 
 @_jit
@@ -171,17 +190,27 @@ def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> 
 
 
 @_jit
-def encode_direct(keys: Any, low: int, table: Any, known: int, codes: Any, fresh: Any) -> int:
-    """Codes of integer keys through a table over their range; unknown keys get the next code."""
+def encode_direct(
+    keys: Any, low: int, table: Any, known: int, codes: Any, fresh: Any, counts: Any
+) -> int:
+    """Codes of integer keys through a table over their range, and how many rows each code has.
+
+    Unknown keys get the next code. Returns the number of known keys, or -1 when a key lies outside
+    of the table: the caller then makes a larger one and starts again.
+    """
+    top = len(table)
     for i in range(len(keys)):
-        key = keys[i]
-        code = table[key - low]
+        place = keys[i] - low
+        if place < 0 or place >= top:
+            return -1
+        code = table[place]
         if code < 0:
             code = known
-            table[key - low] = code
-            fresh[known] = key
+            table[place] = code
+            fresh[known] = keys[i]
             known += 1
         codes[i] = code
+        counts[code] += 1
     return known
 
 

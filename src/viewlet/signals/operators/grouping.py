@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import INF, Array, Columns, Events, Ints, Regular, counts_to_offsets
+from viewlet.signals.batches import (
+    INF,
+    NEVER,
+    Array,
+    Columns,
+    Events,
+    Ints,
+    Regular,
+    counts_to_offsets,
+)
 from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.operators.base import Function, Node, results, view
 from viewlet.signals.state import OperatorState
@@ -15,21 +24,18 @@ from viewlet.signals.state import OperatorState
 
 def group_rows(
     codes: Array,
-    keys: int,
+    total: Ints,
     lane: int,
     bits: int,
     start: Ints,
     end: Ints | None,
     columns: Columns,
-    total: Ints | None = None,
 ) -> tuple[Ints, Ints, Ints | Regular, Ints | None, Columns]:
     """Rows of one lane in key-major order, stable: slots, offsets, start, end, columns.
 
-    A lane takes the keys whose code ends in its bits; its slot is the rest of the code. `total` is
-    `count_codes` of the codes, when the caller has it already.
+    A lane takes the keys whose code ends in its bits; its slot is the rest of the code. `total`
+    says how many rows every code has.
     """
-    if total is None:
-        total = count_codes(codes, keys)
     counts = total[lane :: 1 << bits]
     slots = np.flatnonzero(counts)
     if len(slots) == 1 and counts[slots[0]] == len(codes):
@@ -52,23 +58,25 @@ def group_rows(
         return out
 
     kept = np.append(offsets[slots], rows)
-    grouped = {name: scattered(column) for name, column in columns.items()}
     step = kernel.first_step(codes, start)
-    first, upcoming = (np.empty(len(counts), np.int64) for _ in range(2))
-    seen = np.zeros(len(counts), np.bool_)
-    clock: Ints | Regular
-    if step > 0 and kernel.regular_times(codes, lane, bits, start, step, first, upcoming, seen):
-        clock = Regular(first[slots], step)
-    else:
+    clock: Ints | Regular | None = None
+    grouped: Columns = {}
+    for name, column in columns.items():
+        if clock is None and step > 0 and column.dtype.kind in "fciub":
+            first, upcoming = (np.full(len(counts), NEVER) for _ in range(2))
+            grouped[name] = np.empty(rows, column.dtype)
+            cursor = offsets[:-1].copy()
+            if kernel.scatter_regular(
+                codes, lane, bits, cursor, column, grouped[name], start, step, first, upcoming
+            ):
+                clock = Regular(first[slots], step)
+            else:
+                clock = scattered(start)
+        else:
+            grouped[name] = scattered(column)
+    if clock is None:
         clock = scattered(start)
     return slots, kept, clock, None if end is None else scattered(end), grouped
-
-
-def count_codes(codes: Array, keys: int) -> Ints:
-    """How many rows every key has."""
-    counts = np.zeros(keys, np.int64)
-    kernel.histogram(codes, counts)
-    return counts
 
 
 def single_clock(start: Ints) -> Ints | Regular:
@@ -130,8 +138,10 @@ class Group(Node):
         codes = columns.pop("__code")
         end = None if rows.end is None else rows.end[ready]
         known = len(dictionary)
+        total = np.zeros(known, np.int64)
+        kernel.histogram(codes, total)
         slots, offsets, clock, end, columns = group_rows(
-            codes, known, 0, 0, rows.start[ready], end, columns
+            codes, total, 0, 0, rows.start[ready], end, columns
         )
         counts = np.zeros(known, np.int64)
         counts[slots] = np.diff(offsets)
