@@ -18,7 +18,7 @@ import numpy as np
 from viewlet.errors import StateError, TypingError
 from viewlet.signals import checkpoint, tables
 from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
-from viewlet.signals.collector import Collector, written
+from viewlet.signals.collector import written
 from viewlet.signals.executor import Executor, Plan, empty_events
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.grouping import group_rows, single_clock
@@ -27,7 +27,6 @@ from viewlet.signals.pools import expand
 from viewlet.signals.state import Journal, MemoryStore, Store
 
 _THREADS_FROM = 50_000  # rows in a push from which a second thread pays
-_BLOCK_ROWS = 1 << 17  # rows of an offline block: its columns fit the second-level cache
 
 
 def default_lanes(plan: Plan) -> int:
@@ -118,7 +117,7 @@ class Live:
         journals = [Journal() for _ in self.executors]
         try:
             self._floor = max(self._floor, floor)
-            read = {name: self._read(name, table) for name, table in given.items()}
+            read = {name: self.read(name, table) for name, table in given.items()}
             rows = sum(len(part["start"]) for part in read.values())
 
             def lane(executor: Executor) -> Columns:
@@ -153,7 +152,7 @@ class Live:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def _read(self, name: str, table: Any) -> dict[str, Any]:
+    def read(self, name: str, table: Any) -> dict[str, Any]:
         """One table as key codes, times and payload; late events of a stream clock are dropped."""
         source = next(source for source in self.plan.sources if source.name == name)
         schema = source.schema
@@ -199,6 +198,10 @@ class Live:
         codes = self.keys.encode(keys, list(schema.keys)) if keys else None
         counts = self.keys.count(codes) if codes is not None else None
         return {"codes": codes, "counts": counts, "start": start, "end": end, "columns": payload}
+
+    def columns_of(self, source: Source) -> Columns:
+        """The payload columns of a source, without rows."""
+        return self._columns[source.name]
 
     def _in_time(self, source: Source, start: Any) -> Any:
         """Mask of the events that are not late by the stream's clock; None when all are in time."""
@@ -259,24 +262,6 @@ class Live:
                 columns,
             )
         return Events(slots, offsets, np.full(len(slots), NEVER), columns, start, end)
-
-    # --- a finished table ------------------------------------------------------------------------
-
-    def run_columns(self, given: dict[str, Any]) -> Columns:
-        """Everything at once: one batch and the end of the input, without undo."""
-        self._floor = INF
-        read = {name: self._read(name, table) for name, table in given.items()}
-
-        def lane(executor: Executor) -> None:
-            with collector.lane(executor.lane) as put:
-                raw = self._raw(executor, read)
-                for block in executor.blocks(raw, _BLOCK_ROWS):
-                    put(executor.output(block))
-
-        rows = sum(len(part["start"]) for part in read.values())
-        collector = Collector(self.lanes, rows)
-        self._over_lanes(lane, True)
-        return collector.columns()
 
     # --- state -----------------------------------------------------------------------------------
 

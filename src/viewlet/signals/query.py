@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from viewlet.errors import TypingError
-from viewlet.signals import checkpoint, tables
+from viewlet.signals import checkpoint, offline, tables
 from viewlet.signals.executor import Plan
 from viewlet.signals.functional import combine_functions, table_of_functions
 from viewlet.signals.interpolation import Interpolation
@@ -57,14 +57,13 @@ class Query:
         Spark DataFrame is grouped over its cluster and gives a DataFrame.
         """
         plan = Plan(self.node)
-        live = Live(plan, lanes or default_lanes(plan))
-        given = live.given(table, named)
+        given = Live(plan).given(table, named)
         kind = tables.kind_of(next(iter(given.values())))
         if kind == "spark":
             from viewlet.signals.spark import run_dataframes
 
             return run_dataframes(plan, given)
-        return tables.write(live.run_columns(given), kind)
+        return tables.write(offline.run(plan, given, lanes or default_lanes(plan)), kind)
 
     def start(self, *, lanes: int = 1) -> Live:
         """A live run of the query in this process."""

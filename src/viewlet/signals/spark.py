@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from viewlet.errors import DataError, StateError, TypingError, UnsupportedError
-from viewlet.signals import tables
+from viewlet.signals import offline, tables
 from viewlet.signals.batches import INF, NEVER, Array, Columns
 from viewlet.signals.checkpoint import fill, strip
 from viewlet.signals.executor import Plan
@@ -262,7 +262,7 @@ def run_dataframes(plan: Plan, given: dict[str, Any]) -> Any:
         name: pa.Table.from_batches([], schema=_arrow_schema(frame))
         for name, frame in given.items()
     }
-    schema = spark_table(Live(plan).run_columns(empty)).schema
+    schema = spark_table(offline.run(plan, empty, 1)).schema
     root = plan.root
     keyed = bool(plan.sources[0].schema.keys)
     count = spark.sparkContext.defaultParallelism if keyed else 1
@@ -280,7 +280,7 @@ def run_dataframes(plan: Plan, given: dict[str, Any]) -> Any:
                 order = np.argsort(columns[source.schema.time], kind="stable")
                 whole[source.name] = {name: c[order] for name, c in columns.items()}
         if whole:
-            out = spark_table(Live(mine).run_columns(whole)).cast(schema)
+            out = spark_table(offline.run(mine, whole, 1)).cast(schema)
             yield from out.to_batches(max_chunksize=1 << 16)
 
     from pyspark.sql.pandas.types import from_arrow_schema

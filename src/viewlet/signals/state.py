@@ -98,7 +98,8 @@ class OperatorState:
             if not len(slots):
                 return np.empty((0, *shape), dtype)
             array = self.store.create(full, (self.capacity, *shape), dtype)
-            array[...] = fill
+            if fill != 0:  # a new array is zero; writing that would touch all its pages
+                array[...] = fill
             self._known.add(full)
         array = self.store.array(full)
         if array.dtype != np.dtype(dtype) or array.shape[1:] != tuple(shape):
@@ -110,7 +111,8 @@ class OperatorState:
         if len(array) < self.capacity:
             old = len(array)
             array = self.store.resize(full, self.capacity)
-            array[old:] = fill
+            if fill != 0:
+                array[old:] = fill
         if self.journal is not None:
             saved = array[slots]
 
