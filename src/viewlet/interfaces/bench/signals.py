@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -146,6 +147,9 @@ def peak_memory() -> Iterator[Callable[[], float]]:
                 return int(line.split()[1]) / 1024
         return float("nan")
 
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory that stays resident would hide the growth
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     begin = read("VmRSS") if status.exists() else float("nan")
@@ -342,6 +346,7 @@ def _grown(query: sg.Query, events: int, groups: int, repeats: int, name: str) -
         used = peak()
     made = row(name, events, times, memory=used)
     made["ns_per_event"] = round(1e6 * made["p50_ms"] / events, 2)
+    made["cpu_ns_per_event"] = round(1e6 * made["cpu_ms"] / events, 2)
     made["bytes_per_event"] = round(used * 2**20 / events, 1)
     return made
 
@@ -496,7 +501,10 @@ def line(made: Row) -> str:
     figures = ["" if made[name] is None else f"{made[name]:,.10g}" for name in names]
     extra = ""
     if "ns_per_event" in made:
-        extra = f"{made['ns_per_event']} ns and {made['bytes_per_event']} bytes per event"
+        extra = (
+            f"per event {made['ns_per_event']} ns, {made['cpu_ns_per_event']} ns of processor, "
+            f"{made['bytes_per_event']} bytes"
+        )
     return (
         f"{made['query']:58} "
         + " ".join(f"{figure:>10}" for figure in figures)
