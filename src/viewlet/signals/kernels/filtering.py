@@ -210,14 +210,14 @@ def overlap_sum(offsets: Any, values: Any, hop: int, rows: Any, out: Any) -> Non
         if offsets[s + 1] == offsets[s]:
             continue
         base = rows[s]
-        for k in range(size):
-            out[base + k] = values[offsets[s], k]
+        out[base : base + size] = values[offsets[s]]
+        shared = size - hop
         for w in range(offsets[s] + 1, offsets[s + 1]):
             p = base + (w - offsets[s]) * hop
-            for k in range(size - hop):
-                out[p + k] += values[w, k]
-            for k in range(size - hop, size):
-                out[p + k] = values[w, k]
+            mine, window = out[p : p + shared], values[w]
+            for k in range(shared):
+                mine[k] += window[k]
+            out[p + shared : p + size] = window[shared:]
 
 
 @_jit

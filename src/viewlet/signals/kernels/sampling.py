@@ -188,14 +188,17 @@ def upsample(
     """Evenly spaced points on beats, factor - 1 beats between two: 0 held, 1 constant, 2 linear."""
     at = 0
     for s in range(len(offsets) - 1):
-        for j in range(offsets[s], offsets[s + 1]):
-            out[at] = values[j]
-            at += 1
-            if j + 1 == offsets[s + 1]:
-                break
+        mine = values[offsets[s] : offsets[s + 1]]
+        for j in range(len(mine) - 1):
+            piece = out[at : at + factor]
+            piece[0] = mine[j]
+            rise = mine[j + 1] - mine[j]
             for m in range(1, factor):
                 if mode == 2:
-                    out[at] = values[j] + (values[j + 1] - values[j]) * shares[m]
+                    piece[m] = mine[j] + rise * shares[m]
                 else:
-                    out[at] = values[j] if mode == 0 else constant
-                at += 1
+                    piece[m] = mine[j] if mode == 0 else constant
+            at += factor
+        if len(mine):
+            out[at] = mine[len(mine) - 1]
+            at += 1

@@ -1,4 +1,7 @@
-"""Kernels for the segment layout: grouping by key, masks, dense indices, windows."""
+"""Kernels for the segment layout: grouping by key, masks, dense indices, windows.
+
+Loops run over slices from 0: an index that might be negative costs a check and the vector unit.
+"""
 
 from __future__ import annotations
 
@@ -105,9 +108,9 @@ def regular(start: Any, step: int) -> bool:
 def regular_fill(first: Any, offsets: Any, step: int) -> Any:
     out = np.empty(offsets[-1], np.int64)
     for s in range(len(first)):
-        base = first[s] - offsets[s] * step
-        for i in range(offsets[s], offsets[s + 1]):
-            out[i] = base + i * step
+        mine = out[offsets[s] : offsets[s + 1]]
+        for i in range(len(mine)):
+            mine[i] = first[s] + i * step
     return out
 
 
@@ -127,9 +130,9 @@ def masked_offsets(offsets: Any, mask: Any) -> Any:
 def dense_index(first: Any, offsets: Any) -> Any:
     out = np.empty(offsets[-1], np.int64)
     for s in range(len(first)):
-        base = first[s] - offsets[s]
-        for i in range(offsets[s], offsets[s + 1]):
-            out[i] = base + i
+        mine = out[offsets[s] : offsets[s + 1]]
+        for i in range(len(mine)):
+            mine[i] = first[s] + i
     return out
 
 
@@ -154,9 +157,7 @@ def first_and_dense(offsets: Any, index: Any) -> Any:
 def gather_windows(flat: Any, starts: Any, size: int) -> Any:
     out = np.empty((len(starts), size), flat.dtype)
     for w in range(len(starts)):
-        base = starts[w]
-        for j in range(size):
-            out[w, j] = flat[base + j]
+        out[w, :] = flat[starts[w] : starts[w] + size]
     return out
 
 
@@ -165,8 +166,7 @@ def copy_ranges(column: Any, starts: Any, counts: Any, out: Any) -> None:
     """out = the ranges column[starts[s] : starts[s] + counts[s]], one after the other."""
     at = 0
     for s in range(len(starts)):
-        for i in range(counts[s]):
-            out[at + i] = column[starts[s] + i]
+        out[at : at + counts[s]] = column[starts[s] : starts[s] + counts[s]]
         at += counts[s]
 
 
@@ -175,18 +175,18 @@ def fill_repeat(values: Any, counts: Any, out: Any) -> None:
     """out = repeat(values, counts), in place."""
     at = 0
     for s in range(len(counts)):
-        for _ in range(counts[s]):
-            out[at] = values[s]
-            at += 1
+        out[at : at + counts[s]] = values[s]
+        at += counts[s]
 
 
 @_jit
 def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> None:
     """Times of dense samples: (first + r) * period + offset, in place."""
     for s in range(len(first)):
-        base = (first[s] - offsets[s]) * period + offset
-        for i in range(offsets[s], offsets[s + 1]):
-            out[i] = base + i * period
+        mine = out[offsets[s] : offsets[s + 1]]
+        base = first[s] * period + offset
+        for i in range(len(mine)):
+            mine[i] = base + i * period
 
 
 @_jit

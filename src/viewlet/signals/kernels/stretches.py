@@ -122,8 +122,8 @@ def spread(
         for n in range(len(segment)):
             s = segment[n]
             at = begin[n] + old[n]
-            for i in range(offsets[s], offsets[s + 1]):
-                flat[at + i - offsets[s]] = column[i]
+            count = offsets[s + 1] - offsets[s]
+            flat[at : at + count] = column[offsets[s] : offsets[s + 1]]
     else:
         for i in range(len(column)):
             flat[place[i]] = column[i]
