@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DRIVER = -1
 _CLEAN = "clean"  # 1 while the arrays hold a whole step, 0 while one is being applied
+_LIVE_LIMIT = 16  # partitions whose lanes a worker process keeps at hand
 _LIVE: dict[str, tuple[str, Live]] = {}  # per process: the lane that is attached to a partition
 
 
@@ -102,6 +103,8 @@ class SignalProgram:
         self._detach(state, live, digest.hexdigest())
         state.array(_CLEAN)[0] = 1
         _LIVE[_place(state)] = (digest.hexdigest(), live)
+        while len(_LIVE) > _LIVE_LIMIT:
+            _LIVE.pop(next(iter(_LIVE)))
         return {DRIVER: pickle.dumps(out, protocol=5)}
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
