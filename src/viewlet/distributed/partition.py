@@ -1,0 +1,223 @@
+"""Where every map is kept: the primary-key heuristic (paper 000 section 6.2), hints, replication.
+
+    partition a map on a primary key of a base table in its schema,
+    on that of the largest table where there are several,
+    keep it on the driver where there is none: its domain is small.
+
+A column that a nested aggregate sums over comes last: partitioned by it, every such aggregate would
+need all nodes. A column counts as a primary key where some definition joins it with one: m[l_suppkey] is by
+supplier's key although lineitem alone stands in m. Parts of a compound key come second. Which
+table is largest is known from statistics; without them, from who refers to whom: a row of orders
+names one customer, so there are at least as many orders as customers that matter.
+
+Two additions to the paper's rule keep rounds away. Maps over static tables are replicated. A map
+without a key that is read together with partitioned ones is replicated instead of local: a driver
+in the middle of a batch would cost a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from viewlet.calculus.expr import BUFFER, Exists, Expr, Extreme, Lift, MapRef, Rel, walk
+from viewlet.calculus.scope import Names, outputs
+from viewlet.distributed.location import LOCAL, REPLICATED, Dist, Local, Location
+from viewlet.errors import ResolutionError
+from viewlet.program.ir import Map, Program
+
+Column = tuple[str, str]
+"""A relation and one of its columns."""
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the user knows better.
+
+    `maps`         a map's or view's location
+    `tables`       the column by which maps that have it are partitioned first, for each table
+    `statistics`   the number of rows of each table
+    """
+
+    maps: Mapping[str, Location] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    statistics: Mapping[str, int] = field(default_factory=dict)
+
+
+def partition(program: Program, hints: Hints | None = None) -> dict[str, Location]:
+    """A location for every map and buffer of the programme."""
+    hints = hints or Hints()
+    _check(program, hints)
+    columns = _Columns(program, hints)
+    constants = {m.name for m in program.constants}
+    places: dict[str, Location] = {}
+    for map in program.maps:
+        if map.buffer:
+            continue
+        if map.name in hints.maps:
+            places[map.name] = hints.maps[map.name]
+        elif map.name in constants:
+            places[map.name] = REPLICATED
+        else:
+            places[map.name] = columns.place(map)
+    for map in program.maps:
+        if map.buffer:
+            places[map.name] = _buffer_place(map, program, places, columns)
+    _replicate_shared(program, places, hints)
+    return places
+
+
+def _check(program: Program, hints: Hints) -> None:
+    maps = {m.name: m for m in program.maps}
+    for name, place in hints.maps.items():
+        if name not in maps:
+            raise ResolutionError(f"a partitioning hint names {name}, which is not kept")
+        if isinstance(place, Dist) and not {*place.columns} <= {*maps[name].key_names}:
+            raise ResolutionError(
+                f"{name} cannot be partitioned by {', '.join(place.columns)}",
+                hint=f"its key is ({', '.join(maps[name].key_names)})",
+            )
+    known = {relation.name: relation for relation in program.relations}
+    for name, column in hints.tables.items():
+        if name not in known:
+            raise ResolutionError(f"a partitioning hint names table {name}, which is unknown")
+        known[name].column(column)
+
+
+def _buffer_place(
+    buffer: Map, program: Program, places: Mapping[str, Location], columns: _Columns
+) -> Location:
+    """The change of a map is kept where the map is; other buffers as their key says."""
+    name = buffer.name.removeprefix(BUFFER)
+    if name != buffer.name and name in places:
+        place = places[name]
+        if isinstance(place, Dist):
+            keys = program.map(name).key_names
+            return Dist(tuple(buffer.key_names[keys.index(c)] for c in place.columns))
+        return place
+    return columns.place(buffer)
+
+
+def _replicate_shared(program: Program, places: dict[str, Location], hints: Hints) -> None:
+    """Local maps that stand beside partitioned ones in a statement become replicated.
+
+    A map and its buffer go together, so that they can still be added up.
+    """
+    for trigger in program.triggers:
+        for statement in trigger.statements:
+            beside = {statement.target, *statement.reads}
+            if not any(isinstance(places[name], Dist) for name in beside):
+                continue
+            for name in statement.reads:
+                base = name.removeprefix(BUFFER)
+                if places[name] != LOCAL or isinstance(hints.maps.get(base), Local):
+                    continue
+                for twin in (base, BUFFER + base):
+                    if twin in places:
+                        places[twin] = REPLICATED
+
+
+class _Columns:
+    """Columns of base tables that joins make one, and which of them are keys."""
+
+    def __init__(self, program: Program, hints: Hints) -> None:
+        self._relations = {relation.name: relation for relation in program.relations}
+        self._hints = hints
+        self._summed = frozenset(_summed_over(program))
+        self._parents: dict[Column, Column] = {}
+        for definition in _definitions(program.maps):
+            shared: dict[str, Column] = {}
+            for column, variable in self._uses(definition):
+                self._parents.setdefault(column, column)
+                first = shared.setdefault(variable, column)
+                self._parents[self._class(column)] = self._class(first)
+
+    def _uses(self, definition: Expr) -> Iterator[tuple[Column, str]]:
+        for node in walk(definition):
+            if isinstance(node, Rel):
+                names = self._relations[node.name].names
+                for name, variable in zip(names, node.variables, strict=True):
+                    yield (node.name, name), variable
+
+    def _class(self, column: Column) -> Column:
+        while self._parents[column] != column:
+            column = self._parents[column]
+        return column
+
+    @cached_property
+    def _members(self) -> dict[Column, list[Column]]:
+        found: dict[Column, list[Column]] = {}
+        for column in sorted(self._parents):
+            found.setdefault(self._class(column), []).append(column)
+        return found
+
+    def place(self, map: Map) -> Location:
+        """Dist on the best key column, else Local."""
+        ranked: list[tuple[tuple[bool, bool, bool, int, int], str]] = []
+        for position, key in enumerate(map.key_names):
+            visible = (map.name, position) not in self._summed
+            for hinted, whole, size in self._ranks(map, key):
+                ranked.append(((hinted, visible, whole, size, -position), key))
+        return Dist((max(ranked)[1],)) if ranked else LOCAL
+
+    def _ranks(self, map: Map, key: str) -> Iterator[tuple[bool, bool, int]]:
+        """Whether the column is hinted, whether it is a whole primary key; the table's size."""
+        uses = {
+            self._class(column)
+            for definition in _definitions((map,))
+            for column, variable in self._uses(definition)
+            if variable == key
+        }
+        for group in uses:
+            for table, column in self._members[group]:
+                relation = self._relations[table]
+                hinted = self._hints.tables.get(table) == column
+                if hinted or (not relation.static and column in relation.key):
+                    yield hinted, relation.key == (column,), self._size(table)
+
+    def _size(self, table: str) -> int:
+        return self._hints.statistics.get(table, self._depths[table])
+
+    @cached_property
+    def _depths(self) -> dict[str, int]:
+        """How long a chain of references starts at each table: customer < orders < lineitem."""
+        refers: dict[str, set[str]] = {name: set() for name in self._relations}
+        for members in self._members.values():
+            for table, column in members:
+                relation = self._relations[table]
+                if relation.key == (column,) and not relation.static:
+                    for other, _ in members:
+                        refers[other] |= {table} - {other}
+
+        def depth(table: str, above: frozenset[str]) -> int:
+            below = refers[table] - above
+            return 1 + max((depth(t, above | {table}) for t in below), default=-1)
+
+        return {name: depth(name, frozenset()) for name in refers}
+
+
+def _summed_over(program: Program) -> Iterator[tuple[str, int]]:
+    """The maps and key positions over which some nested aggregate of a trigger sums."""
+    for trigger in program.triggers:
+        for statement in trigger.statements:
+            for _, expr in statement.expressions():
+                yield from _hidden(expr, outputs(expr))
+
+
+def _hidden(expr: Expr, visible: Names) -> Iterator[tuple[str, int]]:
+    for node in walk(expr):
+        if isinstance(node, Lift | Extreme | Exists):
+            seen = visible | outputs(node)
+            for atom in walk(node.body):
+                if isinstance(atom, MapRef):
+                    for position, key in enumerate(atom.keys):
+                        if key not in seen:
+                            yield atom.name, position
+
+
+def _definitions(maps: Iterable[Map]) -> Iterator[Expr]:
+    for map in maps:
+        for column in map.columns:
+            if column.definition is not None:
+                yield column.definition
