@@ -1,8 +1,9 @@
-"""Trigger programme -> distributed programme (paper 000 section 4, thesis chapter 5). No Spark here.
+"""Trigger programme -> distributed programme (paper 000 section 4, thesis chapter 5).
 
 Read in this order: location (where things are), ir (what runs), text and check, interpret (what it
-does, on simulated nodes), then the compiler: partition, items, transformers, simplify, redundancy,
-blocks, cost, compile. Imports the base modules, calculus and program only.
+does, on simulated nodes), then the compiler: partition, items, transformers, simplify, single,
+redundancy, blocks, compile, and cost for jobs and stages. No Spark here; imports the base modules,
+calculus and program only.
 """
 
 from viewlet.distributed.compile import Level, compile_batch, compile_distributed

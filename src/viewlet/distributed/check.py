@@ -34,7 +34,6 @@ from viewlet.distributed.location import (
     Location,
     Random,
     Replicated,
-
     tag_of,
 )
 from viewlet.distributed.text import operation_text
@@ -161,5 +160,3 @@ class _Checker:
             return
         if tag != place:
             raise ProgramError(f"the result is {tag}, the target {place}")
-
-

@@ -1,9 +1,9 @@
 """Trigger programme -> distributed programme: the passes in order, and how many of them run.
 
-    naive        well-formed statements in the order of their factors, a block for each operation
-    simplified   the cheapest well-formed statement each, transformers composed
-    fused        and blocks fused
-    full         and common subexpressions and dead code eliminated (Figure 13)
+naive        well-formed statements in the order of their factors, a block for each operation
+simplified   the cheapest well-formed statement each, transformers composed
+fused        and blocks fused
+full         and common subexpressions and dead code eliminated (Figure 13)
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from enum import IntEnum
 from viewlet.calculus.expr import Expr, MapRef, transform
 from viewlet.distributed.blocks import fuse, single_blocks
 from viewlet.distributed.check import check
-from viewlet.distributed.items import Layout
 from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
+from viewlet.distributed.items import Layout
 from viewlet.distributed.location import RANDOM, Location
 from viewlet.distributed.partition import Hints, partition
 from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
@@ -41,8 +41,7 @@ def compile_distributed(
     batch: Location = RANDOM,
 ) -> DistributedProgram:
     """The programme with a trigger for each relation."""
-    source, bundles = program, [(t.relation,) for t in program.triggers]
-    return _compile(source, bundles, hints, level, batch)
+    return _compile(program, [(t.relation,) for t in program.triggers], hints, level, batch)
 
 
 def compile_batch(
@@ -59,7 +58,7 @@ def compile_batch(
 
 def _compile(
     program: Program,
-    bundles: list[tuple[str, ...]],
+    bundles: Sequence[tuple[str, ...]],
     hints: Hints | None,
     level: Level,
     batch: Location,
@@ -105,9 +104,7 @@ def _trigger(
     return DistributedTrigger(relations, tuple(blocks))
 
 
-def _statements(
-    program: Program, relations: tuple[str, ...], emitter: Emitter
-) -> list[Statement]:
+def _statements(program: Program, relations: tuple[str, ...], emitter: Emitter) -> list[Statement]:
     """All statements in order. Each relation has its own buffers: they are empty at its start."""
     found: list[Statement] = []
     for number, relation in enumerate(relations):

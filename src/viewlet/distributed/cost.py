@@ -12,7 +12,7 @@ statements wait until its end. Scatters travel with the job's input. So
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewlet.distributed.blocks import commute, single_blocks
@@ -43,20 +43,18 @@ class Stage:
 
 @dataclass
 class Job:
-    """`before` runs on the driver, then `inputs` are scattered, then the stages run.
+    """`before` runs on the driver, its scatters are the job's input; then the stages run.
 
     What was gathered is complete when the job ends; `after` runs on the driver then.
     """
 
-    before: list[Compute] = field(default_factory=list)
-    inputs: list[Transfer] = field(default_factory=list)
+    before: list[Operation] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     after: list[Compute] = field(default_factory=list)
 
     def operations(self) -> Iterator[Operation]:
         """Everything in the order in which the job does it."""
         yield from self.before
-        yield from self.inputs
         for stage in self.stages:
             yield from stage.statements
             yield from stage.sends
@@ -79,7 +77,7 @@ def jobs_of(trigger: DistributedTrigger) -> list[Job]:
                 if operation.reads & waiting:
                     jobs.append(Job())
                     waiting = set()
-                jobs[-1].inputs.append(operation)
+                jobs[-1].before.append(operation)
             else:
                 if not jobs[-1].stages:
                     jobs[-1].stages.append(Stage())
@@ -121,8 +119,9 @@ def count(trigger: DistributedTrigger) -> Count:
     jobs = jobs_of(trigger)
     modes = [block.mode for block in trigger.blocks]
     transfers = [o for b in trigger.blocks for o in b.operations if isinstance(o, Transfer)]
-    requests = sum(bool(job.inputs) for job in jobs)
+    requests = 0
     for job in jobs:
+        requests += any(isinstance(operation, Transfer) for operation in job.before)
         requests += sum(len({send.kind for send in stage.sends}) for stage in job.stages)
     return Count(
         jobs=sum(bool(job.stages) for job in jobs),
@@ -160,7 +159,6 @@ def explain(program: DistributedProgram) -> str:
 def _job_lines(number: int, job: Job) -> Iterator[str]:
     yield f"  job {number}" if job.stages else "  driver"
     yield from _section("before, on the driver", job.before)
-    yield from _section("scatter", job.inputs)
     for at, stage in enumerate(job.stages):
         yield from _section(f"stage {at}, on every worker", stage.statements, always=True)
         for kind in (Kind.REPART, Kind.GATHER):
@@ -169,9 +167,7 @@ def _job_lines(number: int, job: Job) -> Iterator[str]:
     yield from _section("after, on the driver", job.after)
 
 
-def _section(
-    title: str, operations: list[Compute] | list[Transfer], *, always: bool = False
-) -> Iterator[str]:
+def _section(title: str, operations: Sequence[Operation], *, always: bool = False) -> Iterator[str]:
     if operations or always:
         yield f"    {title}"
         for operation in operations:

@@ -171,9 +171,7 @@ class SimulatedCluster:
         self, map: Map, column: str, to: Location, items: Iterable[tuple[Key, Weight]]
     ) -> None:
         """Add the items to the map's column where their keys belong."""
-        positions = (
-            [map.key_names.index(c) for c in to.columns] if isinstance(to, Dist) else []
-        )
+        positions = [map.key_names.index(c) for c in to.columns] if isinstance(to, Dist) else []
         for key, weight in items:
             if isinstance(to, Dist):
                 node = node_of((key[p] for p in positions), len(self.workers))

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from viewlet.calculus.expr import Atom, Delta, Expr, MapRef, Rel, walk
 from viewlet.calculus.typing import Signature
@@ -54,11 +55,11 @@ class Compute:
     mode: Mode
     statement: Statement
 
-    @property
+    @cached_property
     def writes(self) -> frozenset[Resource]:
         return frozenset(((self.mode, self.statement.target),))
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[Resource]:
         return frozenset((self.mode, name) for name in names_read(self.statement))
 
@@ -157,8 +158,9 @@ class DistributedProgram:
         return replace(self, triggers=triggers)
 
 
-def place_of(atom: Atom, maps: Mapping[str, Map], locations: Mapping[str, Location],
-             batch: Location) -> Location:
+def place_of(
+    atom: Atom, maps: Mapping[str, Map], locations: Mapping[str, Location], batch: Location
+) -> Location:
     """An atom's location over its own variables."""
     if isinstance(atom, Rel | Delta):
         return batch
@@ -169,4 +171,3 @@ def place_of(atom: Atom, maps: Mapping[str, Map], locations: Mapping[str, Locati
 def target_place(statement: Statement, map: Map, location: Location) -> Location:
     """The target's location over the statement's key variables."""
     return in_variables(location, map.key_names, statement.keys)
-

@@ -116,7 +116,9 @@ class Layout:
         found = self.program.relation(relation)
         slots = relation_signature(found).keys
         keys = tuple(KeyColumn(n, s) for n, s in zip(found.names, slots, strict=True))
-        return Map(delta_name(relation), keys, (ValueColumn(VALUE_COLUMN, Physical.INT),), buffer=True)
+        return Map(
+            delta_name(relation), keys, (ValueColumn(VALUE_COLUMN, Physical.INT),), buffer=True
+        )
 
 
 def with_lookups_in_loop(statement: Statement) -> Statement:

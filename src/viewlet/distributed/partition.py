@@ -4,11 +4,11 @@
     on that of the largest table where there are several,
     keep it on the driver where there is none: its domain is small.
 
-A column that a nested aggregate sums over comes last: partitioned by it, every such aggregate would
-need all nodes. A column counts as a primary key where some definition joins it with one: m[l_suppkey] is by
+A column counts as a primary key where some definition joins it with one: m[l_suppkey] is by
 supplier's key although lineitem alone stands in m. Parts of a compound key come second. Which
 table is largest is known from statistics; without them, from who refers to whom: a row of orders
-names one customer, so there are at least as many orders as customers that matter.
+names one customer, so there are at least as many orders as customers that matter. A column that a
+nested aggregate sums over comes last: partitioned by it, the aggregate would need all nodes.
 
 Two additions to the paper's rule keep rounds away. Maps over static tables are replicated. A map
 without a key that is read together with partitioned ones is replicated instead of local: a driver

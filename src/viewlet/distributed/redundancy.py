@@ -175,4 +175,3 @@ def eliminate_dead(operations: list[Operation], buffers: Buffers) -> list[Operat
         live |= operation.reads
         kept.append(operation)
     return kept[::-1]
-

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from viewlet.calculus.expr import PRESENCE, Delta, Expr, MapRef, is_buffer, walk
 from viewlet.calculus.rewrite import canonical
-from viewlet.distributed.items import Layout
 from viewlet.distributed.ir import (
     Compute,
     Kind,
@@ -23,6 +22,7 @@ from viewlet.distributed.ir import (
     names_read,
     sites,
 )
+from viewlet.distributed.items import Layout
 from viewlet.distributed.location import Local, Location, Replicated, in_variables
 from viewlet.distributed.transformers import Move, Plan
 from viewlet.program.ir import Map, Statement
@@ -220,5 +220,3 @@ def _copied_map(compute: Compute, maps: Mapping[str, Map]) -> str | None:
     if len({*loop.keys}) < len(loop.keys) or [e for _, e in statement.updates] != columns:
         return None
     return loop.name
-
-

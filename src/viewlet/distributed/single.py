@@ -17,8 +17,8 @@ from dataclasses import replace
 from viewlet.calculus.expr import ONE, Delta, Expr, MapRef, transform
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.calculus.typing import Signature, variable_slots, weight_type
-from viewlet.distributed.items import Copy, Layout
 from viewlet.distributed.ir import Compute, Kind, Mode, Operation, Transfer
+from viewlet.distributed.items import Copy, Layout
 from viewlet.distributed.location import LOCAL, RANDOM, Dist, Local, Location, tag_of
 from viewlet.distributed.redundancy import Buffers
 from viewlet.distributed.transformers import Move, Plan

@@ -26,8 +26,8 @@ from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.items import Item, Layout, items_of
 from viewlet.distributed.ir import Mode, target_place
+from viewlet.distributed.items import Item, Layout, items_of
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -250,4 +250,3 @@ def _is_connected(product: _Product, item: Item) -> bool:
     single = isinstance(item.expr, Assign | Lift | Extreme) or not gives - product.bound
     waiting = any(i.tag != REPLICATED for i in product.rest)
     return single or bool(gives & product.bound) or not waiting
-
