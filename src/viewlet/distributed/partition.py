@@ -21,7 +21,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from viewlet.calculus.expr import BUFFER, Exists, Expr, Extreme, Lift, MapRef, Rel, walk
+from viewlet.calculus.expr import (
+    BUFFER,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Rel,
+    relations,
+    walk,
+)
 from viewlet.calculus.scope import Names, outputs
 from viewlet.distributed.location import LOCAL, REPLICATED, Dist, Local, Location
 from viewlet.errors import ResolutionError
@@ -38,11 +48,13 @@ class Hints:
     `maps`         a map's or view's location
     `tables`       the column by which maps that have it are partitioned first, for each table
     `statistics`   the number of rows of each table
+    `replicate_below`   maps over tables that all have fewer rows than this are replicated
     """
 
     maps: Mapping[str, Location] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     statistics: Mapping[str, int] = field(default_factory=dict)
+    replicate_below: int = 0
 
 
 def partition(program: Program, hints: Hints | None = None) -> dict[str, Location]:
@@ -57,7 +69,7 @@ def partition(program: Program, hints: Hints | None = None) -> dict[str, Locatio
             continue
         if map.name in hints.maps:
             places[map.name] = hints.maps[map.name]
-        elif map.name in constants:
+        elif map.name in constants or columns.is_small(map):
             places[map.name] = REPLICATED
         else:
             places[map.name] = columns.place(map)
@@ -160,6 +172,12 @@ class _Columns:
             for hinted, whole, size in self._ranks(map, key):
                 ranked.append(((hinted, visible, whole, size, -position), key))
         return Dist((max(ranked)[1],)) if ranked else LOCAL
+
+    def is_small(self, map: Map) -> bool:
+        """All its tables are known to be small: a copy on every node costs less than a round."""
+        limit, rows = self._hints.replicate_below, self._hints.statistics
+        tables = {t for definition in _definitions((map,)) for t in relations(definition)}
+        return all(rows.get(table, limit) < limit for table in tables)
 
     def _ranks(self, map: Map, key: str) -> Iterator[tuple[bool, bool, int]]:
         """Whether the column is hinted, whether it is a whole primary key; the table's size."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from viewlet.calculus.expr import PRESENCE, Assign, Expr, Extreme, Lift, MapRef, product_of
+from viewlet.calculus.expr import PRESENCE, Assign, Delta, Expr, Extreme, Lift, MapRef, product_of
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
@@ -36,6 +36,7 @@ from viewlet.distributed.location import (
     Follows,
     Local,
     Location,
+    Random,
     Replicated,
 )
 from viewlet.program.ir import Statement
@@ -69,7 +70,7 @@ class _Product:
     """The product so far: the moved part C, what has been joined since, and what is left."""
 
     place: Location
-    aim: tuple[str, ...]  # the group that a replicated product is meant for
+    aim: tuple[str, ...]  # the group that a replicated product is for, () for partial sums
     rest: tuple[Item, ...]
     taken: tuple[Item, ...] = ()
     bound: Names = NONE
@@ -107,17 +108,21 @@ class _Builder:
             yield from self._extended(self._joined(start))
 
     def _starts(self) -> Iterator[_Product]:
-        spread = next((i for i in self._items if i.tag == RANDOM and not i.columns), None)
-        if spread is not None:
-            rest = tuple(i for i in self._items if i is not spread)
-            yield _Product(RANDOM, (), rest, (spread,), outputs(spread.expr))
+        batch = next(
+            (i for i in self._items if i.tag == RANDOM and isinstance(i.expr, Delta)), None
+        )
+        if batch is not None:
+            rest = tuple(i for i in self._items if i is not batch)
+            yield _Product(RANDOM, (), rest, (batch,), outputs(batch.expr))
             return
         seen: list[tuple[str, ...]] = []
         for item in self._items:
             if isinstance(item.tag, Dist) and item.tag.columns not in seen:
                 seen.append(item.tag.columns)
                 yield _Product(REPLICATED, item.tag.columns, self._items)
-        if not seen or any(item.tag == LOCAL for item in self._items):
+        if any(item.tag == RANDOM for item in self._items):
+            yield _Product(REPLICATED, (), self._items)
+        elif not seen or any(item.tag == LOCAL for item in self._items):
             everywhere = not seen and all(i.tag == REPLICATED for i in self._items)
             both = everywhere and isinstance(self._target, Replicated)
             yield _Product(REPLICATED if both else LOCAL, (), self._items)
@@ -130,7 +135,7 @@ class _Builder:
                 return product
             product = replace(
                 product,
-                place=item.tag if isinstance(item.tag, Dist) else product.place,
+                place=item.tag if isinstance(item.tag, Dist | Random) else product.place,
                 rest=tuple(i for i in product.rest if i is not item),
                 taken=(*product.taken, item),
                 bound=product.bound | (outputs(item.expr) if item.columns is None else NONE),
@@ -145,7 +150,8 @@ class _Builder:
             return _is_connected(product, item)
         if isinstance(product.place, Dist):
             return item.tag in (product.place, Follows(product.place.columns))
-        return product.place == REPLICATED and item.tag == Dist(product.aim)
+        aim = Dist(product.aim) if product.aim else RANDOM
+        return product.place == REPLICATED and item.tag == aim
 
     def _extended(self, product: _Product) -> Iterator[Plan]:
         if not product.rest:
@@ -160,9 +166,11 @@ class _Builder:
         """The places of the groups that are left, in the order of their first item.
 
         Repart[x] where the product binds x; where it does not, the product is replicated and a
-        factor of the group binds x.
+        factor of the group binds x. Partial sums join a replicated product too.
         """
-        seen: set[tuple[Location, tuple[str, ...]]] = {(product.place, ())}
+        seen: set[tuple[Location, tuple[str, ...]]] = {(product.place, product.aim)}
+        if isinstance(product.place, Replicated):
+            return  # moved from every worker it would count as often
         if product.moved is None and not product.taken:
             return
         for item in product.rest:
@@ -177,6 +185,8 @@ class _Builder:
                     continue
             elif item.tag == LOCAL:
                 step = LOCAL, ()
+            elif item.tag == RANDOM:
+                step = REPLICATED, ()
             else:
                 continue
             if step not in seen:
@@ -228,10 +238,8 @@ class _Builder:
     def _finished(self, product: _Product) -> Iterator[Plan]:
         """At the target's place, or moved there."""
         here = product.place == self._target
-        if isinstance(product.place, Replicated) and product.moved is not None:
-            here = False  # replicated for a group that took nothing: another order does better
-        if isinstance(product.place, Local) and isinstance(self._target, Replicated):
-            here = False
+        if isinstance(product.place, Replicated) and (product.moved is not None or not here):
+            return  # replicated for a group that took nothing
         if not here:
             product = self._moved(product, self._target, ())
         loop, updates = self._evaluated(product)
