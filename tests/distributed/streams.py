@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import viewlet.interfaces.bench
 from tests.frontend.workloads import SIZES, random_rows
+
+import viewlet.interfaces.bench
 from viewlet.calculus.ring import Gmr
 from viewlet.distributed import DistributedProgram, SimulatedCluster
 from viewlet.frontend.lower import lower_view

@@ -17,12 +17,14 @@ in the middle of a batch would cost a job.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from viewlet.calculus.expr import (
     BUFFER,
+    Delta,
     Exists,
     Expr,
     Extreme,
@@ -33,7 +35,14 @@ from viewlet.calculus.expr import (
     walk,
 )
 from viewlet.calculus.scope import Names, outputs
-from viewlet.distributed.location import LOCAL, REPLICATED, Dist, Local, Location
+from viewlet.distributed.location import (
+    LOCAL,
+    REPLICATED,
+    Dist,
+    Local,
+    Location,
+    in_variables,
+)
 from viewlet.errors import ResolutionError
 from viewlet.program.ir import Map, Program
 
@@ -75,7 +84,7 @@ def partition(program: Program, hints: Hints | None = None) -> dict[str, Locatio
             places[map.name] = columns.place(map)
     for map in program.maps:
         if map.buffer:
-            places[map.name] = _buffer_place(map, program, places, columns)
+            places[map.name] = _buffer_place(map, program, places)
     _replicate_shared(program, places, hints)
     return places
 
@@ -97,18 +106,43 @@ def _check(program: Program, hints: Hints) -> None:
         known[name].column(column)
 
 
-def _buffer_place(
-    buffer: Map, program: Program, places: Mapping[str, Location], columns: _Columns
-) -> Location:
-    """The change of a map is kept where the map is; other buffers as their key says."""
+def _buffer_place(buffer: Map, program: Program, places: Mapping[str, Location]) -> Location:
+    """The change of a map is kept where the map is, another buffer where its readers are.
+
+    Those vote with the partitioning variables of the maps beside it that the buffer has too; where
+    only the batch stands beside it, with the variables that both have.
+    """
     name = buffer.name.removeprefix(BUFFER)
     if name != buffer.name and name in places:
-        place = places[name]
-        if isinstance(place, Dist):
-            keys = program.map(name).key_names
-            return Dist(tuple(buffer.key_names[keys.index(c)] for c in place.columns))
-        return place
-    return columns.place(buffer)
+        return in_variables(places[name], program.map(name).key_names, buffer.key_names)
+    votes: Counter[tuple[str, ...]] = Counter()
+    joined: Counter[tuple[str, ...]] = Counter()
+    for own, others in _beside(buffer.name, program):
+        columns = dict(zip(own, buffer.key_names, strict=True))
+        for atom in others:
+            if isinstance(atom, Delta):
+                joined.update((columns[v],) for v in atom.variables if v in columns)
+            elif isinstance(place := places.get(atom.name), Dist):
+                there = in_variables(place, program.map(atom.name).key_names, atom.keys)
+                assert isinstance(there, Dist)
+                if {*there.columns} <= columns.keys():
+                    votes[tuple(columns[v] for v in there.columns)] += 1
+    chosen = votes or joined
+    return Dist(chosen.most_common(1)[0][0]) if chosen else LOCAL
+
+
+def _beside(name: str, program: Program) -> Iterator[tuple[tuple[str, ...], list[MapRef | Delta]]]:
+    """The buffer's keys in each statement that reads or fills it, with the other atoms there."""
+    for trigger in program.triggers:
+        for statement in trigger.statements:
+            parts = [node for _, expr in statement.expressions() for node in walk(expr)]
+            atoms = [node for node in parts if isinstance(node, MapRef | Delta)]
+            others = [atom for atom in atoms if atom.name != name]
+            if statement.target == name:
+                yield statement.keys, others
+            for atom in atoms:
+                if isinstance(atom, MapRef) and atom.name == name:
+                    yield atom.keys, others
 
 
 def _replicate_shared(program: Program, places: dict[str, Location], hints: Hints) -> None:

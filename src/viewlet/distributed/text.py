@@ -12,12 +12,13 @@
       local:
         r_r_1 := repart[a](s_r_1)
 
-A map and its place stand together; buffers of transfers follow the programme's own maps. Views
-print at the end and are not parsed back, as in `program.text`.
+A map and its place stand together; buffers of transfers follow the programme's own maps, views
+come last, as in `program.text`.
 """
 
 from __future__ import annotations
 
+from viewlet.calculus.query_text import relation_text
 from viewlet.distributed.ir import (
     Block,
     Compute,
@@ -30,11 +31,10 @@ from viewlet.distributed.ir import (
 )
 from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
 from viewlet.errors import ParseError
-from viewlet.program.ir import Map, Program
+from viewlet.program.ir import Map, Program, View
 from viewlet.program.text import (
     ProgramParser,
     map_text,
-    relation_text,
     statement_text,
     view_text,
 )
@@ -84,8 +84,9 @@ class DistributedParser(ProgramParser):
         places: dict[str, Location] = {}
         triggers: list[DistributedTrigger] = []
         batch: Location = RANDOM
-        while self.next.kind != "end" and not self.peek("view"):
-            if self.accept("relation"):
+        views: list[View] = []
+        while self.next.kind != "end":
+            if self.peek("relation"):
                 relations.append(self.relation())
             elif self.peek("map") or self.peek("buffer"):
                 maps.append(self.map())
@@ -98,10 +99,12 @@ class DistributedParser(ProgramParser):
                 batch = self.location()
             elif self.accept("on"):
                 triggers.append(self.distributed_trigger())
+            elif self.peek("view"):
+                views.append(self.view())
             else:
-                raise self.error("expected relation, map, buffer, place, batch or on")
+                raise self.error("expected relation, map, buffer, place, batch, on or view")
         own = len(maps) if own < 0 else own
-        source = Program(tuple(relations), tuple(maps[:own]), ())
+        source = Program(tuple(relations), tuple(maps[:own]), (), tuple(views))
         return DistributedProgram(source, places, tuple(maps[own:]), tuple(triggers), batch)
 
     def location(self) -> Location:
@@ -155,9 +158,5 @@ class DistributedParser(ProgramParser):
 
 
 def parse_distributed(text: str) -> DistributedProgram:
-    """The programme that a text stands for; views are left out."""
-    parser = DistributedParser(text)
-    program = parser.distributed()
-    if parser.next.kind != "end" and not parser.peek("view"):
-        raise parser.error("expected the end")
-    return program
+    """The programme that a text stands for."""
+    return DistributedParser(text).distributed()
