@@ -5,52 +5,40 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 from tests.frontend.workloads import SIZES, random_rows
-
-import viewlet.interfaces.bench
-from viewlet.calculus.ring import Gmr
+from tests.planner.support import workload
+from viewlet.calculus.ring import Gmr, Key
 from viewlet.distributed import DistributedProgram, SimulatedCluster
-from viewlet.frontend.lower import lower_view
-from viewlet.frontend.parse import parse
 from viewlet.planner.viewlets import compile_program
 from viewlet.program.interpret import Interpreter
 from viewlet.program.ir import Program
 from viewlet.schema import Catalog, encode
 
-SQL = Path(viewlet.interfaces.bench.__file__).parent / "sql"
 TPCH = [f"tpch/q{number}" for number in range(1, 23)]
 FINANCE = [f"finance/{name}" for name in ("axf", "bsp", "bsv", "mst", "psp", "vwap")]
 
 Batch = dict[str, Gmr]
+Event = tuple[str, Key]
 
 
 @cache
-def catalog(workload: str) -> Catalog:
-    found = Catalog()
-    for statement in parse((SQL / workload / "schema.sql").read_text()):
-        found.add(statement.relation)
-    return found
+def _compiled(query: str) -> tuple[Catalog, Program]:
+    catalog, lowered = workload(*query.split("/"))
+    return catalog, compile_program(catalog, [lowered])
 
 
-@cache
 def program_of(query: str) -> Program:
     """The trigger programme of a query, such as tpch/q3."""
-    relations = catalog(query.split("/")[0])
-    views = {}
-    for statement in parse((SQL / f"{query}.sql").read_text()):
-        lowered = lower_view(statement, relations, views)
-        views[statement.name] = statement
-    return compile_program(relations, [lowered])
+    return _compiled(query)[1]
 
 
-def database(query: str, seed: int) -> tuple[Batch, list[tuple[str, tuple]]]:
+def database(query: str, seed: int) -> tuple[Batch, list[Event]]:
     """The static tables' contents, and the rows of the others as events."""
-    relations = catalog(query.split("/")[0])
+    relations = _compiled(query)[0]
     rows = random_rows(relations, seed, SIZES)
     static: Batch = {}
-    events = []
+    events: list[Event] = []
     for relation in relations:
         for row in rows[relation.name]:
             key = tuple(encode(v, c) for v, c in zip(row, relation.columns, strict=True))
@@ -61,10 +49,10 @@ def database(query: str, seed: int) -> tuple[Batch, list[tuple[str, tuple]]]:
     return static, events
 
 
-def stream(events: list[tuple[str, tuple]], seed: int, size: int) -> Iterator[Batch]:
+def stream(events: list[Event], seed: int, size: int) -> Iterator[Batch]:
     """Batches over several relations; a quarter of the changes take an earlier row away."""
     maker = random.Random(seed)
-    coming, live = list(events), []
+    coming, live = list(events), list[Event]()
     maker.shuffle(coming)
     while coming:
         batch: Batch = {}
