@@ -87,7 +87,11 @@ class SimulatedCluster:
             for column in map.columns:
                 if column.definition is not None:
                     found = evaluate(column.definition, map.key_names, source)
-                    self._place(map, column.name, self.program.locations[map.name], found.items())
+                    self.put(map.name, column.name, found.items())
+
+    def put(self, map: str, column: str, items: Iterable[tuple[Key, Weight]]) -> None:
+        """Add to a column, where the keys belong."""
+        self._place(self._maps[map], column, self.program.locations[map], items)
 
     def column(self, map: str, column: str) -> Gmr:
         """A column's contents over all sites; copies of a replicated map must agree."""

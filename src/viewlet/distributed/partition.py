@@ -260,7 +260,7 @@ def _summed_over(program: Program) -> Iterator[tuple[str, int]]:
 def _hidden(expr: Expr, visible: Names) -> Iterator[tuple[str, int]]:
     for node in walk(expr):
         if isinstance(node, Lift | Extreme | Exists):
-            seen = visible | outputs(node)
+            seen = visible | outputs(node.body)
             for atom in walk(node.body):
                 if isinstance(atom, MapRef):
                     for position, key in enumerate(atom.keys):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from viewlet.calculus.expr import PRESENCE, Delta, Expr, MapRef, is_buffer, walk
+from viewlet.calculus.expr import ONE, PRESENCE, Delta, Expr, MapRef, is_buffer, walk
 from viewlet.calculus.rewrite import canonical
 from viewlet.distributed.ir import (
     Compute,
@@ -161,7 +161,7 @@ def compose(
 ) -> list[Operation]:
     """Figure 4 over single transformer form, until nothing changes.
 
-    s[k] += M[k].* | M's columns; r := t[p](s)   ->   r := t[p](M)
+    s[k] += M[k].* | M's columns; r := t[p](s)   ->   r := t[p](M)      (M[k] where it has one)
     a := t1[p](q); r := t2[p'](a)                ->   r := (t2 t1)[p'](q)
 
     Only where the contents of M or q do not change in between, and for `buffers` only, which are
@@ -213,10 +213,11 @@ def _origin(
 def _copied_map(compute: Compute, maps: Mapping[str, Map]) -> str | None:
     """The map whose records the statement copies unchanged, column by column."""
     statement = compute.statement
-    loop = statement.loop
-    if not isinstance(loop, MapRef) or loop.column != PRESENCE or loop.keys != statement.keys:
+    loop, values = statement.loop, [update for _, update in statement.updates]
+    if not isinstance(loop, MapRef) or loop.keys != statement.keys:
         return None
-    columns = [replace(loop, column=c.name) for c in maps[loop.name].columns]
-    if len({*loop.keys}) < len(loop.keys) or [e for _, e in statement.updates] != columns:
+    if len({*loop.keys}) < len(loop.keys):
         return None
-    return loop.name
+    columns: list[Expr] = [replace(loop, column=c.name) for c in maps[loop.name].columns]
+    whole = values == [ONE] and columns == [loop]
+    return loop.name if whole or (loop.column == PRESENCE and values == columns) else None

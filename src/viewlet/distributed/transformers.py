@@ -21,9 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from viewlet.calculus.expr import PRESENCE, Assign, Delta, Expr, Extreme, Lift, MapRef, product_of
+from viewlet.calculus.expr import (
+    PRESENCE,
+    Assign,
+    Cond,
+    Delta,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Value,
+    product_of,
+)
 from viewlet.calculus.rewrite import canonical
-from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.distributed.ir import Mode, target_place
@@ -130,9 +140,10 @@ class _Builder:
     def _joined(self, product: _Product) -> _Product:
         """Take in every item that can be joined where the product is."""
         while True:
-            item = next((i for i in product.rest if self._takes(product, i)), None)
-            if item is None:
+            ready = [item for item in product.rest if self._takes(product, item)]
+            if not ready:
                 return product
+            item = min(ready, key=lambda i: not isinstance(i.expr, Cond | Value | Assign))
             product = replace(
                 product,
                 place=item.tag if isinstance(item.tag, Dist | Random) else product.place,
@@ -222,18 +233,22 @@ class _Builder:
         )
 
     def _evaluated(self, product: _Product) -> tuple[Expr, Updates]:
-        """The loop over what has been joined, and each column's value over it."""
+        """The loop over what has been joined, and each column's value over it.
+
+        C first, then the items in the order in which they were ready: `schedule` may not order
+        them, because it does not see which variables a Sum hides although they are bound.
+        """
         moved, carried = product.moved, dict(product.values)
         loop = [i.expr for i in product.taken if i.columns is None]
         if moved is not None:
-            loop.append(moved)
+            loop.insert(0, moved)
         updates: list[tuple[str, Expr]] = []
         for column, _ in self._statement.updates:
             own = [i.expr for i in product.taken if i.columns and column in i.columns]
             if moved is not None:
                 own.insert(0, replace(moved, column=carried[column]))
             updates.append((column, product_of(*own)))
-        return schedule(product_of(*loop)), tuple(updates)
+        return product_of(*loop), tuple(updates)
 
     def _finished(self, product: _Product) -> Iterator[Plan]:
         """At the target's place, or moved there."""
