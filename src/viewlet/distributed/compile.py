@@ -1,5 +1,7 @@
 """Trigger programme -> distributed programme: the passes in order, and how many of them run.
 
+The levels are those of Figure 13:
+
 naive        well-formed statements in the order of their factors, a block for each operation
 simplified   the cheapest well-formed statement each, transformers composed
 fused        and blocks fused
@@ -23,6 +25,7 @@ from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
 from viewlet.distributed.simplify import Clock, advance, best, compose
 from viewlet.distributed.single import Emitter
 from viewlet.distributed.transformers import naive, plans
+from viewlet.distributed.unions import unite
 from viewlet.program.ir import Map, Program, Statement
 
 
@@ -75,7 +78,8 @@ def _compile(
         used = {name for b in trigger.blocks for o in b.operations for _, name in o.writes}
         found = {**emitter.renamed, **emitter.buffers.maps}
         buffers += [map for name, map in found.items() if name in used]
-        placed |= {name: layout.locations[name] for name in found if name in used}
+        places = {**layout.locations, **emitter.buffers.locations}
+        placed |= {name: places[name] for name in found if name in used}
         triggers.append(trigger)
     source = replace(program, triggers=())
     return check(DistributedProgram(source, placed, tuple(buffers), tuple(triggers), batch))
@@ -98,6 +102,7 @@ def _trigger(
     if level >= Level.FULL:
         operations = eliminate_common(operations, emitter.buffers)
         operations = eliminate_dead(operations, emitter.buffers)
+        operations = unite(operations, emitter.buffers)
     blocks = single_blocks(operations)
     if level >= Level.FUSED:
         blocks = fuse(blocks)
