@@ -435,6 +435,8 @@ def test_explain(db: Database) -> None:
     assert "on s:" in db.explain("v")
     with pytest.raises(ResolutionError, match="no stage nope"):
         db.explain("v", "nope")
+    with pytest.raises(UnsupportedError, match="no stage kernels"):
+        db.explain("v", "kernels")
 
 
 def test_explain_shows_only_what_the_view_needs(db: Database) -> None:

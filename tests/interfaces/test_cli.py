@@ -74,7 +74,7 @@ def test_json(views: Path) -> None:
     [
         ("CREATE VIEW v AS\nSELECT x FROM nope", [], "line 2, column 15"),
         ("SELECT 1", [], "SELECT cannot be explained"),
-        (VIEWS, ["--stage", "kernels"], "no stage kernels"),
+        (VIEWS, ["--stage", "kernels"], "stage kernels belongs to an engine"),
     ],
 )
 def test_errors_are_one_message(

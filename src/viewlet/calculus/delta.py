@@ -111,7 +111,7 @@ def _nested_groups(
     for targets, members in groups.items():
         old = product_of(*(factor for factor, _ in members))
         new = product_of(*(_with_body(f, sum_of(f.body, inner)) for f, inner in members))
-        where = domain(_comparable(members), targets)
+        where = domain([inner for _, inner in members], targets)
         found.append((old, new, product_of(where or ONE, sum_of(new, negate(old)))))
     return found
 
@@ -119,13 +119,6 @@ def _nested_groups(
 def _targets(factor: Lift | Extreme | Exists) -> Names:
     target = {factor.target} if isinstance(factor, Extreme) else set()
     return outputs(factor.body) - target
-
-
-def _comparable(members: list[tuple[Lift | Extreme | Exists, Expr]]) -> list[Expr]:
-    return [
-        sum_over(_targets(f), exists_of(inner)) if isinstance(f, Extreme) else inner
-        for f, inner in members
-    ]
 
 
 def _with_body(factor: Lift | Extreme | Exists, body: Expr) -> Expr:
@@ -142,7 +135,7 @@ def unbounded(expr: Expr, change: Change) -> list[Expr]:
     for factor in factors_of(expr):
         if isinstance(factor, Lift | Extreme | Exists):
             inner = delta(factor.body, change)
-            if inner != ZERO and domain(_comparable([(factor, inner)]), _targets(factor)) is None:
+            if inner != ZERO and domain([inner], _targets(factor)) is None:
                 found.append(factor)
     return found
 

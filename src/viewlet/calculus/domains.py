@@ -37,8 +37,8 @@ def domain(deltas: Iterable[Expr], targets: Names) -> Expr | None:
     """
     changed = [delta for delta in deltas if delta != ZERO]
     present = _presence(changed)
-    if present is not None:
-        return present if outputs(present) & targets else None
+    if present is not None and outputs(present) <= targets:
+        return present if outputs(present) else None
     parts: list[tuple[Names, Expr]] = []
     for delta in changed:
         if not inputs(delta):

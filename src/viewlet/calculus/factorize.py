@@ -85,7 +85,8 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
     alone = len(groups) == 1 and not any(is_batch(f) for f in kept)
     summed: list[Expr] = []
     for group in groups:
-        if alone or any(outputs(f) & shown - bound for f in group):
+        loops = [f for f in group if outputs(f)]
+        if alone or not loops or any(outputs(f) & shown - bound for f in loops):
             kept += group
         else:
             product = product_of(*group)

@@ -282,12 +282,20 @@ class Parser:
         return lift(variable, self.expr()) if scalar is None else assign(variable, scalar)
 
     def whole_scalar(self) -> ScalarExpr | None:
-        """A scalar in brackets up to the closing parenthesis; None if there is more to come."""
+        """A number, or a scalar in brackets, up to the closing parenthesis; None if more follows.
+
+        Read here and not as an expression, where 0.0 would become the absorbing 0.
+        """
         start = self.at
         if self.accept("["):
-            scalar = self.scalar()
-            if self.accept("]") and self.peek(")"):
-                return scalar
+            scalar: ScalarExpr | None = self.scalar()
+            closed = self.accept("]")
+        else:
+            sign = -1 if self.accept("-") else 1
+            closed = self.next.kind == "number"
+            scalar = Const(sign * self.number()) if closed else None
+        if closed and self.peek(")"):
+            return scalar
         self.at = start
         return None
 

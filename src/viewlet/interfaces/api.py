@@ -31,7 +31,7 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
-from viewlet.interfaces.explain import explain_view, part_for
+from viewlet.interfaces.explain import explain_view, part_for, view_of
 from viewlet.interfaces.rows import encode_rows, table_columns, to_arrow
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
@@ -300,16 +300,16 @@ class Database:
         return sources
 
     def explain(self, view: str, stage: str = "program") -> str:
-        """A view at one stage: sql, calculus or program."""
+        """A view at one stage: sql, calculus, program, and those of the engine below."""
         with self._lock:
-            return explain_view(self._definitions.view(view), self._engine.program, stage)
+            return explain_view(self._definitions.view(view), self._engine, stage)
 
     def stats(self, view: str) -> Stats:
         """Maps, rows, bytes and refresh times of a view."""
         with self._lock:
             self._definitions.view(view)
             program = self._engine.program
-            part = part_for(program, next(v for v in program.views if v.name == view))
+            part = part_for(program, view_of(program, view))
             sizes = self._engine.sizes()
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = self._timings.get(view, Timings())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from viewlet.calculus.expr import Expr, Extreme, Lift, Rel, relations, transform
 from viewlet.calculus.query import Query
@@ -32,7 +33,7 @@ class ViewDefinition:
     query: Query
     depends: frozenset[str]
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """The relations, by epoch, that the view's rows come from."""
         return query_relations(self.query)

@@ -10,24 +10,36 @@ from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text, statement_text
+from viewlet.runtime.engine import Engine
 
-STAGES = ("sql", "calculus", "program", "distributed", "kernels")
+STAGES = ("sql", "calculus", "program")
+"""The stages that every engine has in common, in the order of processing."""
+
+ENGINE_STAGES = ("distributed", "kernels")
+"""What an engine makes of the programme; the engine explains them itself."""
 
 
-def explain_view(definition: ViewDefinition, program: Program, stage: str) -> str:
+def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     """One view at one stage; its programme is the part of the database's that it needs."""
     check_stage(stage)
     if stage == "sql":
         return definition.statement.text.strip() + "\n"
     if stage == "calculus":
         return query_text(definition.query) + "\n"
-    view = next(v for v in program.views if v.name == definition.query.name)
-    return program_text(part_for(program, view))
+    name = definition.query.name
+    if stage in ENGINE_STAGES:
+        return engine.explain(name, stage)
+    program = engine.program
+    return program_text(part_for(program, view_of(program, name)))
 
 
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
-    """Every view of a database at one stage."""
+    """Every view of a SQL file at one stage."""
     check_stage(stage)
+    if stage in ENGINE_STAGES:
+        raise UnsupportedError(
+            f"stage {stage} belongs to an engine", hint="connect to it and call db.explain"
+        )
     if stage == "program":
         return program_text(program)
     if stage == "sql":
@@ -40,12 +52,13 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
 
 
 def check_stage(stage: str) -> None:
-    if stage not in STAGES:
-        raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(STAGES)}")
-    if stage in ("distributed", "kernels"):
-        raise UnsupportedError(
-            f"this engine has no stage {stage}", hint="stages here are sql, calculus, program"
-        )
+    known = STAGES + ENGINE_STAGES
+    if stage not in known:
+        raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(known)}")
+
+
+def view_of(program: Program, name: str) -> View:
+    return next(view for view in program.views if view.name == name)
 
 
 def part_for(program: Program, view: View) -> Program:

@@ -46,6 +46,9 @@ class Maintenance:
     def recompute(self, relation: str, map: str, column: str, expr: Expr) -> None:
         self.recomputed.setdefault(relation, {}).setdefault(map, {})[column] = expr
 
+    def is_recomputed(self, relation: str, map: str, column: str) -> bool:
+        return column in self.recomputed.get(relation, {}).get(map, {})
+
 
 def assemble(
     catalog: Catalog, maps: Maps, maintenance: Maintenance, views: tuple[View, ...]

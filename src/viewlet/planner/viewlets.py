@@ -28,7 +28,7 @@ from viewlet.calculus.expr import (
     Value,
     children,
     rebuild,
-    terms_of,
+    walk,
 )
 from viewlet.calculus.query import Query
 from viewlet.calculus.rewrite import expand
@@ -38,7 +38,7 @@ from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
-from viewlet.planner.maps import Maps, PlannedMap
+from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
 from viewlet.program.check import check
 from viewlet.program.ir import Program, View
@@ -71,7 +71,7 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
     up, not which rows there are. As values they leave the skeleton alone, and all aggregates of a
     query are columns of the same maps.
     """
-    if isinstance(expr, Cond) and expr not in rows:
+    if isinstance(expr, Cond) and expr not in rows and not is_value(expr):
         return Value(apply("case", expr.scalar, Const(1), Const(0)))
     if isinstance(expr, Add | Mul | Sum):
         return rebuild(expr, (as_values(part, rows) for part in children(expr)))
@@ -144,8 +144,10 @@ class _Planner:
 
         A map over a nested map that is itself recomputed has no delta to start from either.
         """
-        for term in terms_of(definition):
-            for monomial in expand(term):
-                if unbounded(monomial.expr(), change):
-                    return True
-        return False
+        if any(
+            isinstance(node, MapRef)
+            and self.maintenance.is_recomputed(relation, node.name, node.column)
+            for node in walk(definition)
+        ):
+            return True
+        return any(unbounded(monomial.expr(), change) for monomial in expand(definition))

@@ -14,7 +14,7 @@ view v[a, b] : group
 
 from __future__ import annotations
 
-from viewlet.calculus.expr import ONE, Expr
+from viewlet.calculus.expr import ONE, Exists, Expr, Extreme, Lift, MapRef, factors_of, walk
 from viewlet.calculus.query_text import QueryParser, definition_text, query_text, relation_text
 from viewlet.calculus.text import VALUE_COLUMN, to_lines, to_text
 from viewlet.calculus.typing import Slot
@@ -51,7 +51,30 @@ def map_text(map: Map) -> str:
 
 
 def trigger_text(trigger: Trigger) -> str:
-    return "\n".join([f"on {trigger.relation}:", *(statement_text(s) for s in trigger.statements)])
+    """The statements in order, with a remark wherever a map is computed anew."""
+    lines = [f"on {trigger.relation}:"]
+    written: set[str] = set()
+    for statement in trigger.statements:
+        if statement.op == ":=":
+            lines.append(f"  # {why_recomputed(statement, written)}")
+        lines.append(statement_text(statement))
+        written.add(statement.target)
+    return "\n".join(lines)
+
+
+def why_recomputed(statement: Statement, written: set[str]) -> str:
+    """The reason for := instead of +=, from what the trigger has written before the statement."""
+    values = [
+        factor.variable if isinstance(factor, Lift | Extreme) else "an EXISTS"
+        for factor in factors_of(statement.loop)
+        if isinstance(factor, Lift | Extreme | Exists)
+        and any(isinstance(node, MapRef) and node.name in written for node in walk(factor))
+    ]
+    if values:
+        names = ", ".join(dict.fromkeys(values))
+        return f"recomputed: no equality ties {names} to the rows that changed"
+    sources = ", ".join(sorted(statement.reads & written))
+    return f"recomputed: it is made from {sources}, which is recomputed"
 
 
 def statement_text(statement: Statement) -> str:

@@ -26,17 +26,21 @@ from viewlet.calculus.expr import (
     Mul,
     Rel,
     Sum,
+    Value,
     children,
+    cond,
     product_of,
     rebuild,
     relations,
     sum_over,
+    transform,
 )
 from viewlet.calculus.query import Query, sort_rows
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.ring import Gmr
 from viewlet.calculus.scope import all_names, outputs
 from viewlet.errors import StateError
+from viewlet.functions import Apply, Const
 from viewlet.program.ir import Map, Program
 from viewlet.schema import Scalar
 
@@ -77,6 +81,10 @@ class Engine(Protocol):
 
     def load(self, program: Program, directory: Path) -> None:
         """Take programme and state from what `save` wrote, instead of `install`."""
+        ...
+
+    def explain(self, view: str, stage: str) -> str:
+        """The stages below `program`: distributed, kernels; UnsupportedError where it has none."""
         ...
 
     def close(self) -> None: ...
@@ -139,8 +147,18 @@ def _with_own_sums(factors: tuple[Expr, ...], keys: tuple[str, ...]) -> Iterator
 
 
 def _canonical(expr: Expr, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    form = canonical(expr, keys)
+    form = canonical(transform(expr, _as_condition), keys)
     return form.text, tuple(form.names.get(key, key) for key in keys)
+
+
+def _as_condition(expr: Expr) -> Expr:
+    """[case(c, 1, 0)] -> {c}: the same weight, written so that loops can be shared."""
+    scalar = expr.scalar if isinstance(expr, Value) else None
+    if isinstance(scalar, Apply) and scalar.function == "case" and len(scalar.arguments) == 3:
+        test, then, otherwise = scalar.arguments
+        if (then, otherwise) == (Const(1), Const(0)):
+            return cond(test)
+    return expr
 
 
 def from_old_maps(

@@ -12,7 +12,7 @@ from typing import Any
 from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import Delta, MapRef, Rel
 from viewlet.calculus.ring import Gmr, Weight
-from viewlet.errors import StateError
+from viewlet.errors import StateError, UnsupportedError
 from viewlet.program.interpret import Interpreter, Store
 from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text
@@ -117,6 +117,11 @@ class ReferenceEngine:
         for map, column, items in state["maps"]:
             machine.store[map, column] = Gmr((tuple(key), _weight_in(w)) for key, w in items)
         self._machine, self._before = machine, {}
+
+    def explain(self, view: str, stage: str) -> str:
+        raise UnsupportedError(
+            f"the interpreter has no stage {stage}", hint="its stages are sql, calculus, program"
+        )
 
     def close(self) -> None:
         self._machine, self._before = Interpreter(Program((), (), ())), {}
