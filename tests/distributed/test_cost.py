@@ -49,6 +49,15 @@ def test_at_most_table_3(query: str) -> None:
         assert not [o for o in operations if isinstance(o, Transfer) and o.source in lasting]
 
 
+@pytest.mark.parametrize("query", TPCH)
+def test_one_batch_over_all_relations_is_one_job_within_table_3(query: str) -> None:
+    source = program_of(query)
+    relations = [trigger.relation for trigger in source.triggers]
+    found = count(compile_batch(source, relations).triggers[0])
+    assert found.jobs == 1
+    assert found.stages <= TABLE_3[query.removeprefix("tpch/")][1]
+
+
 def test_q3_fuses_to_two_local_and_two_distributed_blocks() -> None:
     """Figure 5: one batch over all three relations, which arrives on the driver."""
     relations = ["lineitem", "orders", "customer"]

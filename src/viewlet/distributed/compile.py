@@ -55,8 +55,18 @@ def compile_batch(
     level: Level = Level.FULL,
     batch: Location = RANDOM,
 ) -> DistributedProgram:
-    """The programme with one trigger for a batch that changes all the relations, in this order."""
-    return _compile(program, [tuple(relations)], hints, level, batch)
+    """The programme with one trigger for a batch that changes all the relations.
+
+    Any order of relations is right, because each one's statements leave all maps right. Those that
+    recompute a map come last: the others then need not wait for what is recomputed.
+    """
+    ordered = sorted(relations, key=lambda relation: _recomputes(program, relation))
+    return _compile(program, [tuple(ordered)], hints, level, batch)
+
+
+def _recomputes(program: Program, relation: str) -> bool:
+    trigger = program.trigger(relation)
+    return trigger is not None and any(s.op == ":=" for s in trigger.statements)
 
 
 def _compile(
