@@ -115,7 +115,7 @@ on r:
 def test_explain_names_places_jobs_and_stages() -> None:
     text = explain(compile_distributed(program_of("tpch/q3")))
     assert "map q3[lineitem_l_orderkey, orders_o_orderdate, orders_o_shippriority] dist(" in text
-    assert "on orders: 1 jobs, 3 stages" in text
+    assert "on orders: jobs 1, stages 3, rounds 2" in text
     assert "repart after stage 1" in text
     assert "stage 2, on every worker" in text
     assert "gather after stage 0" in explain(compile_distributed(program_of("tpch/q6")))

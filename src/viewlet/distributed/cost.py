@@ -109,9 +109,9 @@ class Count:
 
     def __str__(self) -> str:
         return (
-            f"{self.jobs} jobs, {self.stages} stages, {self.rounds} rounds, "
-            f"{self.transfers} transfers, {self.local_blocks} local and "
-            f"{self.distributed_blocks} distributed blocks"
+            f"jobs {self.jobs}, stages {self.stages}, rounds {self.rounds}, "
+            f"transfers {self.transfers}, blocks {self.local_blocks} local and "
+            f"{self.distributed_blocks} distributed"
         )
 
 

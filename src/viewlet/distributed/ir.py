@@ -77,11 +77,11 @@ class Transfer:
     def mode(self) -> Mode:
         return Mode.LOCAL
 
-    @property
+    @cached_property
     def writes(self) -> frozenset[Resource]:
         return frozenset((mode, self.target) for mode in sites(self.to))
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[Resource]:
         side = Mode.LOCAL if self.kind is Kind.SCATTER else Mode.DISTRIBUTED
         return frozenset(((side, self.source),))
@@ -114,6 +114,14 @@ class Block:
 
     mode: Mode
     operations: tuple[Operation, ...]
+
+    @cached_property
+    def writes(self) -> frozenset[Resource]:
+        return frozenset[Resource]().union(*(o.writes for o in self.operations))
+
+    @cached_property
+    def reads(self) -> frozenset[Resource]:
+        return frozenset[Resource]().union(*(o.reads for o in self.operations))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from viewlet.calculus.expr import ONE, Delta, Expr, MapRef, transform
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.calculus.typing import Signature, variable_slots, weight_type
+from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.distributed.ir import Compute, Kind, Mode, Operation, Transfer
 from viewlet.distributed.items import Copy, Layout
 from viewlet.distributed.location import LOCAL, RANDOM, Dist, Local, Location, tag_of
@@ -33,6 +33,7 @@ class Emitter:
         self._layout = layout
         self._taken = taken
         self._count = 0
+        self._signatures = layout.program.signatures()
         self.buffers = Buffers()
         self.renamed: dict[str, Map] = {}
         self.operations: list[Operation] = []
@@ -58,6 +59,7 @@ class Emitter:
                 names[map.name] = f"{map.name}_{relation}"
                 twin = replace(map, name=names[map.name])
                 self.renamed[twin.name] = self._layout.maps[twin.name] = twin
+                self._signatures[twin.name] = twin.signature
                 self._layout.locations[twin.name] = self._layout.locations[map.name]
                 self._taken.add(twin.name)
         return names
@@ -92,7 +94,7 @@ class Emitter:
                 return names
 
     def _buffer(self, name: str, statement: Statement) -> Map:
-        signatures = self._signatures()
+        signatures = self._signatures
         slots = variable_slots(statement.loop, signatures)
         keys = tuple(KeyColumn(key, slots[key]) for key in statement.keys)
         columns = tuple(
@@ -101,12 +103,10 @@ class Emitter:
         )
         return Map(name, keys, columns, buffer=True)
 
-    def _signatures(self) -> dict[str, Signature]:
-        return self._layout.program.with_maps(tuple(self._layout.maps.values())).signatures()
-
     def _add(self, map: Map, place: Location) -> None:
         self.buffers.maps[map.name] = map
         self.buffers.locations[map.name] = place
+        self._signatures[map.name] = map.signature
         self._layout.maps[map.name] = map
         self._layout.locations[map.name] = place
 
