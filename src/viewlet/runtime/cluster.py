@@ -1,0 +1,507 @@
+"""The driver's half of the stateful-partition service: atomic, exactly-once steps over Spark.
+
+A step is one Spark job. Stage 0 takes the inputs, every later stage what the one before sent to
+its partition through a shuffle of (partition, record) pairs; the job's collect brings the outputs
+for the driver and the status of every partition. The step exists once the driver has written its
+commit; until then the next attempt starts from the last committed chains, and the workers bring
+themselves back to them.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from viewlet.errors import StateError, ViewletError
+from viewlet.runtime import jobs, worker
+from viewlet.runtime.checkpoint import Commit, CommitLog, Store
+from viewlet.runtime.jobs import Jobs
+from viewlet.runtime.program import PartitionProgram, Site, Status, Step
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("viewlet")
+
+_BATCHES_KEPT = 256  # ids of past batches that each commit carries
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The last step: bytes that crossed the network, and what Spark ran for it."""
+
+    bytes_scattered: int = 0
+    bytes_broadcast: int = 0
+    bytes_shuffled: int = 0
+    bytes_collected: int = 0
+    bytes_logged: int = 0
+    jobs: int = 0
+    stages: int = 0
+    seconds: float = 0.0
+    run_seconds: float = 0.0  # in the programme: per stage the slowest partition, summed
+    task_seconds: float = 0.0  # the same for the whole task: lock, log and stamps included
+    commit_seconds: float = 0.0
+
+
+class Cluster:
+    """A programme's state over `partitions` partitions, changed by `step` and read by `read`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        program: PartitionProgram,
+        partitions: int,
+        *,
+        checkpoint: str | None = None,
+        snapshot_every: int = 50,
+        state_dir: str | None = None,
+    ) -> None:
+        """Start at version 0. `checkpoint`: a directory or URI that all executors reach.
+
+        Without one the log stays on the executors' own disks: torn steps are repaired, a lost disk
+        is a lost partition. `state_dir`: where executors keep the arrays (default: temporary).
+        """
+        check_program(program, partitions, snapshot_every)
+        identity: dict[str, Any] = {
+            "cluster": secrets.token_hex(8),
+            "fingerprint": program.fingerprint,
+            "stages": program.stages,
+        }
+        commits = CommitLog(Store(checkpoint)) if checkpoint is not None else None
+        if commits is not None and commits.identity() is not None:
+            raise StateError(
+                f"the checkpoint {checkpoint} belongs to a cluster already",
+                hint="use Cluster.restore to go on with it, or give an empty directory",
+            )
+        site = _site(identity["cluster"], 0, program, partitions, state_dir, checkpoint)
+        origin = tuple(site.genesis(p) for p in range(partitions))
+        start = Commit(1, 0, 0, 0, origin)
+        if commits is not None:
+            commits.write(start)
+            commits.found(identity)  # last: a directory without it is still free
+        self._open(spark, site, program, commits, start, snapshot_every)
+
+    @classmethod
+    def restore(
+        cls,
+        spark: SparkSession,
+        checkpoint: str,
+        program: PartitionProgram,
+        partitions: int | None = None,
+        *,
+        snapshot_every: int = 50,
+        state_dir: str | None = None,
+    ) -> Cluster:
+        """Go on from the newest commit, with another number of partitions if asked.
+
+        Local state that is still on the executors and of the right chain is used as it is; the
+        rest is rebuilt when a step or read first needs it.
+        """
+        check_program(program, partitions if partitions is not None else 1, snapshot_every)
+        commits = CommitLog(Store(checkpoint))
+        identity = commits.identity()
+        if identity is None:
+            raise StateError(
+                f"there is no checkpoint in {checkpoint}", hint="check the path, or start anew"
+            )
+        if identity["fingerprint"] != program.fingerprint:
+            raise StateError(
+                f"the checkpoint {checkpoint} is of another programme "
+                f"({identity['fingerprint']}, not {program.fingerprint})",
+                hint="restore with the programme that wrote it, or give an empty directory",
+            )
+        newest, passed = commits.newest()
+        if newest is None:
+            raise StateError(
+                f"no commit of {checkpoint} can be read: {'; '.join(passed) or 'there is none'}",
+                hint="restore its directory `commits` from a backup",
+            )
+        self = cls.__new__(cls)
+        site = _site(
+            identity["cluster"],
+            newest.generation,
+            program,
+            len(newest.chains),
+            state_dir,
+            checkpoint,
+        )
+        epoch = 1 + max(int(name.partition("-")[0]) for name in commits.names())
+        start = replace(newest, epoch=epoch)
+        self._open(spark, site, program, commits, start, snapshot_every)
+        for problem in passed:
+            self._note(f"a commit was lost ({problem}): going on from version {self.version}")
+        if partitions is not None and partitions != site.partitions:
+            self._repartition(partitions)
+        commits.write(self._committed)
+        return self
+
+    def _open(
+        self,
+        spark: SparkSession,
+        site: Site,
+        program: PartitionProgram,
+        commits: CommitLog | None,
+        start: Commit,
+        snapshot_every: int,
+    ) -> None:
+        self._sc = spark.sparkContext
+        self._site = site
+        self._program = program
+        self._commits = commits
+        self._every = snapshot_every
+        self._mutex = threading.RLock()
+        self._closed = False
+        self._attempt = 0
+        self._committed = start
+        self._pending: Commit | None = None
+        self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
+        self._metrics = Metrics()
+        self._step_tag = ""
+        self.incidents: list[str] = []
+        self._jobs = Jobs(self._sc, site.partitions)
+
+    # -- the interface --------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The last committed step."""
+        return self._committed.version
+
+    @property
+    def partitions(self) -> int:
+        return self._site.partitions
+
+    @property
+    def stages(self) -> int:
+        return self._site.stages
+
+    def step(
+        self,
+        inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None = None,
+        broadcast: bytes = b"",
+        *,
+        batch_id: str | None = None,
+        commit: bool = True,
+    ) -> list[bytes]:
+        """One atomic step over all partitions; returns the outputs for the driver, ordered by
+        (stage, partition).
+
+        inputs: the bytes for each partition, or an RDD of (partition, bytes) pairs, which costs a
+        shuffle unless it is partitioned by (partitions, `worker.partition_of`) already.
+        batch_id: a step whose id is committed already changes nothing and returns the outputs
+        recorded then. commit=False: the step is part of the next one that commits, and `abort`
+        takes it back; reads see it meanwhile.
+        If this raises, the step did not happen: the version and what a read sees are as before;
+        steps before it that were not committed are still open.
+        """
+        with self._mutex:
+            self._usable()
+            if batch_id is not None and batch_id in self._batches:
+                return self._recorded(self._batches[batch_id])
+            started = time.perf_counter()
+            scattered = check_inputs(inputs, self._site.partitions)
+            base = self._pending or self._committed
+            due = commit and (self.version + 1) % self._every == 0
+            if due:
+                self._check_alone()  # before a snapshot is taken: it forgets what came before
+            spec = self._spec(broadcast, self._committed.chains if due else None)
+            with self._jobs.shipped(spec) as shipped:
+                records = self._jobs.collect(
+                    lambda: self._jobs.step(shipped, self._site.stages, inputs),
+                    f"step {self.version + 1}",
+                )
+            self._step_tag = self._jobs.tag
+            outputs, statuses = self._sorted_out(records)
+            made = replace(
+                base,
+                tick=spec.tick + self._site.stages,
+                chains=tuple(statuses[p].chain for p in range(self._site.partitions)),
+                outputs=(*(self._pending.outputs if self._pending else ()), *outputs),
+            )
+            ended = time.perf_counter()
+            if commit:
+                self._commit(made, batch_id)
+            else:
+                self._pending = made
+            self._metrics = Metrics(
+                bytes_scattered=scattered,
+                bytes_broadcast=len(broadcast),
+                bytes_shuffled=sum(s.shuffled for s in statuses.values()),
+                bytes_collected=sum(map(len, outputs)),
+                bytes_logged=sum(s.logged for s in statuses.values()),
+                seconds=time.perf_counter() - started,
+                run_seconds=_slowest(s.run_seconds for s in statuses.values()),
+                task_seconds=_slowest(s.task_seconds for s in statuses.values()),
+                commit_seconds=time.perf_counter() - ended,
+            )
+            for status in statuses.values():
+                self._notes(status.notes)
+            if any(status.notes for status in statuses.values()):
+                self._spread({status.place for status in statuses.values()})
+            return outputs
+
+    def save(self, driver_state: bytes) -> None:
+        """Keep what the caller holds on the driver at this version, for `saved` after a restore."""
+        with self._mutex:
+            self._usable()
+            self._check_alone()
+            if self._commits is not None:
+                self._commits.save(self._committed, driver_state)
+
+    def saved(self) -> tuple[int, bytes] | None:
+        """The newest driver state that was kept, and its version; `outputs_since` has the rest."""
+        return self._commits.saved(self._committed) if self._commits is not None else None
+
+    def outputs_since(self, version: int) -> list[list[bytes]]:
+        """The outputs for the driver of every version after `version`, oldest first."""
+        with self._mutex:
+            if version == self.version:
+                return []
+            if version == self.version - 1:
+                return [list(self._committed.outputs)]
+            if self._commits is None:
+                raise StateError("outputs of past versions are kept in a checkpoint only")
+            return self._commits.outputs(self._committed, range(version + 1, self.version + 1))
+
+    def abort(self) -> None:
+        """Take back the steps since the last commit; the next use of a partition undoes them."""
+        with self._mutex:
+            self._pending = None
+
+    def committed(self, batch_id: str) -> int | None:
+        """The version that a batch made, None if it made none yet."""
+        return self._batches.get(batch_id)
+
+    def read(self, request: bytes) -> list[bytes]:
+        """One answer per partition, in partition order, at the current version."""
+        with self._mutex:
+            self._usable()
+            spec = self._spec(b"")
+            with self._jobs.shipped(spec) as shipped:
+                answers = self._jobs.each(partial(jobs.read_task, shipped, request), "read")
+            for _, _, notes in answers:
+                self._notes(notes)
+            return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
+
+    def metrics(self) -> Metrics:
+        """The last step in figures; jobs and stages are what Spark says it ran, skipped ones not
+        counted."""
+        with self._mutex:
+            if self._metrics.jobs == 0 and self._step_tag:
+                ran, stages = self._jobs.counted(self._step_tag)
+                self._metrics = replace(self._metrics, jobs=ran, stages=stages)
+            return self._metrics
+
+    def checkpoint(self) -> None:
+        """Take a snapshot of the current version now, and wait for it."""
+        with self._mutex:
+            self._usable()
+            self._check_alone()
+            if self._pending is not None:
+                raise StateError(
+                    "a checkpoint is of a committed version, and steps are open",
+                    hint="end them with a step that commits, or with abort()",
+                )
+            with self._jobs.shipped(self._spec(b"")) as shipped:
+                taken = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
+            for _, notes in taken:
+                self._notes(notes)
+            self._prune_commits()
+
+    def close(self) -> None:
+        """Remove the local state from the executors; a checkpoint stays and can be restored."""
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            if self._sc._jsc is None:
+                return  # the session was stopped; its directories go with the temporary files
+            try:
+                self._jobs.each(partial(jobs.discard_task, self._site), "close")
+            except ViewletError as problem:
+                logger.warning("local state of a closed cluster stays behind: %s", problem)
+            self._jobs.release()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    def _spec(self, broadcast: bytes, snapshot: tuple[str, ...] | None = None) -> Step:
+        self._attempt += 1
+        base = self._pending or self._committed
+        fence = (self._committed.epoch, self._attempt)
+        return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot)
+
+    def _sorted_out(self, records: Iterable[Any]) -> tuple[list[bytes], dict[int, Status]]:
+        outputs: list[tuple[int, int, bytes]] = []
+        statuses: dict[int, Status] = {}
+        failures: list[tuple[int, int, bytes]] = []
+        for _, (kind, stage, source, payload) in records:
+            if kind == worker.OUTPUT:
+                outputs.append((stage, source, payload))
+            elif kind == worker.STATUS:
+                statuses[source] = payload
+            else:
+                failures.append((stage, source, payload))
+        if failures:
+            worker.raise_problem(min(failures)[2])
+        missing = set(range(self._site.partitions)) - set(statuses)
+        if missing:
+            raise StateError(f"no answer from partitions {sorted(missing)}; nothing was committed")
+        outputs.sort(key=lambda output: output[:2])
+        return [payload for _, _, payload in outputs], statuses
+
+    # -- commits --------------------------------------------------------------------------------
+
+    def _commit(self, made: Commit, batch_id: str | None) -> None:
+        version = self.version + 1
+        batches = OrderedDict(self._batches)
+        if batch_id is not None:
+            batches[batch_id] = version
+            while len(batches) > _BATCHES_KEPT:
+                batches.popitem(last=False)
+        made = replace(made, version=version, batches=tuple(batches.items()))
+        if self._commits is not None:
+            self._commits.write(made)
+        self._committed, self._pending, self._batches = made, None, batches
+        if version % self._every == 0:
+            self._prune_commits()
+
+    def _recorded(self, version: int) -> list[bytes]:
+        if version == self._committed.version:
+            return list(self._committed.outputs)
+        try:
+            return self.outputs_since(version - 1)[0]
+        except StateError as problem:
+            self._note(f"outputs of version {version} are not kept: {problem.message}")
+            return []
+
+    def _prune_commits(self) -> None:
+        if self._commits is not None:
+            self._commits.prune(self._committed, self.version - 2 * self._every)
+
+    def _check_alone(self) -> None:
+        """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
+        if self._commits is not None and self._commits.taken_over(self._committed):
+            raise StateError(
+                f"another driver has taken over the checkpoint {self._site.checkpoint}",
+                hint="close this cluster; steps since the takeover are not part of the checkpoint",
+            )
+
+    # -- places and notes -----------------------------------------------------------------------
+
+    def _spread(self, places: set[str]) -> None:
+        """After a loss all partitions may sit on one executor, and would stay: drop a new anchor.
+
+        Only with a checkpoint: a partition that moves is rebuilt from it.
+        """
+        if self._commits is not None and len(places) < min(
+            self._site.partitions, self._jobs.executors()
+        ):
+            self._jobs.rebuild_anchor()
+
+    def _notes(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            self._note(note)
+
+    def _note(self, text: str) -> None:
+        self.incidents.append(text)
+        logger.warning("%s", text)
+
+    def _usable(self) -> None:
+        if self._closed:
+            raise StateError("the cluster is closed", hint="restore it from its checkpoint")
+
+    def _repartition(self, partitions: int) -> None:
+        """Split every partition and let a new generation adopt the parts, in one job.
+
+        The version stays. The chunks are the first log records of the new generation; the old one
+        stays in the checkpoint until no commit that is kept refers to it.
+        """
+        if not hasattr(self._program, "repartition") or not hasattr(self._program, "adopt"):
+            raise StateError(
+                f"the checkpoint has {self._site.partitions} partitions, not {partitions}, and "
+                "the programme has no way to split its state",
+                hint=f"restore it with {self._site.partitions} partitions",
+            )
+        old, before = self._spec(b""), self._jobs
+        generation = self._site.generation + 1
+        self._site = replace(self._site, generation=generation, partitions=partitions)
+        self._jobs = Jobs(self._sc, partitions)
+        with (
+            before.shipped(old) as parting,
+            self._jobs.shipped(replace(old, site=self._site)) as arriving,
+        ):
+            split = partial(jobs.split_task, parting, partitions)
+            chunks = before.anchor.mapPartitionsWithIndex(split)
+            moved = self._jobs.anchor.union(chunks.partitionBy(partitions, worker.partition_of))
+            adopted = moved.mapPartitionsWithIndex(partial(jobs.adopt_task, arriving))
+            statuses: list[tuple[int, Status]] = self._jobs.collect(
+                lambda: adopted, "repartitioning"
+            )
+        chains = tuple(status.chain for _, status in sorted(statuses, key=lambda s: s[0]))
+        self._committed = replace(self._committed, generation=generation, chains=chains)
+        before.each(partial(jobs.discard_task, old.site), "repartitioning")
+        before.release()
+
+
+def check_program(program: PartitionProgram, partitions: int, snapshot_every: int) -> None:
+    if partitions < 1:
+        raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
+    if program.stages < 1:
+        raise StateError("a programme has at least one stage")
+    if snapshot_every < 1:
+        raise StateError("snapshot_every counts steps and is at least 1")
+
+
+def check_inputs(inputs: Any, partitions: int) -> int:
+    """Bytes that the driver scatters; raises for inputs that fit no partition."""
+    if not isinstance(inputs, Mapping):
+        return 0
+    for partition, data in inputs.items():
+        if not isinstance(partition, int) or not 0 <= partition < partitions:
+            raise StateError(f"inputs for partition {partition!r}: there are {partitions}")
+        if not isinstance(data, bytes):
+            raise StateError(f"inputs are bytes, not {type(data).__name__}")
+    return sum(map(len, inputs.values()))
+
+
+def _site(
+    cluster: str,
+    generation: int,
+    program: PartitionProgram,
+    partitions: int,
+    state_dir: str | None,
+    checkpoint: str | None,
+) -> Site:
+    from pyspark import cloudpickle
+
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    if checkpoint is not None and "://" not in checkpoint:
+        checkpoint = Store(checkpoint).root  # executors have another working directory
+    return Site(
+        cluster,
+        generation,
+        partitions,
+        program.fingerprint,
+        program.stages,
+        dumps(program),
+        state_dir,
+        checkpoint,
+    )
+
+
+def _slowest(per_partition: Iterable[list[float]]) -> float:
+    return float(sum(max(stage) for stage in zip(*per_partition, strict=False)))
