@@ -111,6 +111,24 @@ def test_deltas_are_aggregated_before_they_move(statement: str, expected: str) -
         assert [t.to for t in transfers(program)] == [REPLICATED]
 
 
+def test_a_delta_moves_twice_before_a_view_moves_once() -> None:
+    """d_t is where t is; w's place is visited and left again, because w grows and d_t does not."""
+    text = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+map t[a: int, b: int](value: int)
+map w[a: int, b: int](value: int)
+map x[a: int, b: int](value: int)
+buffer d_t[a: int, b: int](value: int)
+on r:
+  d_t[a, b] += Δr(a, b)
+  x[a, b] += d_t[a, b].* | value: d_t[a, b] * w[a, b]
+  t[a, b] += d_t[a, b].* | value: d_t[a, b]
+"""
+    by_a, by_b = Dist(("a",)), Dist(("b",))
+    program = compiled(text, {"t": by_a, "x": by_a, "w": by_b})
+    assert [(t.source, t.to) for t in transfers(program)][1:] == [("d_t", by_b), ("s_r_3", by_a)]
+
+
 @pytest.mark.parametrize(
     "place", [LOCAL, REPLICATED, Dist(("b",)), Dist(("d",)), Dist(("b", "d"))], ids=str
 )
