@@ -4,8 +4,9 @@ import pytest
 
 from tests.distributed.streams import TPCH, program_of
 from viewlet.distributed import Level, compile_batch, compile_distributed, explain
-from viewlet.distributed.cost import count, jobs_of, worst
+from viewlet.distributed.cost import count, worst
 from viewlet.distributed.ir import Transfer
+from viewlet.distributed.jobs import jobs_of
 from viewlet.distributed.location import LOCAL
 from viewlet.distributed.text import parse_distributed
 

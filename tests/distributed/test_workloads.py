@@ -6,7 +6,7 @@ import pytest
 
 from tests.distributed.streams import FINANCE, TPCH, compare, program_of
 from viewlet.distributed import Hints, Level, compile_batch, compile_distributed
-from viewlet.distributed.cost import as_scheduled
+from viewlet.distributed.jobs import as_scheduled
 from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
 from viewlet.program.ir import Program
 

@@ -2,8 +2,8 @@
 
 Read in this order: location (where things are), ir (what runs), text and check, interpret (what it
 does, on simulated nodes), then the compiler: partition, items, transformers, simplify, single,
-redundancy, blocks, compile, and cost for jobs and stages. No Spark here; imports the base modules,
-calculus and program only.
+redundancy, unions, blocks, compile; jobs and cost say what a cluster runs and what that costs. No
+Spark here; imports the base modules, calculus and program only.
 """
 
 from viewlet.distributed.compile import Level, compile_batch, compile_distributed
