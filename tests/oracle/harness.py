@@ -13,8 +13,10 @@ import datetime as dt
 import decimal
 import json
 import math
+import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,9 +136,26 @@ def new_database(engine: str, compiler: Compiler | None = None) -> Database:
     return Database(ENGINES[engine](), engine, compiler, None)
 
 
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """A compiler that does not end must fail its test, not stop the suite."""
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"not done within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def run_case(case: Case, engine: str = "interpreter", compiler: Compiler | None = None) -> None:
     """Raise Mismatch where a batch leaves the view different from DuckDB's answer."""
-    run_with(case, lambda: new_database(engine, compiler))
+    with time_limit(120):
+        run_with(case, lambda: new_database(engine, compiler))
 
 
 def run_with(case: Case, make: Callable[[], Database]) -> None:

@@ -44,7 +44,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import all_names, inputs, outputs
 from viewlet.calculus.text import to_text
-from viewlet.functions import Const, Ref, ScalarExpr
+from viewlet.functions import Const, Ref, ScalarExpr, apply
 from viewlet.functions import substitute as substitute_scalar
 
 
@@ -86,13 +86,19 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
 
 
 def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
-    """Scalars for variables in values, conditions and assignments; atoms keep their variables."""
+    """Scalars for variables in values, conditions and assignments; atoms keep their variables.
+
+    (x := 3) with 1 for x is the comparison {1 == 3}.
+    """
     if isinstance(expr, Value):
         return value_of(substitute_scalar(expr.scalar, values))
     if isinstance(expr, Cond):
         return cond(substitute_scalar(expr.scalar, values))
     if isinstance(expr, Assign):
-        return Assign(expr.variable, substitute_scalar(expr.scalar, values))
+        scalar = substitute_scalar(expr.scalar, values)
+        if expr.variable in values:
+            return cond(apply("==", values[expr.variable], scalar))
+        return Assign(expr.variable, scalar)
     if isinstance(expr, Lift):
         return lift(expr.variable, substitute(expr.body, values))
     if isinstance(expr, Extreme):

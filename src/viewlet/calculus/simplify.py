@@ -42,7 +42,12 @@ from viewlet.calculus.rewrite import (
     substitute,
 )
 from viewlet.calculus.scope import NONE, Names, all_names, inputs, outputs, visible
+from viewlet.calculus.text import to_text
+from viewlet.errors import ProgramError
 from viewlet.functions import Apply, Const, Ref, apply
+
+MOST_ROUNDS = 1000
+"""Every pass makes a product smaller or its names fewer; more rounds than this are a mistake."""
 
 Factors = tuple[Expr, ...]
 Pass = Callable[[Factors, Names], Factors]
@@ -83,12 +88,13 @@ def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
 
 def simplify_product(factors: Factors, keys: Names) -> Factors:
     """Apply PASSES until none changes anything."""
-    while True:
+    for _ in range(MOST_ROUNDS):
         before = factors
         for rule in PASSES:
             factors = _flat(rule(factors, keys))
         if factors == before:
             return factors
+    raise ProgramError(f"simplification does not come to an end: {to_text(product_of(*factors))}")
 
 
 def _flat(factors: Iterable[Expr]) -> Factors:
@@ -242,10 +248,10 @@ def propagate_assignments(factors: Factors, keys: Names) -> Factors:
             if not kept and not _used(rest, name):
                 return rest
         elif name not in _outputs(rest):
-            if any(name in inputs(f) for f in rest):
-                return tuple(substitute(f, {name: factor.scalar}) for f in rest) + kept
-            if not kept:
-                return rest
+            new = tuple(substitute(f, {name: factor.scalar}) for f in rest)
+            # An atom of a nested body keeps the variable, and then it must stay bound.
+            if new != rest or not (kept or _used(new, name)):
+                return new + (kept or ((factor,) if _used(new, name) else ()))
     return factors
 
 

@@ -1,0 +1,182 @@
+"""Graphs that change edge by edge: PageRank and reachability within k steps (thesis 6.4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from viewlet.errors import DataError, RangeError
+from viewlet.linalg import expr as ex
+from viewlet.linalg.arrays import Array, OneHot
+from viewlet.linalg.live import Live
+from viewlet.linalg.program import program
+from viewlet.linalg.updates import Change
+
+EXACT_COUNTS = 2.0**53
+
+
+class PageRank:
+    """k steps of r <- d (M + e w) r + (1 - d)/n 1 over a graph kept sparse.
+
+    M[j, i] is the share of page i's weight that goes to page j, w marks pages without links and
+    e = 1/n spreads their weight. Changing the links of one page changes one column of M.
+    """
+
+    def __init__(
+        self, graph: Any, *, damping: float = 0.85, steps: int = 16, **options: Any
+    ) -> None:
+        links = sparse.csr_array(graph, dtype=np.float64)
+        n = links.shape[0]
+        if links.shape != (n, n):
+            raise DataError(f"an adjacency matrix is square, got {links.shape}")
+        if links.nnz and not (np.isfinite(links.data).all() and links.data.min() >= 0.0):
+            raise DataError("the weights of links must be finite and not negative")
+        self.n = n
+        links.eliminate_zeros()
+        self._links: dict[int, dict[int, float]] = {}
+        self._initial = links
+        totals = np.asarray(links.sum(axis=1)).reshape(-1)
+        shares = sparse.diags_array(np.divide(1.0, totals, out=np.zeros(n), where=totals > 0.0))
+        matrix, w = ex.matrix("M", n, n), ex.matrix("w", 1, n)
+        e, b, start = ex.matrix("e", n), ex.matrix("b", n), ex.matrix("r0", n)
+        ranks = ex.iterate(damping * (matrix + e @ w), start, steps, b)
+        self.live: Live = program(r=ranks).start(
+            {
+                "M": (shares @ links).T.tocsr(),
+                "w": (totals == 0.0).astype(np.float64)[None, :],
+                "e": np.full(n, 1.0 / n),
+                "b": np.full(n, (1.0 - damping) / n),
+                "r0": np.full(n, 1.0 / n),
+            },
+            **{"changing": ["M"], **({"model": "linear"} | options)},
+        )
+
+    @property
+    def ranks(self) -> Array:
+        ranks: Array = self.live["r"][:, 0]
+        return ranks
+
+    def add_links(self, links: Iterable[tuple[int, int] | tuple[int, int, float]]) -> None:
+        """Add links (from, to) or (from, to, weight); an existing link takes the new weight."""
+        self._change([(int(k[0]), int(k[1]), float(k[2]) if len(k) > 2 else 1.0) for k in links])
+
+    def remove_links(self, links: Iterable[tuple[int, int]]) -> None:
+        """Remove links; each must exist."""
+        wanted = [(int(i), int(j)) for i, j in links]
+        for i, j in wanted:
+            if self._page(i) and self._page(j) and j not in self._out(i):
+                raise DataError(f"there is no link from {i} to {j}")
+        self._change([(i, j, 0.0) for i, j in wanted])
+
+    def _page(self, i: int) -> bool:
+        if not 0 <= i < self.n:
+            raise DataError(f"there is no page {i}; pages are 0 to {self.n - 1}")
+        return True
+
+    def _out(self, i: int) -> dict[int, float]:
+        if i not in self._links:
+            row = self._initial[[i]]
+            self._links[i] = dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        return self._links[i]
+
+    def _change(self, links: list[tuple[int, int, float]]) -> None:
+        fresh: dict[int, dict[int, float]] = {}
+        for i, j, weight in links:
+            if not (self._page(i) and self._page(j) and np.isfinite(weight) and weight >= 0.0):
+                raise DataError(f"the weight of a link must be finite and not negative: {weight}")
+            out = fresh.setdefault(i, dict(self._out(i)))
+            if weight == 0.0:
+                out.pop(j, None)
+            else:
+                out[j] = weight
+        if not fresh:
+            return
+        pages = np.array(sorted(fresh), dtype=np.intp)
+        unit = OneHot(pages, self.n)
+        columns = np.zeros((self.n, len(pages)), order="F")
+        dangling = np.zeros((1, len(pages)))
+        for at, i in enumerate(pages.tolist()):
+            _add_shares(columns[:, at], self._out(i), -1.0)
+            _add_shares(columns[:, at], fresh[i], 1.0)
+            dangling[0, at] = float(not fresh[i]) - float(not self._out(i))
+        changes: dict[str, Change] = {"M": (columns, unit)}
+        if dangling.any():
+            changes["w"] = (dangling, unit)
+        self.live.update(changes)
+        self._links.update(fresh)
+
+
+def _add_shares(column: Array, out: dict[int, float], sign: float) -> None:
+    total = sum(out.values())
+    for j, weight in out.items():
+        column[j] += sign * weight / total
+
+
+class Reachability:
+    """Which nodes reach which within k steps, by counting walks: I + A + ... + A^k.
+
+    Counts are whole numbers, exact in double precision up to 2^53; beyond it an update is refused
+    rather than answered wrongly.
+    """
+
+    def __init__(
+        self, n: int, links: Iterable[tuple[int, int]], *, steps: int, **options: Any
+    ) -> None:
+        self.n, self.steps = n, steps
+        adjacency = np.zeros((n, n))
+        for i, j in links:
+            adjacency[self._node(i), self._node(j)] = 1.0
+        matrix = ex.matrix("A", n, n)
+        self.live: Live = program(S=ex.power_sum(matrix, steps + 1)).start(
+            {"A": adjacency}, **options
+        )
+        self._guard()
+
+    def _node(self, i: int) -> int:
+        if not 0 <= int(i) < self.n:
+            raise DataError(f"there is no node {i}; nodes are 0 to {self.n - 1}")
+        return int(i)
+
+    def _guard(self) -> None:
+        if float(np.max(self.live["S"])) >= EXACT_COUNTS:
+            raise RangeError(
+                "there are more walks than double precision counts exactly",
+                hint="use fewer steps",
+            )
+
+    def add_links(self, links: Iterable[tuple[int, int]]) -> None:
+        self._set(links, 1.0)
+
+    def remove_links(self, links: Iterable[tuple[int, int]]) -> None:
+        self._set(links, 0.0)
+
+    def _set(self, links: Iterable[tuple[int, int]], value: float) -> None:
+        entries = [(self._node(i), self._node(j), value) for i, j in links]
+        before = [(i, j, float(self.live["A"][i, j])) for i, j, _ in entries]
+        self.live.set_entries("A", entries)
+        try:
+            self._guard()
+        except RangeError:
+            self.live.replace("A", _restored(self.live["A"], before))
+            raise
+
+    def walks(self, source: int, target: int) -> int:
+        """The number of walks of at most k steps."""
+        return int(np.rint(self.live["S"][self._node(source), self._node(target)]))
+
+    def reaches(self, source: int, target: int) -> bool:
+        return self.walks(source, target) > 0
+
+    def matrix(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """reachable[i, j] for all pairs."""
+        return np.asarray(np.rint(self.live["S"]) > 0)
+
+
+def _restored(now: Array, entries: Iterable[tuple[int, int, float]]) -> Array:
+    value = np.array(now)
+    for i, j, x in entries:
+        value[i, j] = x
+    return value

@@ -1,0 +1,250 @@
+"""Runs a plan over the state of one lane: a share of the keys, in one thread or one partition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from viewlet.errors import TypingError
+from viewlet.signals.batches import INF, NEVER, Array, Columns, Events, as_array
+from viewlet.signals.collector import Deferred
+from viewlet.signals.kernels import segments as kernel
+from viewlet.signals.keys import KeyDictionary
+from viewlet.signals.operators.base import Node, Schema, times
+from viewlet.signals.operators.grouping import Group
+from viewlet.signals.operators.streams import Source
+from viewlet.signals.state import Journal, OperatorState, Store
+
+
+class Plan:
+    """The nodes of a query, inputs before users."""
+
+    def __init__(self, root: Node) -> None:
+        self.nodes: list[Node] = []
+        self._place: dict[int, int] = {}
+        self._visit(root)
+        self.sources = [node for node in self.nodes if isinstance(node, Source)]
+        names = [source.name for source in self.sources]
+        if len(set(names)) != len(names):
+            raise TypingError(
+                f"two sources have the name {max(names, key=names.count)!r}",
+                hint="give every source its own name=, or use the same source object twice",
+            )
+        if len(names) > 1 and any(source.values is None for source in self.sources):
+            raise TypingError(
+                "a query with several sources must know their columns",
+                hint="give every source its value= columns",
+            )
+        if len({len(source.schema.keys) for source in self.sources}) > 1:
+            raise TypingError(
+                "the sources of a query have different numbers of key columns",
+                hint="give all sources the same keys, or none",
+            )
+        self.keywise = all(node.keywise for node in self.nodes)
+
+    def _visit(self, node: Node) -> None:
+        if id(node) in self._place:
+            return
+        for source in node.inputs:
+            self._visit(source)
+        self._place[id(node)] = len(self.nodes)
+        self.nodes.append(node)
+
+    @property
+    def root(self) -> Node:
+        return self.nodes[-1]
+
+    def place(self, node: Node) -> int:
+        return self._place[id(node)]
+
+    def domain(self, node: Node) -> int:
+        """The place of the regrouping whose keys a node works on, or -1 for the sources' keys."""
+        while not isinstance(node, Group):
+            if not node.inputs:
+                return -1
+            node = node.inputs[0]
+        return self.place(node)
+
+    def text(self) -> str:
+        """The plan, one operator per line, with form and grid of what each delivers."""
+        lines = []
+        for place, node in enumerate(self.nodes):
+            inputs = ", ".join(f"#{self.place(source)}" for source in node.inputs)
+            lines.append(f"#{place} {node.describe()}" + (f" <- {inputs}" if inputs else ""))
+            lines[-1] += f"  : {describe(node.schema)}"
+        return "\n".join(lines)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.text().encode()).hexdigest()[:16]
+
+
+def describe(schema: Schema) -> str:
+    keys = f" by {', '.join(schema.keys)}" if schema.keys else ""
+    grid = f" every {schema.period} from {schema.offset}" if schema.form == "uniform" else ""
+    if schema.form == "frames":
+        grid = f" of {schema.size or '?'} samples every {schema.hop * schema.period}"
+    how = f", {schema.interpolate}" if schema.interpolate is not None else ""
+    return f"{schema.form}{grid}{keys}{how}"
+
+
+class Executor:
+    """One lane: the operators' states in one store. Its slot s is key (s << bits) + lane."""
+
+    def __init__(self, plan: Plan, store: Store, keys: KeyDictionary, lane: int, bits: int) -> None:
+        self.plan = plan
+        self.store = store
+        self.lane = lane
+        self.bits = bits
+        self._keys = keys
+        self.states = [OperatorState(store, str(place)) for place in range(len(plan.nodes))]
+        self._domains = [plan.domain(node) for node in plan.nodes]
+        for place, node in enumerate(plan.nodes):
+            if isinstance(node, Group):
+                self.states[place].dictionary = KeyDictionary()
+        for place in range(len(plan.nodes)):
+            self.states[place].decode = self._decoder(place)
+
+    def _decoder(self, place: int) -> Any:
+        inner = self._domains[place]
+        if inner == place:
+            inner = self._domains[self.plan.place(self.plan.nodes[place].inputs[0])]
+
+        def decode(slots: Array) -> list[Array]:
+            if inner >= 0:
+                dictionary = self.states[inner].dictionary
+                assert dictionary is not None
+                return dictionary.decode(slots)
+            return self._keys.decode((slots << self.bits) | self.lane)
+
+        return decode
+
+    def slots(self) -> int:
+        """How many slots of this lane are in use."""
+        return (len(self._keys) - self.lane + (1 << self.bits) - 1) >> self.bits
+
+    def _capacity(self, place: int) -> int:
+        inner = self._domains[place]
+        if inner >= 0:
+            dictionary = self.states[inner].dictionary
+            assert dictionary is not None
+            return _room(len(dictionary))
+        return _room(self.slots())
+
+    def step(self, raw: dict[str, Events], floor: int, journal: Journal | None) -> Any:
+        """One batch per source through the plan; the root's batch comes out."""
+        return self._rest(self._enter(raw, floor, journal), floor, journal)
+
+    def _enter(self, raw: dict[str, Events], floor: int, journal: Journal | None) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for source in self.plan.sources:
+            found[self.plan.place(source)] = self._run(source, [raw[source.name]], floor, journal)
+        return found
+
+    def _rest(self, found: dict[int, Any], floor: int, journal: Journal | None) -> Any:
+        found = dict(found)
+        for place, node in enumerate(self.plan.nodes):
+            if place not in found:
+                inputs = [found[self.plan.place(source)] for source in node.inputs]
+                found[place] = self._run(node, inputs, floor, journal)
+        return found[len(self.plan.nodes) - 1]
+
+    def _run(self, node: Node, inputs: list[Any], floor: int, journal: Journal | None) -> Any:
+        place = self.plan.place(node)
+        state = self.states[place]
+        state.journal = journal
+        state.floor = floor
+        state.capacity = self._capacity(place)
+        return node.run(state, *inputs)
+
+    def blocks(self, raw: dict[str, Events], rows: int) -> Iterator[Any]:
+        """A whole finished table, some keys at a time: what lies between stays in the cache.
+
+        Only for plans whose keys do not meet; pools are empty between blocks because every block
+        runs to the end of time.
+        """
+        found = self._enter(raw, INF, None)
+        if not self.plan.keywise:
+            yield self._rest(found, INF, None)
+            return
+        for low, high in _ranges(list(found.values()), rows):
+            part = {place: batch.restrict(low, high) for place, batch in found.items()}
+            yield self._rest(part, INF, None)
+
+    def counters(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for state in self.states:
+            for name, count in state.counters().items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def sync(self) -> None:
+        for state in self.states:
+            state.sync()
+
+    def output(self, batch: Any) -> Columns:
+        """The rows of the root's batch as columns: keys, time, payload."""
+        schema = self.plan.root.schema
+        decode = self.states[-1].decode
+        if self._domains[-1] == len(self.plan.nodes) - 1:
+            dictionary = self.states[-1].dictionary
+            assert dictionary is not None
+            decode = dictionary.decode
+        columns: Columns = {}
+        decoded = decode(batch.slots) or [np.empty(0, np.int64) for _ in schema.keys]
+        for name, values in zip(schema.keys, decoded, strict=True):
+            columns[name] = repeated(values, batch)
+        if schema.form == "uniform" and batch.index is None:
+            grid = (batch.first, batch.offsets, schema.period, schema.offset)
+            columns[schema.time] = Deferred(batch.rows, lambda out: kernel.fill_times(*grid, out))
+        else:
+            columns[schema.time] = times(schema, batch)
+        if schema.form in ("stream", "signal") and (schema.end or batch.end is not None):
+            columns[schema.end or "end"] = batch.ends()
+        for name, column in batch.columns.items():
+            columns[name if name not in columns else f"{name}_value"] = as_array(column)
+        return columns
+
+
+def repeated(values: Array, batch: Any) -> Any:
+    """The key of every row; integers are written where they are wanted."""
+    if values.dtype != np.int64:
+        return np.repeat(values, batch.counts)
+    return Deferred(batch.rows, lambda out: kernel.fill_repeat(values, batch.counts, out))
+
+
+def _room(slots: int) -> int:
+    """State grows by doubling, so that a new key costs O(1) amortised."""
+    return 0 if slots == 0 else max(16, 1 << (slots - 1).bit_length())
+
+
+def _ranges(batches: list[Events], rows: int) -> list[tuple[int, int]]:
+    """Slot ranges with about `rows` rows each, the same for all batches."""
+    biggest = max(batches, key=lambda batch: batch.rows)
+    top = 1 + max((int(batch.slots[-1]) for batch in batches if len(batch.slots)), default=-1)
+    if not len(biggest.slots):
+        return [(0, top)]
+    wanted = np.arange(rows, biggest.rows, rows)
+    cuts = np.unique(biggest.slots[np.searchsorted(biggest.offsets[:-1], wanted, side="left") - 1])
+    edges = [0, *(int(cut) for cut in cuts if 0 < cut < top), top]
+    return [(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def empty_events(columns: Columns, interval: bool) -> Events:
+    """No rows and no keys, with the columns' types."""
+    none = np.empty(0, np.int64)
+    return Events(
+        none,
+        np.zeros(1, np.int64),
+        none,
+        {name: column[:0] for name, column in columns.items()},
+        none,
+        none if interval else None,
+    )
+
+
+__all__ = ["NEVER", "Executor", "Plan", "empty_events"]

@@ -1,0 +1,72 @@
+"""Interpolation policies (thesis 7.4.2): a function of the last few reference points, and a window.
+
+`within` is the largest distance in ticks between the reference points that may be used together;
+points further apart belong to different pieces of the signal. None means no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from viewlet.errors import TypingError
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    kind: str
+    points: int
+    within: int | None = None
+    value: complex = 0.0
+    function: Callable[[Any, Any, Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.within is not None and self.within <= 0:
+            raise TypingError(
+                f"the interpolation window is {self.within}", hint="use a positive time or None"
+            )
+
+    def __str__(self) -> str:
+        inside = "" if self.within is None else f"within={self.within}"
+        return f"{self.kind}({inside})"
+
+
+def constant(value: complex, within: int | None = None) -> Interpolation:
+    """Missing samples between two reference points are `value`."""
+    return Interpolation("constant", 2, within, value)
+
+
+def last(within: int | None = None) -> Interpolation:
+    """The last value, held for at most `within` even when no further event comes."""
+    return Interpolation("last", 1, within)
+
+
+def step(within: int | None = None) -> Interpolation:
+    """Zero order: between two reference points the earlier one's value."""
+    return Interpolation("step", 2, within)
+
+
+def linear(within: int | None = None) -> Interpolation:
+    """First order: the line through the two reference points around the sample."""
+    return Interpolation("linear", 2, within)
+
+
+def quadratic(within: int | None = None) -> Interpolation:
+    """Second order: the parabola through the last three reference points."""
+    return Interpolation("quadratic", 3, within)
+
+
+def interpolation(
+    function: Callable[[Any, Any, Any], Any], points: int = 2, within: int | None = None
+) -> Interpolation:
+    """A policy of your own: function(t, times, values) -> values at t.
+
+    It is called for all missing samples at once: t has shape (n,), times and values (n, points),
+    oldest reference point first; t lies between the last two.
+    """
+    if points < 2:
+        raise TypingError(
+            f"an interpolation from {points} points", hint="use at least the two around a sample"
+        )
+    return Interpolation("user", points, within, function=function)

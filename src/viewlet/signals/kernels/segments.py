@@ -1,0 +1,270 @@
+"""Kernels for the segment layout: grouping by key, masks, dense indices, windows.
+
+Loops run over slices from 0: an index that might be negative costs a check and the vector unit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_jit = njit(cache=True, nogil=True)
+
+
+@_jit
+def histogram(codes: Any, counts: Any) -> None:
+    """counts[code] += 1 for every row."""
+    for i in range(len(codes)):
+        counts[codes[i]] += 1
+
+
+@_jit
+def extent(keys: Any) -> Any:
+    """Smallest and largest key, in one pass."""
+    low = high = keys[0]
+    for i in range(len(keys)):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
+    return low, high
+
+
+@_jit
+def scatter(codes: Any, lane: int, bits: int, cursor: Any, column: Any, out: Any) -> None:
+    """Counting sort of one column by slot, stable; cursor[slot] is the slot's next position."""
+    mask = (1 << bits) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        if code & mask == lane:
+            slot = code >> bits
+            at = cursor[slot]
+            out[at] = column[i]
+            cursor[slot] = at + 1
+
+
+@_jit
+def first_step(codes: Any, start: Any) -> Any:
+    """The distance of the first two events of the first row's key; 0 when it has only one."""
+    for i in range(1, len(codes)):
+        if codes[i] == codes[0]:
+            return start[i] - start[0]
+    return 0
+
+
+@_jit
+def scatter_regular(
+    codes: Any,
+    lane: int,
+    bits: int,
+    cursor: Any,
+    column: Any,
+    out: Any,
+    start: Any,
+    step: int,
+    first: Any,
+    upcoming: Any,
+) -> bool:
+    """`scatter`, and whether the times of every key are first, first + step, first + 2 step, ...
+
+    first and upcoming begin as the smallest int64: a key without events so far.
+    """
+    mask = (1 << bits) - 1
+    none = np.iinfo(np.int64).min
+    same = True
+    for i in range(len(codes)):
+        code = codes[i]
+        if code & mask == lane:
+            slot = code >> bits
+            at = cursor[slot]
+            out[at] = column[i]
+            cursor[slot] = at + 1
+            time = start[i]
+            due = upcoming[slot]
+            if time != due:
+                if due == none:
+                    first[slot] = time
+                else:
+                    same = False
+            upcoming[slot] = time + step
+    return same
+
+
+@_jit
+def regular(start: Any, step: int) -> bool:
+    """Whether times rise by step from each to the next; looked at in pieces, to stop early."""
+    before, after = start[:-1], start[1:]
+    for low in range(0, len(after), 4096):
+        a, b = before[low : low + 4096], after[low : low + 4096]
+        different = 0
+        for i in range(len(a)):
+            different |= (b[i] - a[i]) ^ step
+        if different != 0:
+            return False
+    return True
+
+
+@_jit
+def regular_fill(first: Any, offsets: Any, step: int) -> Any:
+    out = np.empty(offsets[-1], np.int64)
+    for s in range(len(first)):
+        mine = out[offsets[s] : offsets[s + 1]]
+        for i in range(len(mine)):
+            mine[i] = first[s] + i * step
+    return out
+
+
+@_jit
+def masked_offsets(offsets: Any, mask: Any) -> Any:
+    out = np.zeros(len(offsets), np.int64)
+    for s in range(len(offsets) - 1):
+        kept = 0
+        for i in range(offsets[s], offsets[s + 1]):
+            if mask[i]:
+                kept += 1
+        out[s + 1] = out[s] + kept
+    return out
+
+
+@_jit
+def dense_index(first: Any, offsets: Any) -> Any:
+    out = np.empty(offsets[-1], np.int64)
+    for s in range(len(first)):
+        mine = out[offsets[s] : offsets[s + 1]]
+        for i in range(len(mine)):
+            mine[i] = first[s] + i
+    return out
+
+
+@_jit
+def first_and_dense(offsets: Any, index: Any) -> Any:
+    """First index of each segment, and whether all segments are without gaps.
+
+    Indices rise strictly, so a segment is dense when last - first + 1 equals its length.
+    """
+    first = np.zeros(len(offsets) - 1, np.int64)
+    dense = True
+    for s in range(len(first)):
+        low, high = offsets[s], offsets[s + 1]
+        if high > low:
+            first[s] = index[low]
+            if index[high - 1] - index[low] + 1 != high - low:
+                dense = False
+    return first, dense
+
+
+@_jit
+def gather_windows(flat: Any, starts: Any, size: int) -> Any:
+    out = np.empty((len(starts), size), flat.dtype)
+    for w in range(len(starts)):
+        out[w, :] = flat[starts[w] : starts[w] + size]
+    return out
+
+
+@_jit
+def copy_ranges(column: Any, starts: Any, counts: Any, out: Any) -> None:
+    """out = the ranges column[starts[s] : starts[s] + counts[s]], one after the other."""
+    at = 0
+    for s in range(len(starts)):
+        out[at : at + counts[s]] = column[starts[s] : starts[s] + counts[s]]
+        at += counts[s]
+
+
+@_jit
+def fill_repeat(values: Any, counts: Any, out: Any) -> None:
+    """out = repeat(values, counts), in place."""
+    at = 0
+    for s in range(len(counts)):
+        out[at : at + counts[s]] = values[s]
+        at += counts[s]
+
+
+@_jit
+def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> None:
+    """Times of dense samples: (first + r) * period + offset, in place."""
+    for s in range(len(first)):
+        mine = out[offsets[s] : offsets[s + 1]]
+        base = first[s] * period + offset
+        for i in range(len(mine)):
+            mine[i] = base + i * period
+
+
+@_jit
+def encode_direct(
+    keys: Any, low: int, table: Any, known: int, codes: Any, fresh: Any, counts: Any
+) -> int:
+    """Codes of integer keys through a table over their range, and how many rows each code has.
+
+    Unknown keys get the next code. Returns the number of known keys, or -1 when a key lies outside
+    of the table: the caller then makes a larger one and starts again.
+    """
+    top = len(table)
+    for i in range(len(keys)):
+        place = keys[i] - low
+        if place < 0 or place >= top:
+            return -1
+        code = table[place]
+        if code < 0:
+            code = known
+            table[place] = code
+            fresh[known] = keys[i]
+            known += 1
+        codes[i] = code
+        counts[code] += 1
+    return known
+
+
+@_jit
+def encode_hashed(keys: Any, table: Any, values: Any, known: int, codes: Any) -> int:
+    """Codes of integer keys through open addressing; values[code] is the key of a code."""
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        key = keys[i]
+        h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        at = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
+        while True:
+            code = table[at]
+            if code < 0:
+                code = known
+                table[at] = code
+                values[known] = key
+                known += 1
+                break
+            if values[code] == key:
+                break
+            at = (at + 1) & mask
+        codes[i] = code
+    return known
+
+
+@_jit
+def extend_rows(offsets: Any, carried: Any, slots: Any, state: Any, column: Any) -> Any:
+    """Per segment: the last `carried` rows of the key's state, then the segment's new rows.
+
+    state[slot] keeps its rows right-aligned.
+    """
+    width = state.shape[1]
+    total = len(column)
+    for s in range(len(slots)):
+        total += carried[s]
+    out = np.empty(total, state.dtype)
+    at = 0
+    for s in range(len(slots)):
+        for j in range(width - carried[s], width):
+            out[at] = state[slots[s], j]
+            at += 1
+        for i in range(offsets[s], offsets[s + 1]):
+            out[at] = column[i]
+            at += 1
+    return out
+
+
+@_jit
+def keep_tail(offsets: Any, slots: Any, column: Any, state: Any) -> None:
+    """state[slot] = the last rows of the segment, right-aligned."""
+    width = state.shape[1]
+    for s in range(len(slots)):
+        low, high = offsets[s], offsets[s + 1]
+        count = min(width, high - low)
+        for j in range(count):
+            state[slots[s], width - 1 - j] = column[high - 1 - j]

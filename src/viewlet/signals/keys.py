@@ -1,0 +1,263 @@
+"""Dense numbers for group keys: a key gets the next slot when it is first seen.
+
+One dictionary serves a whole plan, so that the same key of two sources meets in binary operators.
+A key is an integer, a string or a tuple of both; strings and tuples are reduced to integers first,
+so one integer kernel does the lookups of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from viewlet.errors import DataError, TypingError
+from viewlet.signals.batches import Array
+from viewlet.signals.kernels import segments as kernel
+
+_TABLE_LIMIT = 1 << 22  # a lookup table over the range of integer keys pays up to this many entries
+_EMPTY = np.empty(0, np.int64)
+
+
+class IntegerCodes:
+    """int64 -> code, by a table over the range while that is small, else by hashing."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.counts: Array | None = None  # rows per code in the last batch, when it has them
+        self.values = _EMPTY
+        self.known = 0
+        self._low = 0
+        self._table = np.empty(0, np.int32)
+        self._hash = np.empty(0, np.int32)
+
+    def encode(self, keys: Array) -> Array:
+        codes = np.empty(len(keys), np.int32)
+        self.counts = None
+        if not len(keys):
+            return codes
+        # A table over the range of the first keys will do unless a later one lies outside.
+        for sample in (keys[:4096], keys):
+            low, high = (int(edge) for edge in kernel.extent(sample))
+            if len(self._table):
+                low = min(low, self._low)
+                high = max(high, self._low + len(self._table) - 1)
+            if high - low >= _TABLE_LIMIT or len(self._hash):
+                break
+            before = self.known
+            self._reserve(min(len(keys), high - low + 1))
+            self._retable(low, high)
+            self.counts = np.zeros(len(self.values), np.int64)
+            known = kernel.encode_direct(
+                keys, self._low, self._table, before, codes, self.values, self.counts
+            )
+            if known >= 0:
+                self.known = known
+                return codes
+            self._table = np.empty(0, np.int32)  # holds codes of keys that are not known yet
+            self.counts = None
+        # Enough room for the worst case; distinct keys of a batch are far fewer than its rows, so
+        # the keys are taken in pieces.
+        with np.errstate(over="ignore"):
+            for at in range(0, len(keys), 1 << 16):
+                piece = keys[at : at + (1 << 16)]
+                self._reserve(len(piece))
+                self._rehash(self.known + len(piece))
+                self.known = kernel.encode_hashed(
+                    piece, self._hash, self.values, self.known, codes[at : at + len(piece)]
+                )
+        return codes
+
+    def truncate(self, known: int) -> None:
+        """Forget the keys that got their code after the first `known`."""
+        kept = self.values[:known].copy()
+        self._clear()
+        self.encode(kept)
+
+    def _reserve(self, more: int) -> None:
+        if self.known + more > len(self.values):
+            grown = np.empty(max(self.known + more, 2 * len(self.values)), np.int64)
+            grown[: self.known] = self.values[: self.known]
+            self.values = grown
+
+    def _retable(self, low: int, high: int) -> None:
+        if len(self._table) and low == self._low and high < low + len(self._table):
+            return
+        self._low = low
+        self._table = np.full(high - low + 1, -1, np.int32)
+        self._table[self.values[: self.known] - low] = np.arange(self.known, dtype=np.int32)
+
+    def _rehash(self, needed: int) -> None:
+        if 2 * needed <= len(self._hash):
+            return
+        size = 1 << (4 * needed).bit_length()
+        self._hash = np.full(size, -1, np.int32)
+        self._table = np.empty(0, np.int32)
+        keys = self.values[: self.known].copy()
+        if len(keys):
+            codes = np.empty(len(keys), np.int32)
+            kernel.encode_hashed(keys, self._hash, self.values, 0, codes)
+
+
+class TextCodes:
+    """string -> code, by a 64-bit hash of the distinct strings of a batch, verified."""
+
+    def __init__(self) -> None:
+        self._codes = IntegerCodes()
+        self._texts: Array = np.empty(0, object)
+
+    @property
+    def known(self) -> int:
+        return self._codes.known
+
+    @property
+    def values(self) -> Array:
+        return self._texts
+
+    def encode(self, keys: Array) -> Array:
+        coded = pa.array(keys, pa.string()).dictionary_encode()
+        distinct = np.asarray(coded.dictionary.to_pandas(), object)
+        hashes = pd.util.hash_array(distinct, categorize=False).view(np.int64)
+        before = self._codes.known
+        slots = self._codes.encode(hashes)
+        new = np.flatnonzero(slots >= before)
+        if len(new):
+            grown = np.empty(self._codes.known, object)
+            grown[:before] = self._texts[:before]
+            grown[slots[new]] = distinct[new]
+            self._texts = grown
+        if not np.array_equal(self._texts[slots], distinct):
+            self.truncate(before)
+            raise DataError(
+                "two different keys have the same 64-bit hash",
+                hint="number the keys yourself and group by the number",
+            )
+        return np.asarray(slots[coded.indices.to_numpy()])
+
+    def truncate(self, known: int) -> None:
+        self._codes.truncate(known)
+        self._texts = self._texts[:known].copy()
+
+
+class KeyDictionary:
+    """Keys of one or several columns -> slots. `kinds` is fixed by the first batch.
+
+    `single` is the dictionary of a query without a key: one signal in slot 0.
+    """
+
+    def __init__(self, single: bool = False) -> None:
+        self.single = single
+        self.kinds: list[str] = []
+        self._parts: list[IntegerCodes | TextCodes] = []
+        self._pairs: list[IntegerCodes] = []
+
+    def __len__(self) -> int:
+        if not self.kinds:
+            return int(self.single)
+        return (self._pairs[-1] if self._pairs else self._parts[0]).known
+
+    def encode(self, columns: list[Array], names: list[str]) -> Array:
+        """The slot of every row. New keys get slots in the order of their first appearance."""
+        kinds = [_kind(column, name) for column, name in zip(columns, names, strict=True)]
+        if not self.kinds:
+            self.kinds = kinds
+            self._parts = [TextCodes() if kind == "text" else IntegerCodes() for kind in kinds]
+            self._pairs = [IntegerCodes() for _ in kinds[1:]]
+        elif len(kinds) != len(self.kinds) or any(
+            (a == "text") != (b == "text") for a, b in zip(kinds, self.kinds, strict=True)
+        ):
+            raise TypingError(
+                f"the keys {', '.join(names)} are {', '.join(kinds)}, where this query already "
+                f"has keys that are {', '.join(self.kinds)}",
+                hint="give all sources keys of the same types, in the same order",
+            )
+        codes = [
+            part.encode(_plain(column, kind))
+            for part, column, kind in zip(self._parts, columns, kinds, strict=True)
+        ]
+        slots = codes[0]
+        for pairs, code in zip(self._pairs, codes[1:], strict=True):
+            slots = pairs.encode((slots.astype(np.int64) << 32) | code)
+        return slots
+
+    def count(self, slots: Array) -> Array:
+        """How many rows every key has, for the slots that `encode` has just given."""
+        only = self._parts[0] if len(self._parts) == 1 else None
+        if isinstance(only, IntegerCodes) and only.counts is not None:
+            return only.counts[: only.known]
+        counts = np.zeros(len(self), np.int64)
+        kernel.histogram(slots, counts)
+        return counts
+
+    def sizes(self) -> list[int]:
+        return [part.known for part in (*self._parts, *self._pairs)]
+
+    def truncate(self, sizes: list[int]) -> None:
+        """Back to the sizes that `sizes()` gave: the keys of a failed batch are forgotten."""
+        if not sizes:
+            self.kinds, self._parts, self._pairs = [], [], []
+            return
+        for part, known in zip((*self._parts, *self._pairs), sizes, strict=True):
+            if part.known != known:
+                part.truncate(known)
+
+    def decode(self, slots: Array) -> list[Array]:
+        """The key columns of these slots."""
+        if not self.kinds:
+            return []
+        codes: list[Array] = []
+        for pairs in reversed(self._pairs):
+            packed = pairs.values[slots]
+            codes.append(packed & 0xFFFFFFFF)
+            slots = packed >> 32
+        codes.append(slots)
+        out = []
+        for part, kind, code in zip(self._parts, self.kinds, reversed(codes), strict=True):
+            values = part.values[code]
+            out.append(values if kind in ("text", "integer") else values.astype(kind))
+        return out
+
+    def dump(self) -> dict[str, Any]:
+        """The arrays and kinds that `load` needs."""
+        parts = [np.asarray(part.values[: part.known]) for part in self._parts]
+        texts = [part.astype(str) if part.dtype == object else part for part in parts]
+        pairs = [pairs.values[: pairs.known] for pairs in self._pairs]
+        return {"single": self.single, "kinds": self.kinds, "parts": texts, "pairs": pairs}
+
+    @classmethod
+    def load(cls, dumped: dict[str, Any]) -> KeyDictionary:
+        self = cls(dumped["single"])
+        self.kinds = list(dumped["kinds"])
+        self._parts = [TextCodes() if kind == "text" else IntegerCodes() for kind in self.kinds]
+        self._pairs = [IntegerCodes() for _ in self.kinds[1:]]
+        for part, values in zip(self._parts, dumped["parts"], strict=True):
+            part.encode(values.astype(object) if values.dtype.kind == "U" else values)
+        for pairs, values in zip(self._pairs, dumped["pairs"], strict=True):
+            pairs.encode(values)
+        return self
+
+
+def _kind(column: Array, name: str) -> str:
+    if column.dtype.kind in "iu":
+        return "integer"
+    if column.dtype.kind in "bM":
+        return str(column.dtype)
+    if column.dtype.kind in "OU":
+        return "text"
+    raise TypingError(
+        f"the key {name} is {column.dtype}", hint="group by integers, strings, dates or booleans"
+    )
+
+
+def _plain(column: Array, kind: str) -> Array:
+    if kind == "text":
+        if column.dtype == object and any(pd.isna(column)):
+            raise DataError("a key is missing (null)", hint="drop rows without a key first")
+        return column
+    if column.dtype.kind == "M":
+        return column.view(np.int64)
+    return column if column.dtype == np.int64 else column.astype(np.int64)

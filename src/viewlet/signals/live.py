@@ -1,0 +1,326 @@
+"""A running query: batches in, results out, in one process.
+
+The keys are spread over lanes by the low bits of their number; every lane has its own state and
+may run in its own thread. A push is atomic: when it fails, keys, clocks and states are as before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewlet.errors import StateError, TypingError
+from viewlet.signals import checkpoint, tables
+from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
+from viewlet.signals.collector import written
+from viewlet.signals.executor import Executor, Plan, empty_events
+from viewlet.signals.keys import KeyDictionary
+from viewlet.signals.operators.grouping import group_rows, single_clock
+from viewlet.signals.operators.streams import Source, late_error
+from viewlet.signals.pools import expand
+from viewlet.signals.state import Journal, MemoryStore, Store
+
+_THREADS_FROM = 50_000  # rows in a push from which a second thread pays
+
+
+def default_lanes(plan: Plan) -> int:
+    """One lane per core (a power of two), one when keys meet or there is only one."""
+    if not plan.keywise or not plan.sources[0].schema.keys:
+        return 1
+    return 1 << min(3, (os.cpu_count() or 1).bit_length() - 1)
+
+
+class Live:
+    """A query that is being fed. Made by `Query.start` and `Query.restore`."""
+
+    def __init__(self, plan: Plan, lanes: int = 1, stores: list[Store] | None = None) -> None:
+        if lanes < 1 or lanes & (lanes - 1):
+            raise TypingError(f"{lanes} lanes", hint="use 1, 2, 4 or 8 lanes")
+        if not plan.keywise and lanes > 1:
+            raise TypingError("a query that regroups runs in one lane", hint="leave lanes out")
+        self.plan = plan
+        self.lanes = lanes
+        self.bits = lanes.bit_length() - 1
+        self.keys = KeyDictionary(single=not plan.sources[0].schema.keys)
+        self.stores: list[Store] = stores or [MemoryStore() for _ in range(lanes)]
+        self._make_executors()
+        self._columns: dict[str, Columns] = {}
+        for source in plan.sources:
+            names = source.values or ()
+            self._columns[source.name] = {name: np.empty(0, np.float64) for name in names}
+        self._clock = {source.name: NEVER for source in plan.sources}
+        self._late = 0
+        self._floor = NEVER
+        self.ended = False  # no batch is taken any more
+        self._kind = "arrow"
+
+    def _make_executors(self) -> None:
+        self.executors = [
+            Executor(self.plan, store, self.keys, lane, self.bits)
+            for lane, store in enumerate(self.stores)
+        ]
+
+    # --- feeding ---------------------------------------------------------------------------------
+
+    def push(self, batch: Any = None, /, **named: Any) -> Any:
+        """Take a batch (or one per source name) and return the results that are now final."""
+        given = self.given(batch, named)
+        self._kind = tables.kind_of(next(iter(given.values())))
+        return tables.write(self.push_columns(given), self._kind)
+
+    def push_columns(self, given: dict[str, Any]) -> Columns:
+        """`push` for tables by source name; the results as NumPy columns."""
+        return self.step(given, NEVER)
+
+    def advance(self, time: int) -> Any:
+        """Say that no event before `time` will come any more, for any key."""
+        return tables.write(self.step({}, int(time)), self._kind)
+
+    def flush(self) -> Any:
+        """The input has ended: return everything that was still held back."""
+        return tables.write(self.flush_columns(), self._kind)
+
+    def flush_columns(self) -> Columns:
+        out = self.step({}, INF)
+        self.ended = True
+        return out
+
+    def given(self, batch: Any, named: dict[str, Any]) -> dict[str, Any]:
+        """Tables by source name."""
+        names = [source.name for source in self.plan.sources]
+        if batch is not None:
+            if named or len(names) > 1:
+                raise TypingError(
+                    f"this query has the sources {', '.join(names)}",
+                    hint=f"name the batches: push({names[0]}=...)",
+                )
+            return {names[0]: batch}
+        unknown = set(named) - set(names)
+        if unknown or not named:
+            raise TypingError(
+                f"no source is named {', '.join(sorted(unknown)) or 'in this push'}",
+                hint=f"the sources are {', '.join(names)}",
+            )
+        return named
+
+    def step(self, given: dict[str, Any], floor: int) -> Columns:
+        """One atomic step: a table per source, and the time that all keys have passed."""
+        if self.ended:
+            raise StateError("this stream has ended", hint="start the query again")
+        undo = self._checkpoint()
+        journals = [Journal() for _ in self.executors]
+        try:
+            self._floor = max(self._floor, floor)
+            read = {name: self.read(name, table) for name, table in given.items()}
+            rows = sum(len(part["start"]) for part in read.values())
+
+            def lane(executor: Executor) -> Columns:
+                raw = self._raw(executor, read)
+                journal = journals[executor.lane]
+                return written(executor.output(executor.step(raw, self._stream_floor(), journal)))
+
+            parts = self._over_lanes(lane, rows >= _THREADS_FROM)
+        except BaseException:
+            for journal in journals:
+                journal.rollback()
+            undo()
+            raise
+        return join_columns(parts)
+
+    def _over_lanes(self, work: Callable[[Executor], Any], threads: bool) -> list[Any]:
+        if not threads or self.lanes == 1:
+            return [work(executor) for executor in self.executors]
+        with ThreadPoolExecutor(self.lanes) as pool:
+            return list(pool.map(work, self.executors))
+
+    def _checkpoint(self) -> Callable[[], None]:
+        """Remember what a step changes outside of the operators' states."""
+        sizes = self.keys.sizes()
+        before = (self._floor, dict(self._clock), self._late, dict(self._columns))
+
+        def undo() -> None:
+            self.keys.truncate(sizes)
+            self._floor, self._clock, self._late, self._columns = before
+
+        return undo
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(self, name: str, table: Any) -> dict[str, Any]:
+        """One table as key codes, times and payload; late events of a stream clock are dropped."""
+        source = next(source for source in self.plan.sources if source.name == name)
+        schema = source.schema
+        fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
+        wanted = None if source.values is None else [*fixed, *source.values]
+        columns = tables.read(table, wanted)
+        start = tables.times(columns[schema.time], schema.time)
+        end = tables.times(columns[schema.end], schema.end) if schema.end else None
+        if end is not None and (end <= start).any():
+            row = int(np.flatnonzero(end <= start)[0])
+            raise TypingError(
+                f"row {row} ends at {end[row]}, not after its start {start[row]}",
+                hint="lifetimes are [start, end) with end > start",
+            )
+        payload = {
+            key: tables.payload(column, key)
+            for key, column in columns.items()
+            if key not in fixed or (source.values is not None and key in source.values)
+        }
+        for key, column in {**columns, **payload}.items():
+            if len(column) != len(start):
+                raise TypingError(
+                    f"column {key} has {len(column)} rows, {schema.time} has {len(start)}",
+                    hint="give columns of the same length",
+                )
+        known = self._columns[name]
+        if known and set(known) != set(payload):
+            raise TypingError(
+                f"the batch has payload columns {', '.join(payload)}, earlier ones had "
+                f"{', '.join(known)}",
+                hint="give every batch the same columns",
+            )
+        keys = [columns[key] for key in schema.keys]
+        if source.clock == "stream" and len(start):
+            kept = self._in_time(source, start)
+            if kept is not None:
+                start = start[kept]
+                end = None if end is None else end[kept]
+                payload = {key: column[kept] for key, column in payload.items()}
+                keys = [column[kept] for column in keys]
+        if len(start):
+            self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
+        codes = self.keys.encode(keys, list(schema.keys)) if keys else None
+        counts = self.keys.count(codes) if codes is not None else None
+        return {"codes": codes, "counts": counts, "start": start, "end": end, "columns": payload}
+
+    def columns_of(self, source: Source) -> Columns:
+        """The payload columns of a source, without rows."""
+        return self._columns[source.name]
+
+    def _in_time(self, source: Source, start: Any) -> Any:
+        """Mask of the events that are not late by the stream's clock; None when all are in time."""
+        latest = np.maximum.accumulate(np.append(self._clock[source.name], start))
+        before = np.maximum(latest[:-1], NEVER + source.reorder)
+        late = start < np.maximum(before - source.reorder, self._floor)
+        self._clock[source.name] = int(latest[-1])
+        if not late.any():
+            return None
+        if source.late == "fail":
+            row = int(np.flatnonzero(late)[0])
+            raise late_error("", int(start[row]), int(before[row]), source.reorder)
+        self._late += int(late.sum())
+        return ~late
+
+    def _stream_floor(self) -> int:
+        """The time that the whole stream has passed."""
+        floors = []
+        for source in self.plan.sources:
+            clock = self._clock[source.name]
+            moved = source.clock == "stream" and clock != NEVER
+            floors.append(max(self._floor, clock - source.reorder if moved else NEVER))
+        return min(floors)
+
+    def _raw(self, executor: Executor, read: dict[str, Any]) -> dict[str, Events]:
+        """The lane's share of what was read, in arrival order per key."""
+        raw = {}
+        for source in self.plan.sources:
+            part = read.get(source.name)
+            if part is None:
+                batch = empty_events(self._columns[source.name], source.schema.end is not None)
+            else:
+                batch = self._grouped(executor, part)
+            floor = self._floor
+            whole = floor == INF or not read
+            if source.clock == "stream" and self._clock[source.name] != NEVER:
+                floor = max(floor, self._clock[source.name] - source.reorder)
+                whole = True
+            if whole:
+                batch = expand(batch, np.arange(executor.slots()))
+            frontier = np.full(len(batch.slots), floor)
+            raw[source.name] = replace(batch, frontier=frontier)
+        return raw
+
+    def _grouped(self, executor: Executor, part: dict[str, Any]) -> Events:
+        start, end, columns = part["start"], part["end"], part["columns"]
+        if part["codes"] is None:
+            slots, offsets = np.zeros(1, np.int64), np.array([0, len(start)])
+            start = single_clock(start)
+        else:
+            slots, offsets, start, end, columns = group_rows(
+                part["codes"],
+                part["counts"],
+                executor.lane,
+                self.bits,
+                start,
+                end,
+                columns,
+            )
+        return Events(slots, offsets, np.full(len(slots), NEVER), columns, start, end)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int]:
+        """Counts so far: events, late (dropped), reordered (put in place), keys."""
+        total = {"events": 0, "late": self._late, "reordered": 0}
+        for executor in self.executors:
+            for name, count in executor.counters().items():
+                total[name] = total.get(name, 0) + count
+        return {**total, "keys": len(self.keys)}
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole running state to a directory, replacing an earlier one there."""
+        for executor in self.executors:
+            executor.sync()
+        checkpoint.save(Path(path), self.plan.fingerprint, self.memory(), self.stores)
+
+    def memory(self) -> dict[str, Any]:
+        """What is remembered besides the operators' states."""
+        groups = {
+            str(place): state.dictionary.dump()
+            for place, state in enumerate(self.executors[0].states)
+            if state.dictionary is not None
+        }
+        return {
+            "lanes": self.lanes,
+            "keys": self.keys.dump(),
+            "groups": groups,
+            "columns": {
+                name: {key: str(column.dtype) for key, column in columns.items()}
+                for name, columns in self._columns.items()
+            },
+            "clock": self._clock,
+            "late": self._late,
+            "floor": self._floor,
+            "ended": self.ended,
+            "kind": self._kind,
+        }
+
+    @classmethod
+    def load(cls, plan: Plan, memory: dict[str, Any], stores: list[Store]) -> Live:
+        live = cls(plan, memory["lanes"], stores)
+        live.keys = KeyDictionary.load(memory["keys"])
+        live._make_executors()
+        for place, dumped in memory["groups"].items():
+            live.executors[0].states[int(place)].dictionary = KeyDictionary.load(dumped)
+        live._columns = {
+            name: {key: np.empty(0, dtype) for key, dtype in columns.items()}
+            for name, columns in memory["columns"].items()
+        }
+        live._clock = memory["clock"]
+        live._late = memory["late"]
+        live._floor = memory["floor"]
+        live.ended = memory["ended"]
+        live._kind = memory["kind"]
+        return live
+
+
+def join_columns(parts: list[Columns]) -> Columns:
+    """Rows of all lanes, lane after lane; lanes without rows do not decide the types."""
+    filled = [part for part in parts if part and len(next(iter(part.values())))] or parts[:1]
+    return {name: cat([part[name] for part in filled]) for name in filled[0]}

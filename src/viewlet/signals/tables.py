@@ -1,0 +1,156 @@
+"""Tables of the outside world <-> columns: Arrow, pandas, polars, or a dict of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewlet.errors import DataError, TypingError
+from viewlet.signals.batches import Array, Columns, Ints
+
+
+def kind_of(table: Any) -> str:
+    """arrow, pandas, polars, columns or spark; anything else is an error."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return "arrow"
+    if isinstance(table, Mapping):
+        return "columns"
+    module = type(table).__module__.split(".")[0]
+    if module in ("pandas", "polars"):
+        return module
+    if module == "pyspark":
+        return "spark"
+    raise TypingError(
+        f"cannot read events from {type(table).__name__}",
+        hint="pass a pyarrow Table, a pandas or polars DataFrame, or a dict of columns",
+    )
+
+
+def read(table: Any, names: list[str] | None) -> dict[str, Array]:
+    """The named columns (all of them when names is None) as NumPy arrays, copied only if needed."""
+    kind = kind_of(table)
+    if kind == "columns":
+        present = list(table)
+    elif kind == "arrow":
+        present = list(table.schema.names)
+    else:
+        present = [str(name) for name in table.columns]
+    wanted = present if names is None else names
+    for name in wanted:
+        if name not in present:
+            raise DataError(
+                f"the input has no column {name}", hint=f"its columns are {', '.join(present)}"
+            )
+    return {name: _column(table, kind, name) for name in wanted}
+
+
+def _column(table: Any, kind: str, name: str) -> Array:
+    if kind == "columns":
+        return np.asarray(table[name])
+    if kind == "arrow":
+        column = table.column(table.schema.names.index(name))
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        return _from_arrow(column)
+    return np.asarray(table[name].to_numpy())
+
+
+def _from_arrow(column: Any) -> Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_struct(column.type) and {f.name for f in column.type} == {"re", "im"}:
+        real, imaginary = (_from_arrow(column.field(part)) for part in ("re", "im"))
+        return real + 1j * imaginary
+    if pa.types.is_fixed_size_list(column.type):
+        return _from_arrow(column.flatten()).reshape(-1, column.type.list_size)
+    if pa.types.is_floating(column.type) and column.null_count:
+        column = column.fill_null(float("nan"))
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def times(column: Array, name: str) -> Ints:
+    """A time column as integer ticks: integers, whole floats, or dates in their own unit."""
+    if column.dtype == np.int64:
+        return column
+    if column.dtype.kind in "iu":
+        return column.astype(np.int64)
+    if column.dtype.kind == "M":
+        bad = np.flatnonzero(np.isnat(column))
+        if len(bad):
+            raise DataError(f"row {bad[0]} has no time ({name} is NaT)", hint="drop such rows")
+        return column.view(np.int64)
+    if column.dtype.kind == "f":
+        bad = np.flatnonzero(~np.isfinite(column))
+        if len(bad):
+            raise DataError(
+                f"row {bad[0]} has no time ({name} is {column[bad[0]]})", hint="drop such rows"
+            )
+        ticks = column.astype(np.int64)
+        bad = np.flatnonzero(ticks != column)
+        if len(bad):
+            raise DataError(
+                f"the time {column[bad[0]]} in {name} (row {bad[0]}) is not a whole number",
+                hint="count time in ticks: multiply by the ticks per unit and round",
+            )
+        return ticks
+    raise TypingError(
+        f"the time column {name} is {column.dtype}", hint="use integers, whole floats or timestamps"
+    )
+
+
+def payload(column: Array, name: str) -> Array:
+    """A payload column: numbers as they are, strings as fixed-width text."""
+    if column.dtype.kind in "fciubM":
+        return column
+    if column.dtype.kind == "U":
+        return column
+    if column.dtype == object:
+        if all(isinstance(value, str) for value in column[:1]):
+            return column.astype(str)
+        try:
+            return column.astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+    raise TypingError(
+        f"the payload column {name} is {column.dtype}", hint="use numbers, booleans or strings"
+    )
+
+
+def write(columns: Columns, kind: str) -> Any:
+    """Columns as a table of the same kind as the input was."""
+    if kind == "columns":
+        return columns
+    if kind == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame({name: list(c) if c.ndim > 1 else c for name, c in columns.items()})
+    if kind == "polars":
+        import polars as pl
+
+        return pl.from_arrow(to_arrow(columns))
+    return to_arrow(columns)
+
+
+def to_arrow(columns: Columns) -> pa.Table:
+    """Complex values become struct<re, im>, arrays per hop become fixed-size lists."""
+    return pa.table({name: _to_arrow(column) for name, column in columns.items()})
+
+
+def _to_arrow(column: Array) -> pa.Array:
+    if column.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(
+            _to_arrow(np.ascontiguousarray(column).reshape(-1)), column.shape[1]
+        )
+    if column.dtype.kind == "c":
+        return pa.StructArray.from_arrays(
+            [pa.array(np.ascontiguousarray(part)) for part in (column.real, column.imag)],
+            ["re", "im"],
+        )
+    if column.dtype.kind in "OU":
+        return pa.array(column, pa.string())
+    return pa.array(column)
