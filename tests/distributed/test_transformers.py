@@ -11,7 +11,9 @@ from viewlet.distributed import (
     compile_distributed,
 )
 from viewlet.distributed.ir import Compute, Kind, Transfer
-from viewlet.distributed.location import LOCAL, REPLICATED, Dist, Location
+from viewlet.distributed.items import Layout, items_of
+from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
+from viewlet.distributed.partition import partition
 from viewlet.distributed.text import operation_text
 from viewlet.program.interpret import Interpreter
 from viewlet.program.text import parse_program
@@ -109,6 +111,25 @@ def test_deltas_are_aggregated_before_they_move(statement: str, expected: str) -
     assert statements(program)[0] == expected
     if "w" in statement:
         assert [t.to for t in transfers(program)] == [REPLICATED]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "t[b] += Δr(a, b, c) * Δr(b, d, e) * w[b, d].* | total: w[b, d]",
+        "t[b] += Δr(a, b, c) * (s := Sum[b](w[b, d])) | total: s",
+    ],
+)
+def test_the_driver_can_do_it_alone(statement: str) -> None:
+    """The last resort gathers every map; only the first batch is moved as a delta."""
+    source = parse_program(JOIN.replace("{statement}", statement))
+    hints = Hints(maps={"t": LOCAL, "w": Dist(("d",))})
+    layout = Layout(source, partition(source, hints), RANDOM)
+    (original,) = source.triggers[0].statements
+    items = items_of(original, layout, on_driver=True)
+    assert [item.tag for item in items].count(RANDOM) == 1
+    assert all(item.tag in (RANDOM, LOCAL, REPLICATED) for item in items)
+    assert all(copy.to == LOCAL for copy in layout.copies.values())
 
 
 def test_a_delta_moves_twice_before_a_view_moves_once() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from viewlet.calculus.expr import (
     PRESENCE,
@@ -149,7 +150,7 @@ def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -
             batches += 1
         tag: Tag
         if on_driver:
-            expr, tag = _gathered(expr, layout)
+            expr, tag = _gathered(expr, layout, first=batches == 1)
         elif isinstance(expr, Delta) and batches > 1:
             # Partial sums join nothing but replicated contents: the second ΔR is replicated.
             expr, tag = layout.copy(expr, REPLICATED), REPLICATED
@@ -199,7 +200,7 @@ def _brought_together(
     best: tuple[tuple[int, int], Expr, Tag] | None = None
     wanted: list[Location] = sorted((p for p in places if isinstance(p, Dist)), key=str)
     for to in (*wanted, REPLICATED):
-        new = transform(expr, lambda node, to=to: _moved(node, to, layout))  # type: ignore[misc]
+        new = transform(expr, partial(_moved, to=to, layout=layout))
         try:
             tag = tag_of(new, layout.place, left)
         except ProgramError:
@@ -220,9 +221,9 @@ def _moved(node: Expr, to: Location, layout: Layout) -> Expr:
     return layout.copy(node, to if fits else REPLICATED)
 
 
-def _gathered(expr: Expr, layout: Layout) -> tuple[Expr, Tag]:
-    """Everything on the driver, except a batch at the top: that is moved like any delta."""
-    if isinstance(expr, Delta) and isinstance(layout.batch, Random):
+def _gathered(expr: Expr, layout: Layout, *, first: bool) -> tuple[Expr, Tag]:
+    """Everything on the driver, except the first ΔR: that is moved like any delta."""
+    if isinstance(expr, Delta) and first and isinstance(layout.batch, Random):
         return expr, RANDOM
 
     def gather(node: Expr) -> Expr:
