@@ -1,0 +1,64 @@
+"""Statement blocks and their fusion (paper 000 section 4.3.2 and appendix C.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewlet.distributed.ir import Block, Compute, Operation
+
+
+def commute(first: Operation, second: Operation) -> bool:
+    """Neither reads what the other writes, on the side where it does so.
+
+    Two statements that write the same contents add up in any order, unless one of them sets them.
+    """
+    if first.writes & second.reads or second.writes & first.reads:
+        return False
+    return not (first.writes & second.writes) or (_adds(first) and _adds(second))
+
+
+def _adds(operation: Operation) -> bool:
+    return isinstance(operation, Compute) and operation.statement.op == "+="
+
+
+def blocks_commute(first: Block, second: Block) -> bool:
+    """All pairs of their operations do; most blocks have nothing in common at all."""
+    if first.writes & second.reads or second.writes & first.reads:
+        return False
+    if not first.writes & second.writes:
+        return True
+    return all(commute(a, b) for a in first.operations for b in second.operations)
+
+
+def single_blocks(operations: Iterable[Operation]) -> list[Block]:
+    """A block for each operation, in its own mode."""
+    return [Block(operation.mode, (operation,)) for operation in operations]
+
+
+def fuse(blocks: list[Block]) -> list[Block]:
+    """b1, b2, ..., bn -> fewer blocks: each takes in the later ones of its mode that commute with
+    everything in between.
+
+    The paper's algorithm, without its recursion: a head that has taken in a block is tried again
+    on what it passed over, because it may commute with more of it now that less is in between.
+    """
+    done: list[Block] = []
+    rest = blocks
+    while rest:
+        head, tail = _merge_into_head(rest[0], rest[1:])
+        if head == rest[0]:
+            done.append(head)
+            rest = tail
+        else:
+            rest = [head, *tail]
+    return done
+
+
+def _merge_into_head(head: Block, tail: list[Block]) -> tuple[Block, list[Block]]:
+    passed: list[Block] = []
+    for block in tail:
+        if block.mode is head.mode and all(blocks_commute(b, block) for b in passed):
+            head = Block(head.mode, head.operations + block.operations)
+        else:
+            passed.append(block)
+    return head, passed

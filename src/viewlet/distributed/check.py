@@ -1,0 +1,162 @@
+"""The verifier of distributed programmes: what a well-formed one is (paper 000 section 4.2).
+
+every map and buffer has a place, partitioned by columns of its own key,
+a local statement reads what the driver holds, a distributed one what the workers hold,
+workers evaluate only expressions whose partial results add up, and write them where they belong,
+a replicated map is written on both sides by the same statements,
+transfers go from where their source is to where their target is said to be,
+buffers are filled before they are read.
+"""
+
+from __future__ import annotations
+
+from viewlet.calculus.expr import Atom, Delta, MapRef, walk
+from viewlet.calculus.scope import check as check_scope
+from viewlet.calculus.scope import outputs
+from viewlet.distributed.ir import (
+    Block,
+    Compute,
+    DistributedProgram,
+    DistributedTrigger,
+    Kind,
+    Mode,
+    Operation,
+    Resource,
+    Transfer,
+    delta_name,
+    place_of,
+    sites,
+    target_place,
+)
+from viewlet.distributed.location import (
+    Dist,
+    Local,
+    Location,
+    Random,
+    Replicated,
+    tag_of,
+)
+from viewlet.distributed.text import operation_text
+from viewlet.errors import ProgramError
+from viewlet.program.ir import Map, Statement
+
+
+def check(program: DistributedProgram) -> DistributedProgram:
+    """The programme itself, or ProgramError with the operation at fault."""
+    for map in program.maps:
+        place = program.locations.get(map.name)
+        if place is None:
+            raise ProgramError(f"{map.name} has no place")
+        if isinstance(place, Dist) and not {*place.columns} <= {*map.key_names}:
+            raise ProgramError(f"{map.name} is partitioned by columns that it does not have")
+        if isinstance(place, Random) and not map.buffer:
+            raise ProgramError(f"{map.name} lasts and cannot be spread at random")
+    if not isinstance(program.batch, Local | Random):
+        raise ProgramError("a batch arrives on the driver (local) or on the workers (random)")
+    checker = _Checker(program)
+    for trigger in program.triggers:
+        checker.trigger(trigger)
+    return program
+
+
+class _Checker:
+    def __init__(self, program: DistributedProgram) -> None:
+        self._program = program
+        self._maps = {m.name: m for m in program.maps}
+        self._places = program.locations
+        self._batch = sites(program.batch)
+
+    def trigger(self, trigger: DistributedTrigger) -> None:
+        filled: set[Resource] = {
+            (mode, delta_name(r)) for r in trigger.relations for mode in self._batch
+        }
+        twins: dict[Mode, list[Statement]] = {mode: [] for mode in Mode}
+        for block in trigger.blocks:
+            for operation in block.operations:
+                try:
+                    self._operation(operation, block, filled)
+                except ProgramError as error:
+                    raise ProgramError(
+                        f"{error.message}\nin the trigger on {trigger.name}:\n"
+                        f"{operation_text(operation)}"
+                    ) from None
+                filled |= operation.writes
+                if isinstance(operation, Compute) and isinstance(
+                    self._places[operation.statement.target], Replicated
+                ):
+                    twins[operation.mode].append(operation.statement)
+        if sorted(map(repr, twins[Mode.LOCAL])) != sorted(map(repr, twins[Mode.DISTRIBUTED])):
+            raise ProgramError(
+                f"copies of a replicated map are updated differently in the trigger on "
+                f"{trigger.name}"
+            )
+
+    def _operation(self, operation: Operation, block: Block, filled: set[Resource]) -> None:
+        if operation.mode is not block.mode:
+            raise ProgramError(f"{operation.mode.value} operation in a {block.mode.value} block")
+        if isinstance(operation, Transfer):
+            self._transfer(operation)
+        else:
+            self._compute(operation)
+        for side, name in operation.reads - filled:
+            if name not in self._maps:
+                raise ProgramError(f"{name} is not on the {side.value} side")
+            if self._maps[name].buffer:
+                raise ProgramError(f"buffer {name} is read before it is filled")
+
+    def _map(self, name: str) -> Map:
+        if name not in self._maps:
+            raise ProgramError(f"unknown map {name}")
+        return self._maps[name]
+
+    def _transfer(self, transfer: Transfer) -> None:
+        source, target = self._map(transfer.source), self._map(transfer.target)
+        held = sites(self._places[source.name])
+        side = Mode.LOCAL if transfer.kind is Kind.SCATTER else Mode.DISTRIBUTED
+        if side not in held or isinstance(self._places[source.name], Replicated):
+            raise ProgramError(f"{transfer.kind.value} of {source.name}, which is not there")
+        if (transfer.kind is Kind.GATHER) != isinstance(transfer.to, Local):
+            raise ProgramError("gather, and only gather, goes to the driver alone")
+        if self._places[target.name] != transfer.to:
+            raise ProgramError(f"{target.name} is placed {self._places[target.name]}")
+        if not target.buffer:
+            raise ProgramError("a transfer fills a buffer")
+        if len(source.keys) != len(target.keys) or len(source.columns) != len(target.columns):
+            raise ProgramError(f"{source.name} and {target.name} differ in their columns")
+
+    def _compute(self, operation: Compute) -> None:
+        statement = operation.statement
+        target = self._map(statement.target)
+        place = self._places[target.name]
+        if operation.mode not in sites(place):
+            raise ProgramError(f"{target.name} is not on the {operation.mode.value} side")
+        if len(statement.keys) != len(target.keys):
+            raise ProgramError(f"{target.name} has {len(target.keys)} keys")
+        for column, expr in statement.expressions():
+            if column not in {c.name for c in target.columns}:
+                raise ProgramError(f"{target.name} has no column {column}")
+            check_scope(expr)
+            if not {*statement.keys} <= outputs(expr):
+                raise ProgramError("a key of the target is not bound")
+            for atom in walk(expr):
+                if isinstance(atom, MapRef) and len(self._map(atom.name).keys) != len(atom.keys):
+                    raise ProgramError(f"{atom.name} has {len(self._map(atom.name).keys)} keys")
+                if isinstance(atom, MapRef | Delta):
+                    self._readable(atom, operation.mode)
+            if operation.mode is Mode.DISTRIBUTED:
+                self._lands(tag_of(expr, self._place), target_place(statement, target, place))
+
+    def _place(self, atom: Atom) -> Location:
+        return place_of(atom, self._maps, self._places, self._program.batch)
+
+    def _readable(self, atom: MapRef | Delta, mode: Mode) -> None:
+        held = self._batch if isinstance(atom, Delta) else sites(self._places[atom.name])
+        if mode not in held:
+            raise ProgramError(f"{atom.name} is not on the {mode.value} side")
+
+    def _lands(self, tag: object, place: Location) -> None:
+        """Where the workers' results are must be where the target keeps them."""
+        if isinstance(place, Random) and isinstance(tag, Dist | Random):
+            return
+        if tag != place:
+            raise ProgramError(f"the result is {tag}, the target {place}")

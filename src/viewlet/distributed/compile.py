@@ -1,0 +1,145 @@
+"""Trigger programme -> distributed programme: the passes in order, and how many of them run.
+
+The levels are those of Figure 13:
+
+naive        well-formed statements in the order of their factors, a block for each operation
+simplified   the cheapest well-formed statement each, transformers composed
+fused        and blocks fused
+full         and common subexpressions and dead code eliminated (Figure 13)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import IntEnum
+
+from viewlet.calculus.expr import Expr, MapRef, transform
+from viewlet.distributed.blocks import fuse, single_blocks
+from viewlet.distributed.check import check
+from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
+from viewlet.distributed.items import Layout
+from viewlet.distributed.location import RANDOM, Location
+from viewlet.distributed.partition import Hints, partition
+from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
+from viewlet.distributed.simplify import Clock, advance, best, compose
+from viewlet.distributed.single import Emitter
+from viewlet.distributed.transformers import naive, plans
+from viewlet.distributed.unions import unite
+from viewlet.program.ir import Map, Program, Statement
+
+
+class Level(IntEnum):
+    NAIVE = 0
+    SIMPLIFIED = 1
+    FUSED = 2
+    FULL = 3
+
+
+def compile_distributed(
+    program: Program,
+    hints: Hints | None = None,
+    *,
+    level: Level = Level.FULL,
+    batch: Location = RANDOM,
+) -> DistributedProgram:
+    """The programme with a trigger for each relation."""
+    return _compile(program, [(t.relation,) for t in program.triggers], hints, level, batch)
+
+
+def compile_batch(
+    program: Program,
+    relations: Sequence[str],
+    hints: Hints | None = None,
+    *,
+    level: Level = Level.FULL,
+    batch: Location = RANDOM,
+) -> DistributedProgram:
+    """The programme with one trigger for a batch that changes all the relations.
+
+    Any order of relations is right, because each one's statements leave all maps right. Those that
+    recompute a map come last: the others then need not wait for what is recomputed.
+    """
+    ordered = sorted(relations, key=lambda relation: _recomputes(program, relation))
+    return _compile(program, [tuple(ordered)], hints, level, batch)
+
+
+def _recomputes(program: Program, relation: str) -> bool:
+    trigger = program.trigger(relation)
+    return trigger is not None and any(s.op == ":=" for s in trigger.statements)
+
+
+def _compile(
+    program: Program,
+    bundles: Sequence[tuple[str, ...]],
+    hints: Hints | None,
+    level: Level,
+    batch: Location,
+) -> DistributedProgram:
+    locations = partition(program, hints)
+    taken = {m.name for m in program.maps}
+    placed = dict(locations)
+    buffers: list[Map] = []
+    triggers: list[DistributedTrigger] = []
+    for relations in bundles:
+        layout = Layout(program, locations, batch)
+        emitter = Emitter("_".join(relations) if len(relations) == 1 else "batch", layout, taken)
+        trigger = _trigger(program, relations, layout, emitter, level)
+        used = {name for b in trigger.blocks for o in b.operations for _, name in o.writes}
+        found = {**emitter.renamed, **emitter.buffers.maps}
+        buffers += [map for name, map in found.items() if name in used]
+        places = {**layout.locations, **emitter.buffers.locations}
+        placed |= {name: places[name] for name in found if name in used}
+        triggers.append(trigger)
+    source = replace(program, triggers=())
+    return check(DistributedProgram(source, placed, tuple(buffers), tuple(triggers), batch))
+
+
+def _trigger(
+    program: Program, relations: tuple[str, ...], layout: Layout, emitter: Emitter, level: Level
+) -> DistributedTrigger:
+    clock = Clock()
+    for statement in _statements(program, relations, emitter):
+        if level is Level.NAIVE:
+            emitter.emit(naive(statement, layout))
+        else:
+            plan = best(plans(statement, layout), clock, layout)
+            advance(plan, clock, layout)
+            emitter.emit(plan)
+    operations = emitter.operations
+    if level >= Level.SIMPLIFIED:
+        operations = compose(operations, layout.maps, emitter.buffers.maps)
+    if level >= Level.FULL:
+        operations = eliminate_common(operations, emitter.buffers)
+        operations = eliminate_dead(operations, emitter.buffers)
+        operations = unite(operations, emitter.buffers)
+    blocks = single_blocks(operations)
+    if level >= Level.FUSED:
+        blocks = fuse(blocks)
+    return DistributedTrigger(relations, tuple(blocks))
+
+
+def _statements(program: Program, relations: tuple[str, ...], emitter: Emitter) -> list[Statement]:
+    """All statements in order. Each relation has its own buffers: they are empty at its start."""
+    found: list[Statement] = []
+    for number, relation in enumerate(relations):
+        trigger = program.trigger(relation)
+        if trigger is None:
+            continue
+        names = emitter.own_buffers(relation, trigger.statements) if number else {}
+        found += [_with_maps_renamed(s, names) for s in trigger.statements]
+    return found
+
+
+def _with_maps_renamed(statement: Statement, names: dict[str, str]) -> Statement:
+    def rule(node: Expr) -> Expr:
+        if isinstance(node, MapRef):
+            return replace(node, name=names.get(node.name, node.name))
+        return node
+
+    return replace(
+        statement,
+        target=names.get(statement.target, statement.target),
+        loop=transform(statement.loop, rule),
+        updates=tuple((column, transform(e, rule)) for column, e in statement.updates),
+    )

@@ -1,0 +1,181 @@
+"""Distributed programmes: statements with a place to run, transfers between places, and blocks.
+
+    m[k] += loop | updates      runs on the driver (local block) or on every worker (distributed
+                                block), each over its own contents
+    r := repart[k](s)           moves the workers' contents of s to the workers that k hashes to
+    r := repart[*](s)           ... to every worker and the driver
+    r := scatter[k](s)          the same from the driver's s
+    r := gather(s)              adds the workers' contents of s up on the driver
+
+A transfer is initiated by the driver and stands in a local block. Transfers of one kind in one
+block travel as one compound request. The programme is in single transformer form (paper 000
+section 4.3.2): what is transferred is a map, statements themselves have no transformer. Buffers,
+those of the source programme and those that transfers fill, live for one trigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+
+from viewlet.calculus.expr import Atom, Delta, Expr, MapRef, Rel, walk
+from viewlet.calculus.typing import Signature
+from viewlet.distributed.location import (
+    Local,
+    Location,
+    Replicated,
+    in_variables,
+)
+from viewlet.program.ir import Map, Program, Statement
+
+
+class Mode(Enum):
+    """Where a statement runs and whose contents it reads and writes."""
+
+    LOCAL = "local"
+    DISTRIBUTED = "distributed"
+
+
+Resource = tuple[Mode, str]
+"""A map's contents on one side; a replicated map has one on each."""
+
+
+class Kind(Enum):
+    SCATTER = "scatter"
+    REPART = "repart"
+    GATHER = "gather"
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A statement and where it runs."""
+
+    mode: Mode
+    statement: Statement
+
+    @cached_property
+    def writes(self) -> frozenset[Resource]:
+        return frozenset(((self.mode, self.statement.target),))
+
+    @cached_property
+    def reads(self) -> frozenset[Resource]:
+        return frozenset((self.mode, name) for name in names_read(self.statement))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """target := kind[to](source); `to` is over the target's key columns."""
+
+    kind: Kind
+    target: str
+    source: str
+    to: Location
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.LOCAL
+
+    @cached_property
+    def writes(self) -> frozenset[Resource]:
+        return frozenset((mode, self.target) for mode in sites(self.to))
+
+    @cached_property
+    def reads(self) -> frozenset[Resource]:
+        side = Mode.LOCAL if self.kind is Kind.SCATTER else Mode.DISTRIBUTED
+        return frozenset(((side, self.source),))
+
+
+Operation = Compute | Transfer
+
+
+def sites(location: Location) -> tuple[Mode, ...]:
+    """The sides that hold contents with this location."""
+    if isinstance(location, Replicated):
+        return (Mode.LOCAL, Mode.DISTRIBUTED)
+    return (Mode.LOCAL,) if isinstance(location, Local) else (Mode.DISTRIBUTED,)
+
+
+def names_read(statement: Statement) -> frozenset[str]:
+    """The maps and the batch (as Δr) that a right-hand side looks into."""
+    parts: tuple[Expr, ...] = (statement.loop, *(update for _, update in statement.updates))
+    deltas = (delta_name(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
+    return statement.reads | frozenset(deltas)
+
+
+def delta_name(relation: str) -> str:
+    return f"Δ{relation}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Operations that run at once on their side, in order."""
+
+    mode: Mode
+    operations: tuple[Operation, ...]
+
+    @cached_property
+    def writes(self) -> frozenset[Resource]:
+        return frozenset[Resource]().union(*(o.writes for o in self.operations))
+
+    @cached_property
+    def reads(self) -> frozenset[Resource]:
+        return frozenset[Resource]().union(*(o.reads for o in self.operations))
+
+
+@dataclass(frozen=True)
+class DistributedTrigger:
+    """What one batch does; several relations where one batch changes all of them."""
+
+    relations: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.relations)
+
+
+@dataclass(frozen=True)
+class DistributedProgram:
+    """`program` gives relations, maps and views; `buffers` are those that transfers need.
+
+    `locations` holds every map and buffer; `batch` says where ΔR arrives.
+    """
+
+    program: Program
+    locations: Mapping[str, Location]
+    buffers: tuple[Map, ...]
+    triggers: tuple[DistributedTrigger, ...]
+    batch: Location
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (*self.program.maps, *self.buffers)
+
+    def map(self, name: str) -> Map:
+        return next(m for m in self.maps if m.name == name)
+
+    def trigger(self, relation: str) -> DistributedTrigger | None:
+        return next((t for t in self.triggers if t.relations == (relation,)), None)
+
+    def signatures(self) -> dict[str, Signature]:
+        return self.program.with_maps(self.maps).signatures()
+
+    def with_triggers(self, triggers: tuple[DistributedTrigger, ...]) -> DistributedProgram:
+        return replace(self, triggers=triggers)
+
+
+def place_of(
+    atom: Atom, maps: Mapping[str, Map], locations: Mapping[str, Location], batch: Location
+) -> Location:
+    """An atom's location over its own variables."""
+    if isinstance(atom, Rel | Delta):
+        return batch
+    assert isinstance(atom, MapRef)
+    return in_variables(locations[atom.name], maps[atom.name].key_names, atom.keys)
+
+
+def target_place(statement: Statement, map: Map, location: Location) -> Location:
+    """The target's location over the statement's key variables."""
+    return in_variables(location, map.key_names, statement.keys)

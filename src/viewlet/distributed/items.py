@@ -1,0 +1,236 @@
+"""A statement taken apart: the factors of its product, each with the place where it can be joined.
+
+    T[k] op f1 * f2 | c1: g1 * g2, c2: g1 * g3
+
+has the items f1, f2 (of all columns), g1 (of c1 and again of c2), g2 and g3. Factors may be joined
+in another order than they are written in, as long as bindings still flow from left to right.
+
+A factor whose atoms are in several places has no place of its own. `Copies` gives it one: it moves
+the odd atoms, whole, to where the others are. This is the only reason for which a materialised view
+is transferred instead of a delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from viewlet.calculus.expr import (
+    PRESENCE,
+    Atom,
+    Delta,
+    Expr,
+    MapRef,
+    factors_of,
+    product_of,
+    transform,
+    walk,
+)
+from viewlet.calculus.rewrite import rename
+from viewlet.calculus.scope import NONE, Names, all_names, check, outputs
+from viewlet.calculus.text import VALUE_COLUMN
+from viewlet.distributed.ir import delta_name, place_of
+from viewlet.distributed.location import (
+    LOCAL,
+    RANDOM,
+    REPLICATED,
+    Dist,
+    Local,
+    Location,
+    Random,
+    Tag,
+    in_variables,
+    tag_of,
+)
+from viewlet.errors import ProgramError
+from viewlet.program.ir import KeyColumn, Map, Program, Statement, ValueColumn, relation_signature
+from viewlet.schema import Physical
+
+
+@dataclass(frozen=True)
+class Item:
+    """A factor; `columns` are the updates that it belongs to, None for the loop.
+
+    `needs` are the variables that stand to its left and that it uses without binding them.
+    """
+
+    expr: Expr
+    columns: frozenset[str] | None
+    tag: Tag
+    needs: Names
+
+    def is_ready(self, bound: Names) -> bool:
+        if not self.needs <= bound:
+            return False
+        try:
+            check(self.expr, bound)
+        except ProgramError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A whole map, or the batch of a relation, that is moved to `to`, over its own columns."""
+
+    name: str
+    source: str
+    relation: str | None
+    to: Location
+    map: Map
+
+
+class Layout:
+    """What a compiler of one trigger knows of maps and their places; copies are added to it."""
+
+    def __init__(
+        self,
+        program: Program,
+        locations: Mapping[str, Location],
+        batch: Location,
+    ) -> None:
+        self.program = program
+        self.batch = batch
+        self.maps: dict[str, Map] = {m.name: m for m in program.maps}
+        self.locations: dict[str, Location] = dict(locations)
+        self.copies: dict[str, Copy] = {}
+
+    def place(self, atom: Atom) -> Location:
+        return place_of(atom, self.maps, self.locations, self.batch)
+
+    def copy(self, atom: MapRef | Delta, to: Location) -> MapRef:
+        """A reference to the atom's contents moved to `to`, which is over its variables."""
+        map = self.maps[atom.name] if isinstance(atom, MapRef) else self._batch_map(atom.name)
+        variables = atom.keys if isinstance(atom, MapRef) else atom.variables
+        place = in_variables(to, variables, map.key_names)
+        name = f"@{map.name}@{place}"
+        relation = atom.name if isinstance(atom, Delta) else None
+        copied = replace(map, name=name, buffer=True)
+        self.copies[name] = Copy(name, map.name, relation, place, copied)
+        self.maps[name] = self.copies[name].map
+        self.locations[name] = place
+        column = atom.column if isinstance(atom, MapRef) else VALUE_COLUMN
+        return MapRef(name, column, variables)
+
+    def _batch_map(self, relation: str) -> Map:
+        found = self.program.relation(relation)
+        slots = relation_signature(found).keys
+        keys = tuple(KeyColumn(n, s) for n, s in zip(found.names, slots, strict=True))
+        return Map(
+            delta_name(relation), keys, (ValueColumn(VALUE_COLUMN, Physical.INT),), buffer=True
+        )
+
+
+def with_lookups_in_loop(statement: Statement) -> Statement:
+    """q | c1: m[k].x * a, c2: m[k].y * b   ->   q * m[k].* | c1: m[k].x * a, c2: m[k].y * b
+
+    A record that every column looks up may as well be found by the loop: it filters what is moved
+    afterwards, and where it is partitioned by a variable of its own it can bind that.
+    """
+    lookups: list[set[tuple[str, tuple[str, ...]]]] = [
+        {(f.name, f.keys) for f in factors_of(update) if isinstance(f, MapRef)}
+        for _, update in statement.updates
+    ]
+    found = {(n.name, n.keys) for n in factors_of(statement.loop) if isinstance(n, MapRef)}
+    shared = sorted(set.intersection(*lookups) - found)
+    records = (MapRef(name, PRESENCE, keys) for name, keys in shared)
+    return replace(statement, loop=product_of(statement.loop, *records))
+
+
+def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -> list[Item]:
+    """The statement's items, each with a tag; `on_driver` has copies of all maps gathered there."""
+    statement = with_lookups_in_loop(statement)
+    found: list[Item] = []
+    batches = 0
+    binders = [outputs(factor) for factor in factors_of(statement.loop)]
+    for expr, columns, left in _factors(statement):
+        expr = _apart(expr, left, NONE.union(*binders))
+        if isinstance(expr, Delta):
+            batches += 1
+        tag: Tag
+        if on_driver:
+            expr, tag = _gathered(expr, layout, first=batches == 1)
+        elif isinstance(expr, Delta) and batches > 1:
+            # Partial sums join nothing but replicated contents: the second ΔR is replicated.
+            expr, tag = layout.copy(expr, REPLICATED), REPLICATED
+        else:
+            expr, tag = _placed(expr, layout, left)
+        # A lookup behind the bar binds nothing: its keys are bound by the loop.
+        given = outputs(expr) if columns is None else NONE
+        found.append(Item(expr, columns, tag, (all_names(expr) - given) & left))
+    return found
+
+
+def _factors(statement: Statement) -> Iterator[tuple[Expr, frozenset[str] | None, Names]]:
+    """Each factor with its columns and the variables to its left."""
+    left = NONE
+    for factor in factors_of(statement.loop):
+        yield factor, None, left
+        left |= outputs(factor)
+    for column, update in statement.updates:
+        for factor in factors_of(update):
+            yield factor, frozenset((column,)), left
+
+
+def _apart(expr: Expr, left: Names, bound_somewhere: Names) -> Expr:
+    """Hidden variables that a later factor binds get other names before factors change order."""
+    hidden = all_names(expr) - outputs(expr) - left
+    return rename(expr, {name: f"{name}_in" for name in hidden & bound_somewhere})
+
+
+def _atoms(expr: Expr) -> list[MapRef | Delta]:
+    return [node for node in walk(expr) if isinstance(node, MapRef | Delta)]
+
+
+def _placed(expr: Expr, layout: Layout, left: Names) -> tuple[Expr, Tag]:
+    places = {layout.place(atom) for atom in _atoms(expr)}
+    if LOCAL in places and places <= {LOCAL, REPLICATED}:
+        return expr, LOCAL
+    try:
+        return expr, tag_of(expr, layout.place, left)
+    except ProgramError:
+        return _brought_together(expr, layout, left, places)
+
+
+def _brought_together(
+    expr: Expr, layout: Layout, left: Names, places: set[Location]
+) -> tuple[Expr, Tag]:
+    """The same factor over copies, with the fewest copies, the fewest of them replicated."""
+    best: tuple[tuple[int, int], Expr, Tag] | None = None
+    wanted: list[Location] = sorted((p for p in places if isinstance(p, Dist)), key=str)
+    for to in (*wanted, REPLICATED):
+        new = transform(expr, partial(_moved, to=to, layout=layout))
+        try:
+            tag = tag_of(new, layout.place, left)
+        except ProgramError:
+            continue
+        copies = [layout.place(a) for a in _atoms(new) if a.name in layout.copies]
+        cost = (copies.count(REPLICATED), len(copies))
+        if best is None or cost < best[0]:
+            best = cost, new, tag
+    assert best is not None, "all atoms replicated is always well formed"
+    return best[1], best[2]
+
+
+def _moved(node: Expr, to: Location, layout: Layout) -> Expr:
+    if not isinstance(node, MapRef | Delta) or layout.place(node) in (to, REPLICATED):
+        return node
+    variables = node.keys if isinstance(node, MapRef) else node.variables
+    fits = isinstance(to, Dist) and {*to.columns} <= {*variables}
+    return layout.copy(node, to if fits else REPLICATED)
+
+
+def _gathered(expr: Expr, layout: Layout, *, first: bool) -> tuple[Expr, Tag]:
+    """Everything on the driver, except the first ΔR: that is moved like any delta."""
+    if isinstance(expr, Delta) and first and isinstance(layout.batch, Random):
+        return expr, RANDOM
+
+    def gather(node: Expr) -> Expr:
+        if isinstance(node, MapRef | Delta) and isinstance(layout.place(node), Dist | Random):
+            return layout.copy(node, LOCAL)
+        return node
+
+    new = transform(expr, gather)
+    here = any(isinstance(layout.place(atom), Local) for atom in _atoms(new))
+    return new, LOCAL if here else REPLICATED

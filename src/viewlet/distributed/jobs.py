@@ -1,0 +1,136 @@
+"""From blocks to what a cluster runs: jobs, their stages, and how relations leave a stage.
+
+A distributed block is a stage; every worker runs it once over its own contents. Reparts that follow
+it are the shuffle to the next stage, gathers are part of what the job returns to the driver. A job
+goes on as long as no worker needs what the driver computes from this job's gathers: the driver's
+statements wait until its end. Scatters travel with the job's input.
+
+A received relation lives until the trigger ends: a later stage than the next one may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from viewlet.calculus.ring import Key
+from viewlet.distributed.blocks import commute, single_blocks
+from viewlet.distributed.ir import (
+    Compute,
+    DistributedProgram,
+    DistributedTrigger,
+    Kind,
+    Mode,
+    Operation,
+    Resource,
+    Transfer,
+    sites,
+)
+from viewlet.distributed.location import Dist
+
+
+@dataclass
+class Stage:
+    """What every worker does between two shuffles, and what it sends afterwards.
+
+    `sends` with one kind are one compound request: reparts go to the next stage, gathers and the
+    driver's share of replicated relations to the driver.
+    """
+
+    statements: list[Compute] = field(default_factory=list)
+    sends: list[Transfer] = field(default_factory=list)
+
+
+@dataclass
+class Job:
+    """`before` runs on the driver, its scatters are the job's input; then the stages run.
+
+    What was gathered is complete when the job ends; `after` runs on the driver then.
+    """
+
+    before: list[Operation] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+    after: list[Compute] = field(default_factory=list)
+
+    def operations(self) -> Iterator[Operation]:
+        """Everything in the order in which the job does it."""
+        yield from self.before
+        for stage in self.stages:
+            yield from stage.statements
+            yield from stage.sends
+        yield from self.after
+
+
+def jobs_of(trigger: DistributedTrigger) -> list[Job]:
+    """The trigger's blocks as jobs, in order. Without workers' work there is one with no stage."""
+    jobs = [Job()]
+    waiting: set[Resource] = set()  # what the driver knows only when the job has ended
+    for block in trigger.blocks:
+        if block.mode is Mode.DISTRIBUTED:
+            statements = [o for o in block.operations if isinstance(o, Compute)]
+            jobs[-1].stages.append(Stage(statements))
+            continue
+        for operation in block.operations:
+            if isinstance(operation, Compute):
+                _add_driver_statement(operation, jobs[-1], waiting)
+            elif operation.kind is Kind.SCATTER:
+                if operation.reads & waiting:
+                    jobs.append(Job())
+                    waiting = set()
+                jobs[-1].before.append(operation)
+            else:
+                if not jobs[-1].stages:
+                    jobs[-1].stages.append(Stage())
+                jobs[-1].stages[-1].sends.append(operation)
+                waiting |= {r for r in operation.writes if r[0] is Mode.LOCAL}
+    return jobs
+
+
+def _add_driver_statement(statement: Compute, job: Job, waiting: set[Resource]) -> None:
+    """Before the job where it can be, else after it with all that follows from it."""
+    late = bool(statement.reads & waiting) or bool(statement.writes & waiting)
+    if late or not all(commute(statement, other) for other in job.after):
+        job.after.append(statement)
+        waiting |= statement.writes
+    else:
+        job.before.append(statement)
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a relation's records go: by these positions of their key, to every worker, or to none.
+
+    Receivers add up what arrives under one key.
+    """
+
+    source: str
+    target: str
+    by: tuple[int, ...]
+    everywhere: bool
+    driver: bool
+
+    def workers(self, owner: Callable[[Key], int], key: Key, count: int) -> Iterable[int]:
+        """The workers that get the record; `owner` gives the node of partitioning values."""
+        if self.by:
+            return (owner(tuple(key[position] for position in self.by)),)
+        return range(count) if self.everywhere else ()
+
+
+def route_of(transfer: Transfer, program: DistributedProgram) -> Route:
+    """repart[a](s) -> by the position of a in s's key"""
+    keys = program.map(transfer.target).key_names
+    by = transfer.to.columns if isinstance(transfer.to, Dist) else ()
+    held = sites(transfer.to)
+    return Route(
+        transfer.source,
+        transfer.target,
+        tuple(keys.index(column) for column in by),
+        everywhere=Mode.DISTRIBUTED in held and not by,
+        driver=Mode.LOCAL in held,
+    )
+
+
+def as_scheduled(trigger: DistributedTrigger) -> DistributedTrigger:
+    """The same trigger with its operations in the order of its jobs, for checking that order."""
+    operations = [o for job in jobs_of(trigger) for o in job.operations()]
+    return replace(trigger, blocks=tuple(single_blocks(operations)))

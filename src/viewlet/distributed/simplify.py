@@ -1,0 +1,233 @@
+"""The choice among well-formed statements, and simplification of transformers (section 4.3.1).
+
+The cost order is the paper's: rounds first, then deltas rather than views, then fewer gathers.
+A round is counted where it hurts, in the stages of the whole trigger: a statement's cost is the
+stage in which its target is complete, given what the statements before it have computed.
+
+One thing comes before rounds: a statement over the batch moves no view where it can move the delta.
+A round costs the same for ever, a view grows; the paper would take the view to save the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from viewlet.calculus.expr import ONE, PRESENCE, Delta, Expr, MapRef, is_buffer, walk
+from viewlet.calculus.rewrite import canonical
+from viewlet.distributed.ir import (
+    Compute,
+    Kind,
+    Mode,
+    Operation,
+    Resource,
+    Transfer,
+    names_read,
+    sites,
+)
+from viewlet.distributed.items import Layout
+from viewlet.distributed.location import Local, Location, Replicated, in_variables
+from viewlet.distributed.transformers import Move, Plan
+from viewlet.program.ir import Map, Statement
+
+BEFORE = -1
+"""The driver's time before the first stage."""
+
+
+@dataclass
+class Clock:
+    """When the contents of one trigger are complete, in stages.
+
+    A worker reads in stage t what was moved to it after stage t - 1; the driver's time t is the
+    end of stage t. `seen` holds the moves that exist already: taking one again is free.
+    """
+
+    ready: dict[Resource, int] = field(default_factory=dict)
+    read: dict[Resource, int] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+
+    def start(self, mode: Mode, names: Iterable[str]) -> int:
+        """The earliest time at which a statement that reads these can run."""
+        first = BEFORE if mode is Mode.LOCAL else 0
+        return max((self.ready.get((mode, name), first) for name in names), default=first)
+
+
+@dataclass(frozen=True, order=True)
+class Cost:
+    """Smaller is better, field by field."""
+
+    grows: bool
+    stages: int
+    round_trips: int
+    views_moved: int
+    gathers: int
+    new_moves: int
+    replicated: int
+    keys: int
+
+
+def best(candidates: Iterable[Plan], clock: Clock, layout: Layout) -> Plan:
+    return min(candidates, key=lambda plan: cost_of(plan, clock, layout))
+
+
+def cost_of(plan: Plan, clock: Clock, layout: Layout) -> Cost:
+    trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen))
+    return advance(plan, trial, layout)
+
+
+def advance(plan: Plan, clock: Clock, layout: Layout) -> Cost:
+    """Run the plan on the clock; what it cost."""
+    parts = _expressions(plan)
+    copies = sorted({n.name for n in _references(parts)} & layout.copies.keys())
+    trips = gathers = fresh = replicated = 0
+    views = len(copies)
+    deltas: set[str] = set()
+    for name in copies:
+        copy = layout.copies[name]
+        side = sites(layout.locations.get(copy.source, layout.batch))[-1]
+        _arrive(clock, name, copy.to, clock.start(side, [copy.source]))
+    for move in plan.moves:
+        statement = Statement("", move.keys, "+=", move.loop, move.updates)
+        time = _run(clock, move.mode, statement)
+        _arrive(clock, move.name, move.to, time)
+        trips += move.mode is Mode.LOCAL and time > BEFORE
+        gathers += isinstance(move.to, Local)
+        replicated += isinstance(move.to, Replicated)
+        if _is_delta(move.loop, deltas):
+            deltas.add(move.name)
+        else:
+            views += 1
+        text = _signature(move)
+        fresh += text not in clock.seen
+        clock.seen.add(text)
+    end = BEFORE
+    for mode in plan.modes:
+        time = max(_run(clock, mode, plan.final), clock.read.get((mode, plan.final.target), BEFORE))
+        clock.ready[mode, plan.final.target] = max(
+            time, clock.ready.get((mode, plan.final.target), BEFORE)
+        )
+        end = max(end, time)
+    keys = sum(len(move.keys) for move in plan.moves)
+    grows = views > 0 and any(_is_delta(part, set()) for part in parts)
+    return Cost(grows, end + 1, trips, views, gathers, fresh, replicated, keys)
+
+
+def _run(clock: Clock, mode: Mode, statement: Statement) -> int:
+    names = names_read(statement)
+    time = clock.start(mode, names)
+    for name in names:
+        clock.read[mode, name] = max(time, clock.read.get((mode, name), BEFORE))
+    return time
+
+
+def _arrive(clock: Clock, name: str, to: Location, time: int) -> None:
+    for mode in sites(to):
+        clock.ready[mode, name] = time + (mode is Mode.DISTRIBUTED)
+
+
+def _expressions(plan: Plan) -> list[Expr]:
+    parts = [plan.final.loop, *(e for _, e in plan.final.updates)]
+    for move in plan.moves:
+        parts += [move.loop, *(e for _, e in move.updates)]
+    return parts
+
+
+def _references(parts: Iterable[Expr]) -> Iterator[MapRef]:
+    return (node for part in parts for node in walk(part) if isinstance(node, MapRef))
+
+
+def _is_delta(loop: Expr, deltas: set[str]) -> bool:
+    """Made from the batch, itself or through a buffer or an earlier move."""
+    return any(
+        isinstance(n, Delta) or is_buffer(n) or (isinstance(n, MapRef) and n.name in deltas)
+        for n in walk(loop)
+    )
+
+
+def _signature(move: Move) -> str:
+    """Equal for moves that carry the same rows to the same place."""
+    form = canonical(move.loop, move.keys)
+    to = in_variables(move.to, move.keys, tuple(form.names[k] for k in move.keys))
+    return f"{move.mode.value} {form.text} [{[form.names[k] for k in move.keys]}] {to}"
+
+
+# --- transformers over transformers ---------------------------------------------------------------
+
+COMPOSED: dict[tuple[Kind, Kind], Kind | None] = {
+    (Kind.REPART, Kind.REPART): Kind.REPART,
+    (Kind.REPART, Kind.SCATTER): Kind.SCATTER,
+    (Kind.GATHER, Kind.REPART): Kind.GATHER,
+    (Kind.GATHER, Kind.SCATTER): None,
+    (Kind.SCATTER, Kind.GATHER): Kind.REPART,
+}
+"""Figure 4: the outer and the inner transformer -> the one that does both.
+
+None: Gather(Scatter(q)) is q itself, which is on the driver already.
+"""
+
+
+def compose(
+    operations: list[Operation], maps: Mapping[str, Map], buffers: Container[str]
+) -> list[Operation]:
+    """Figure 4 over single transformer form, until nothing changes.
+
+    s[k] += M[k].* | M's columns; r := t[p](s)   ->   r := t[p](M)      (M[k] where it has one)
+    a := t1[p](q); r := t2[p'](a)                ->   r := (t2 t1)[p'](q)
+
+    Only where the contents of M or q do not change in between, and for `buffers` only, which are
+    written once. A buffer that nobody reads any more is left to dead code elimination.
+    """
+    done: list[Operation] = []
+    for operation in operations:
+        if isinstance(operation, Transfer):
+            operation = _composed(operation, done, maps, buffers)
+        done.append(operation)
+    return done
+
+
+def _composed(
+    transfer: Transfer,
+    before: list[Operation],
+    maps: Mapping[str, Map],
+    buffers: Container[str],
+) -> Transfer:
+    if transfer.source not in buffers:
+        return transfer
+    for at in range(len(before) - 1, -1, -1):
+        earlier = before[at]
+        if all(name != transfer.source for _, name in earlier.writes):
+            continue
+        source, kind = _origin(earlier, transfer, maps)
+        if source is None or kind is None:
+            return transfer
+        side = Mode.LOCAL if kind is Kind.SCATTER else Mode.DISTRIBUTED
+        if any((side, source) in o.writes for o in before[at:]):
+            return transfer
+        shorter = replace(transfer, kind=kind, source=source)
+        return _composed(shorter, before[:at], maps, buffers)
+    return transfer
+
+
+def _origin(
+    earlier: Operation, transfer: Transfer, maps: Mapping[str, Map]
+) -> tuple[str | None, Kind | None]:
+    """What the transfer's source is a plain copy of, and the transformer from there."""
+    if isinstance(earlier, Transfer):
+        if isinstance(earlier.to, Replicated):
+            return None, None
+        return earlier.source, COMPOSED[transfer.kind, earlier.kind]
+    copied = _copied_map(earlier, maps)
+    return copied, transfer.kind if copied else None
+
+
+def _copied_map(compute: Compute, maps: Mapping[str, Map]) -> str | None:
+    """The map whose records the statement copies unchanged, column by column."""
+    statement = compute.statement
+    loop, values = statement.loop, [update for _, update in statement.updates]
+    if not isinstance(loop, MapRef) or loop.keys != statement.keys:
+        return None
+    if len({*loop.keys}) < len(loop.keys):
+        return None
+    columns: list[Expr] = [replace(loop, column=c.name) for c in maps[loop.name].columns]
+    whole = values == [ONE] and columns == [loop]
+    return loop.name if whole or (loop.column == PRESENCE and values == columns) else None

@@ -1,0 +1,275 @@
+"""Statements with location transformers: all the ways to make one well formed.
+
+A statement's items (see `items`) are joined group by group. The product so far is a relation C; it
+starts where the batch is, takes in every factor that can be joined there, and is then moved to the
+place of the next group by a transformer over an expression, until the target's own place:
+
+    T[k] += C2[x, k].* * h        with  C2 := Repart[x](Sum[x, k](C1[y, x].* * g[y]))
+                                        C1 := Repart[y](Sum[y, x](ΔR(...) * f))
+
+Each move projects to the variables that are still needed and adds up, so that what crosses the
+network is a pre-aggregated delta. A place whose variables C does not bind is reached with C
+replicated.
+
+The rules of Figure 3 push a transformer through join, union, Sum and lift in either direction; what
+they reach from one statement is exactly the choice of a start and an order of groups, which
+`plans` enumerates. `naive` takes the order in which the factors are written (section 4.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from viewlet.calculus.expr import (
+    PRESENCE,
+    Assign,
+    Cond,
+    Delta,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Value,
+    product_of,
+)
+from viewlet.calculus.rewrite import canonical
+from viewlet.calculus.scope import NONE, Names, all_names, outputs
+from viewlet.calculus.text import VALUE_COLUMN
+from viewlet.distributed.ir import Mode, target_place
+from viewlet.distributed.items import Item, Layout, items_of
+from viewlet.distributed.location import (
+    LOCAL,
+    RANDOM,
+    REPLICATED,
+    Dist,
+    Follows,
+    Local,
+    Location,
+    Random,
+    Replicated,
+)
+from viewlet.program.ir import Statement
+
+Updates = tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """name[keys] := transformer[to](Sum[keys](loop | updates)), evaluated on `mode`'s side."""
+
+    name: str
+    mode: Mode
+    keys: tuple[str, ...]
+    loop: Expr
+    updates: Updates
+    to: Location
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A well-formed statement: its moves, innermost first, and what runs at the target."""
+
+    moves: tuple[Move, ...]
+    modes: tuple[Mode, ...]
+    final: Statement
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The product so far: the moved part C, what has been joined since, and what is left."""
+
+    place: Location
+    aim: tuple[str, ...]  # the group that a replicated product is for, () for partial sums
+    rest: tuple[Item, ...]
+    taken: tuple[Item, ...] = ()
+    bound: Names = NONE
+    moved: MapRef | None = None
+    values: tuple[tuple[str, str], ...] = ()  # the column of C for each column of the target
+    moves: tuple[Move, ...] = ()
+
+
+def plans(statement: Statement, layout: Layout) -> list[Plan]:
+    """Every order of groups; never empty, because the driver can always do it alone."""
+    found = list(_Builder(statement, layout, items_of(statement, layout)).all())
+    return found or list(_on_driver(statement, layout).all())
+
+
+def naive(statement: Statement, layout: Layout) -> Plan:
+    """Bottom-up, from left to right, transforming the left operand (Example 4.1)."""
+    found = next(_Builder(statement, layout, items_of(statement, layout)).all(), None)
+    return found or next(_on_driver(statement, layout).all())
+
+
+def _on_driver(statement: Statement, layout: Layout) -> _Builder:
+    return _Builder(statement, layout, items_of(statement, layout, on_driver=True))
+
+
+class _Builder:
+    def __init__(self, statement: Statement, layout: Layout, items: list[Item]) -> None:
+        self._statement = statement
+        self._items = tuple(items)
+        target = layout.maps[statement.target]
+        self._target = target_place(statement, target, layout.locations[target.name])
+
+    def all(self) -> Iterator[Plan]:
+        """Depth first; the first plan follows the order of the factors."""
+        for start in self._starts():
+            yield from self._extended(self._joined(start))
+
+    def _starts(self) -> Iterator[_Product]:
+        batch = next(
+            (i for i in self._items if i.tag == RANDOM and isinstance(i.expr, Delta)), None
+        )
+        if batch is not None:
+            rest = tuple(i for i in self._items if i is not batch)
+            yield _Product(RANDOM, (), rest, (batch,), outputs(batch.expr))
+            return
+        seen: list[tuple[str, ...]] = []
+        for item in self._items:
+            if isinstance(item.tag, Dist) and item.tag.columns not in seen:
+                seen.append(item.tag.columns)
+                yield _Product(REPLICATED, item.tag.columns, self._items)
+        if any(item.tag == RANDOM for item in self._items):
+            yield _Product(REPLICATED, (), self._items)
+        elif not seen or any(item.tag == LOCAL for item in self._items):
+            everywhere = not seen and all(i.tag == REPLICATED for i in self._items)
+            both = everywhere and isinstance(self._target, Replicated)
+            yield _Product(REPLICATED if both else LOCAL, (), self._items)
+
+    def _joined(self, product: _Product) -> _Product:
+        """Take in every item that can be joined where the product is."""
+        while True:
+            ready = [item for item in product.rest if self._takes(product, item)]
+            if not ready:
+                return product
+            item = min(ready, key=lambda i: not isinstance(i.expr, Cond | Value | Assign))
+            product = replace(
+                product,
+                place=item.tag if isinstance(item.tag, Dist | Random) else product.place,
+                rest=tuple(i for i in product.rest if i is not item),
+                taken=(*product.taken, item),
+                bound=product.bound | (outputs(item.expr) if item.columns is None else NONE),
+            )
+
+    def _takes(self, product: _Product, item: Item) -> bool:
+        if not item.is_ready(product.bound):
+            return False
+        if isinstance(product.place, Local):
+            return item.tag in (LOCAL, REPLICATED)
+        if item.tag == REPLICATED:
+            return _is_connected(product, item)
+        if isinstance(product.place, Dist):
+            return item.tag in (product.place, Follows(product.place.columns))
+        aim = Dist(product.aim) if product.aim else RANDOM
+        return product.place == REPLICATED and item.tag == aim
+
+    def _extended(self, product: _Product) -> Iterator[Plan]:
+        if not product.rest:
+            yield from self._finished(product)
+            return
+        for to, aim in self._next_places(product):
+            further = self._joined(self._moved(product, to, aim))
+            if len(further.rest) < len(product.rest):
+                yield from self._extended(further)
+
+    def _next_places(self, product: _Product) -> Iterator[tuple[Location, tuple[str, ...]]]:
+        """The places of the groups that are left, in the order of their first item.
+
+        Repart[x] where the product binds x; where it does not, the product is replicated and a
+        factor of the group binds x. Partial sums join a replicated product too.
+        """
+        seen: set[tuple[Location, tuple[str, ...]]] = {(product.place, product.aim)}
+        if isinstance(product.place, Replicated):
+            return  # moved from every worker it would count as often
+        if product.moved is None and not product.taken:
+            return
+        for item in product.rest:
+            step: tuple[Location, tuple[str, ...]]
+            if isinstance(item.tag, Dist | Follows):
+                columns = item.tag.columns
+                if {*columns} <= product.bound:
+                    step = Dist(columns), ()
+                elif isinstance(item.tag, Dist):
+                    step = REPLICATED, columns
+                else:
+                    continue
+            elif item.tag == LOCAL:
+                step = LOCAL, ()
+            elif item.tag == RANDOM:
+                step = REPLICATED, ()
+            else:
+                continue
+            if step not in seen:
+                seen.add(step)
+                yield step
+
+    def _moved(self, product: _Product, to: Location, aim: tuple[str, ...]) -> _Product:
+        """C := transformer[to](what has been joined, projected to the variables still needed)."""
+        needed = NONE.union(self._statement.keys, *(all_names(i.expr) for i in product.rest))
+        loop, updates = self._evaluated(product)
+        kept = product.bound & needed
+        order = canonical(loop, kept).names
+        keys = tuple(sorted(kept, key=lambda name: int(order[name][1:])))
+        columns: dict[Expr, str] = {}
+        values: list[tuple[str, str]] = []
+        for column, expr in updates:
+            name = columns.setdefault(expr, f"v{len(columns) + 1}")
+            values.append((column, name))
+        if len(columns) == 1:
+            columns = dict.fromkeys(columns, VALUE_COLUMN)
+            values = [(column, VALUE_COLUMN) for column, _ in values]
+        name = f"@{len(product.moves) + 1}"
+        mode = Mode.LOCAL if isinstance(product.place, Local) else Mode.DISTRIBUTED
+        move = Move(name, mode, keys, loop, tuple((c, e) for e, c in columns.items()), to)
+        return _Product(
+            place=to,
+            aim=aim,
+            rest=product.rest,
+            bound=frozenset(keys),
+            moved=MapRef(name, PRESENCE, keys),
+            values=tuple(values),
+            moves=(*product.moves, move),
+        )
+
+    def _evaluated(self, product: _Product) -> tuple[Expr, Updates]:
+        """The loop over what has been joined, and each column's value over it.
+
+        C first, then the items in the order in which they were ready: `schedule` may not order
+        them, because it does not see which variables a Sum hides although they are bound.
+        """
+        moved, carried = product.moved, dict(product.values)
+        loop = [i.expr for i in product.taken if i.columns is None]
+        if moved is not None:
+            loop.insert(0, moved)
+        updates: list[tuple[str, Expr]] = []
+        for column, _ in self._statement.updates:
+            own = [i.expr for i in product.taken if i.columns and column in i.columns]
+            if moved is not None:
+                own.insert(0, replace(moved, column=carried[column]))
+            updates.append((column, product_of(*own)))
+        return product_of(*loop), tuple(updates)
+
+    def _finished(self, product: _Product) -> Iterator[Plan]:
+        """At the target's place, or moved there."""
+        here = product.place == self._target
+        if isinstance(product.place, Replicated) and (product.moved is not None or not here):
+            return  # replicated for a group that took nothing
+        if not here:
+            product = self._moved(product, self._target, ())
+        loop, updates = self._evaluated(product)
+        final = replace(self._statement, loop=loop, updates=updates)
+        modes: tuple[Mode, ...] = (Mode.DISTRIBUTED,)
+        if isinstance(self._target, Local):
+            modes = (Mode.LOCAL,)
+        elif isinstance(self._target, Replicated):
+            modes = (Mode.LOCAL, Mode.DISTRIBUTED)
+        yield Plan(product.moves, modes, final)
+
+
+def _is_connected(product: _Product, item: Item) -> bool:
+    """A replicated factor waits until it shares a variable: no cross products with the batch."""
+    gives = outputs(item.expr)
+    single = isinstance(item.expr, Assign | Lift | Extreme) or not gives - product.bound
+    waiting = any(i.tag != REPLICATED for i in product.rest)
+    return single or bool(gives & product.bound) or not waiting
