@@ -19,7 +19,7 @@ def block(kind: str) -> str:
     return found.group(1)
 
 
-@pytest.mark.parametrize("stage", ["sql", "calculus", "program"])
+@pytest.mark.parametrize("stage", ["sql", "calculus", "program", "distributed"])
 def test_architecture_shows_the_real_stage(stage: str, tmp_path: Path) -> None:
     source = tmp_path / "view.sql"
     source.write_text(block("sql"))

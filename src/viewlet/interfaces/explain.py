@@ -12,10 +12,10 @@ from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text, statement_text
 from viewlet.runtime.engine import Engine
 
-STAGES = ("sql", "calculus", "program")
+STAGES = ("sql", "calculus", "program", "distributed")
 """The stages that every engine has in common, in the order of processing."""
 
-ENGINE_STAGES = ("distributed", "kernels")
+ENGINE_STAGES = ("kernels",)
 """What an engine makes of the programme; the engine explains them itself."""
 
 
@@ -29,8 +29,8 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     name = definition.query.name
     if stage in ENGINE_STAGES:
         return engine.explain(name, stage)
-    program = engine.program
-    return program_text(part_for(program, view_of(program, name)))
+    part = part_for(engine.program, view_of(engine.program, name))
+    return distributed_text(part) if stage == "distributed" else program_text(part)
 
 
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
@@ -42,6 +42,8 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
         )
     if stage == "program":
         return program_text(program)
+    if stage == "distributed":
+        return distributed_text(program)
     if stage == "sql":
         made = [r.text.strip() for r in definitions.relations.values()]
         made += [v.statement.text.strip() for v in definitions.views.values()]
@@ -49,6 +51,13 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     relations = "\n".join(relation_text(r.relation) for r in definitions.relations.values())
     queries = [query_text(v.query) for v in definitions.views.values()]
     return "\n\n".join([relations, *queries]) + "\n"
+
+
+def distributed_text(program: Program) -> str:
+    """The programme for many nodes: what each round does where, and what moves between them."""
+    from viewlet.distributed import compile_distributed, explain
+
+    return explain(compile_distributed(program))
 
 
 def check_stage(stage: str) -> None:
