@@ -11,7 +11,6 @@ from numba import njit
 
 from viewlet.storage.columns import (
     HEADER,
-
     KIND,
     MASK,
     PART,
@@ -80,6 +79,12 @@ def find_group(m: int, ix: int, key: Words) -> int:
 
 
 @njit(cache=True, nogil=True)
+def only_group(ix: int) -> int:
+    """The same for an index over no words: all records are one group, in slot 0."""
+    return load_half(load(ix, SLOTS), 0)
+
+
+@njit(cache=True, nogil=True)
 def part(ix: int, i: int) -> int:
     """The i-th word that the index hashes."""
     return i if load(ix, KIND) == UNIQUE else load(ix, PART + i)
@@ -136,7 +141,7 @@ def empty_slot(m: int, ix: int, slot: int) -> None:
     store_half(slots, slot, -1)
 
 
-@njit("int64(int64, int64, int64, int64)", cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def rehash(m: int, ix: int, old: int, length: int) -> int:
     """Enter the slots of an old table of `length` slots into the index's new, empty one."""
     slots = load(ix, SLOTS)
@@ -149,5 +154,3 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
                 slot = (slot + 1) & mask
             store_half(slots, slot, record)
     return 0
-
-

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import lower_builtin, type_callable
 
@@ -35,7 +35,7 @@ def native(function: Any, result: Any, arguments: tuple[Any, ...], lowering: Low
     def _type(context: Any) -> Any:
         return _TYPERS[len(arguments)](result)
 
-    @lower_builtin(function, *(types.Any,) * len(arguments))
+    @lower_builtin(function, *(types.Any,) * len(arguments))  # type: ignore[no-untyped-call, untyped-decorator]
     def _lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         cast = [
             context.cast(builder, value, given, wanted)
@@ -54,33 +54,33 @@ _TYPERS: dict[int, Callable[[Any], Any]] = {
 
 def load(address: int, index: int) -> int:
     """The int64 at address + 8 * index."""
-    return ctypes.c_int64.from_address(address + 8 * index).value
+    return ctypes.c_int64.from_address(int(address + 8 * index)).value
 
 
 def store(address: int, index: int, value: int) -> None:
-    ctypes.c_int64.from_address(address + 8 * index).value = value
+    ctypes.c_int64.from_address(int(address + 8 * index)).value = value
 
 
 def load_float(address: int, index: int) -> float:
-    return ctypes.c_double.from_address(address + 8 * index).value
+    return ctypes.c_double.from_address(int(address + 8 * index)).value
 
 
 def store_float(address: int, index: int, value: float) -> None:
-    ctypes.c_double.from_address(address + 8 * index).value = value
+    ctypes.c_double.from_address(int(address + 8 * index)).value = value
 
 
 def load_half(address: int, index: int) -> int:
     """The int32 at address + 4 * index: record numbers in hash tables and links."""
-    return ctypes.c_int32.from_address(address + 4 * index).value
+    return ctypes.c_int32.from_address(int(address + 4 * index)).value
 
 
 def store_half(address: int, index: int, value: int) -> None:
-    ctypes.c_int32.from_address(address + 4 * index).value = value
+    ctypes.c_int32.from_address(int(address + 4 * index)).value = value
 
 
 def load_byte(address: int, index: int) -> int:
     """The byte at address + index: null masks."""
-    return ctypes.c_uint8.from_address(address + index).value
+    return ctypes.c_uint8.from_address(int(address + index)).value
 
 
 def float_bits(value: float) -> int:
@@ -103,13 +103,14 @@ def spread(word: int) -> int:
     and side by side; a mixing hash would scatter them over cache lines. The shifts bring keys that
     differ in high bits only (floats, multiples of a power of two) down into the table's range.
     """
+    word = int(word)
     word ^= word >> 32
     return word ^ (word >> 15)
 
 
 def mix(seed: int, word: int) -> int:
     """The hash of a longer key, word by word: multiply, fold (wrapping int64 arithmetic)."""
-    mixed = ((seed ^ word) * _MULTIPLIER) & _ALL
+    mixed = ((int(seed) ^ int(word)) * _MULTIPLIER) & _ALL
     mixed ^= mixed >> 32
     return mixed - (1 << 64) if mixed >> 63 else mixed
 

@@ -194,7 +194,7 @@ def remove(m: int, record: int) -> None:
     store(m, FREE, record)
 
 
-@njit("int64(int64)", cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def sweep(m: int) -> int:
     """Remove the touched records that have become nothing; all of them if the log is off."""
     if load(m, ZEROS) == 0:
@@ -214,7 +214,7 @@ def sweep(m: int) -> int:
     return removed
 
 
-@njit("int64(int64)", cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def rollback(m: int) -> int:
     """Write the logged values back and remove the records that the batch had made."""
     values = load(m, VALUES)
@@ -272,19 +272,39 @@ def holds_slot(m: int, ix: int, record: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def clear_state(m: int) -> bool:
-    """Set all values to zero, logged; False when the log is full, to be called again."""
+def clear_column(m: int, word: int, width: int) -> bool:
+    """Set one value to zero in all records, logged; False when full, to be called again."""
     stamp = load(m, STAMP)
-    keys = load(m, KEYS)
-    values = load(m, VALUES)
+    stamp_word = load(m, KEYS) + load(m, VALUES)
     for record in range(load(m, USED)):
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        if load(at, keys + values) >= 0 and not is_dead(m, at):
-            if stamp != 0 and load(at, keys + values) != stamp and not keep_old(m, record, at):
+        if load(at, stamp_word) >= 0 and not all_zero(at, word, width):
+            if stamp != 0 and load(at, stamp_word) != stamp and not keep_old(m, record, at):
                 return False
-            for i in range(values):
-                store(at, keys + i, 0)
+            for i in range(width):
+                store(at, word + i, 0)
             if load(m, INDEXES) > 1:
                 refresh_trees(m, at)
     store(m, ZEROS, 1)
     return True
+
+
+@njit(cache=True, nogil=True)
+def begin_all(maps: int, count: int, stamp: int) -> None:
+    """Start a batch on all maps whose descriptors' addresses stand at `maps`."""
+    for i in range(count):
+        m = load(maps, i)
+        store(m, STAMP, stamp)
+        store(m, LOGGED, 0)
+
+
+@njit(cache=True, nogil=True)
+def commit_all(maps: int, count: int) -> None:
+    for i in range(count):
+        sweep(load(maps, i))
+
+
+@njit(cache=True, nogil=True)
+def rollback_all(maps: int, count: int) -> None:
+    for i in range(count):
+        rollback(load(maps, i))

@@ -320,5 +320,3 @@ def next_counted(m: int, ix: int, record: int, place: int, side: int) -> int:
             if counted(m, ix, beyond, place):
                 return first_counted(m, ix, beyond, place, side)
         record = parent
-
-

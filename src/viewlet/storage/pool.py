@@ -110,11 +110,6 @@ class Pool:
             block = self.address + 8 * self.layout.block(i - 1)
             rehash(self.address, block, slots.ctypes.data, len(slots))
 
-    def begin(self, stamp: int) -> None:
-        """Start a batch: forget the last one's log."""
-        self.descriptor[STAMP] = 0 if self.buffer else stamp
-        self.descriptor[LOGGED] = 0
-
     def trim_log(self, rows: int) -> None:
         """Give back the memory of a log that one large batch had blown up."""
         if self.descriptor[LOG_CAPACITY] > rows and self.descriptor[LOGGED] <= rows:
@@ -168,5 +163,3 @@ class Pool:
         yield f"{self.layout.name}.records"
         yield f"{self.layout.name}.log"
         yield from self._tables
-
-

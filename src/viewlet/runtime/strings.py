@@ -1,0 +1,121 @@
+"""The dictionary of strings: a code for each, and what kernels look up by code.
+
+Codes are given in the order of arrival, 0 is NULL. Tables hold, for every string of a programme's
+lookups (LIKE, SUBSTRING, comparisons with constants), the function's value by code; ranks hold the
+strings' order. Both are brought up to date when strings have come, never while a kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from viewlet.functions import evaluate
+from viewlet.kernels.scalars import Lookup, Texts
+from viewlet.schema import Physical, Scalar
+from viewlet.storage.columns import Array
+
+
+class Dictionary:
+    """Strings by code and codes by string."""
+
+    def __init__(self, strings: Sequence[str] = ()) -> None:
+        self.strings: list[str | None] = [None]
+        self.codes: dict[str | None, int] = {None: 0}
+        self.encode(strings)
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def code(self, text: str | None) -> int:
+        found = self.codes.get(text)
+        if found is None:
+            found = self.codes[text] = len(self.strings)
+            self.strings.append(text)
+        return found
+
+    def encode(self, texts: Iterable[str | None]) -> Array:
+        return np.fromiter((self.code(text) for text in texts), np.int64)
+
+    def decode(self, codes: Array) -> Array:
+        lookup = np.array(self.strings, dtype=object)
+        return np.asarray(lookup[codes])
+
+
+class _Table:
+    """The values of one lookup by code."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+        kind = np.float64 if lookup.physical is Physical.FLOAT else np.int64
+        self.values: Array = np.zeros(64, kind)
+        self.gaps: Array = np.zeros(64, np.uint8)
+
+    def fill(self, code: int, text: str | None, dictionary: Dictionary) -> int:
+        """Compute one entry; gives the code of a string that it made, else 0."""
+        value: Scalar = evaluate(self.lookup.scalar, {self.lookup.variable: text})
+        self.gaps[code] = value is None
+        made = 0
+        if self.lookup.physical is Physical.STR:
+            made = dictionary.code(value)  # type: ignore[arg-type]
+            value = made
+        self.values[code] = value or 0
+        return made
+
+    def reserve(self, count: int) -> None:
+        if count > len(self.values):
+            size = max(count, 2 * len(self.values))
+            self.values = _longer(self.values, size)
+            self.gaps = _longer(self.gaps, size)
+
+
+class TextTables:
+    """All lookup tables and ranks of one programme over one dictionary."""
+
+    def __init__(self, texts: Texts, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+        self.tables = [_Table(lookup) for lookup in texts.lookups]
+        self.ranks: Array = np.zeros(1, np.int64)
+        self._ranked = texts.ranks
+        self._filled = 0
+        # Strings made by lookups are looked up again, as often as one may feed another; a
+        # function that always makes new strings must not go on for ever.
+        self._depth: dict[int, int] = {}
+        self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
+
+    def update(self) -> bool:
+        """Take in what the dictionary has got since; True if any address may have changed."""
+        if self._filled == len(self.dictionary):
+            return False
+        code = self._filled
+        while code < len(self.dictionary):
+            depth = self._depth.pop(code, 0)
+            text = self.dictionary.strings[code]
+            for table in self.tables:
+                table.reserve(len(self.dictionary))
+                if depth <= self._most:
+                    made = table.fill(code, text, self.dictionary)
+                    if made > code:
+                        self._depth.setdefault(made, depth + 1)
+            code += 1
+        self._filled = len(self.dictionary)
+        for table in self.tables:
+            table.reserve(self._filled)
+        if self._ranked:
+            self.ranks = _ranks(self.dictionary)
+        return True
+
+
+def _ranks(dictionary: Dictionary) -> Array:
+    """Each code's place in the order of all strings; NULL is before all."""
+    order = sorted(range(1, len(dictionary)), key=dictionary.strings.__getitem__)  # type: ignore[arg-type]
+    ranks = np.zeros(len(dictionary), np.int64)
+    ranks[order] = np.arange(1, len(dictionary))
+    return ranks
+
+
+def _longer(array: Array, size: int) -> Array:
+    longer = np.zeros(size, array.dtype)
+    longer[: len(array)] = array
+    return longer
