@@ -312,6 +312,16 @@ def _coalesce(*arguments: Scalar) -> Scalar:
     return next((a for a in arguments if a is not None), None)
 
 
+def _known(choose: Callable[[list[Any]], Any]) -> Callable[..., Any]:
+    """SQL's LEAST and GREATEST, which pass over NULLs."""
+
+    def chosen(*arguments: Any) -> Any:
+        known = [a for a in arguments if a is not None]
+        return choose(known) if known else None
+
+    return chosen
+
+
 def _in(value: Scalar, *candidates: Scalar) -> Scalar:
     """SQL's IN over a list: NULL where the answer hangs on a NULL."""
     if value is None:
@@ -449,6 +459,8 @@ def _define_all() -> None:
     _define("power", lambda a, b: float(a) ** b, _float)
     _define("sign", lambda a: (a > 0) - (a < 0), _int)
     _define("rescale", _rescale_down, _int)
+    _define("decimal_floor", lambda a, unit: a // unit, _int)
+    _define("decimal_ceil", lambda a, unit: -(-a // unit), _int)
     _define("to_float", float, _float)
     _define("to_int", _float_to_int, _int)
     _define("bool_to_int", int, _int)
@@ -475,6 +487,9 @@ def _define_all() -> None:
     _define("nullif", lambda a, b: None if a == b else a, lambda t: t[0], strict=False)
     _define("least", lambda *a: min(a), _widest)
     _define("greatest", lambda *a: max(a), _widest)
+
+    _define("least_known", _known(min), _widest, strict=False)
+    _define("greatest_known", _known(max), _widest, strict=False)
 
     _define("like", _like, _bool)
     _define("ilike", lambda a, b: _like(a.lower(), b.lower()), _bool)

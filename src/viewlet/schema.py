@@ -230,10 +230,10 @@ def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:
 def _integral(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Number):
         raise TypeError
-    whole: int = int(value)  # type: ignore[call-overload]
-    if whole != value:
+    number: Any = value
+    if int(number) != number:
         raise ValueError
-    return whole
+    return int(number)
 
 
 def _encode_integer(value: Any, type: Type) -> int:
@@ -279,7 +279,8 @@ def _encode_timestamp(value: Any, type: Type) -> int:
         value = dt.datetime(value.year, value.month, value.day)
     if value.tzinfo is not None:
         value = value.astimezone(dt.UTC).replace(tzinfo=None)
-    return (value - EPOCH) // dt.timedelta(microseconds=1)
+    moment: dt.datetime = value
+    return (moment - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def _encode_boolean(value: Any, type: Type) -> bool:

@@ -125,6 +125,12 @@ Atom = Rel | Delta | MapRef
 Nested = Lift | Extreme | Exists
 """Nodes whose weight is not linear in their body."""
 
+PRESENCE = "*"
+"""The column of every map that weighs 1 where the map has a record: any of its columns is not 0."""
+
+BUFFER = "d_"
+"""The start of a buffer's name: d_m holds the change of map m in the running trigger."""
+
 ZERO = Value(Const(0))
 ONE = Value(Const(1))
 
@@ -201,13 +207,10 @@ def exists_of(body: Expr) -> Expr:
     """Exists(Exists(q)) -> Exists(q),  Exists({c}) -> {c},  Exists(3 * q) -> Exists(q)"""
     if is_constant(body):
         return ZERO if body == ZERO else ONE
-    if isinstance(body, Exists | Cond | Assign | Lift | Extreme):
+    if is_zero_one(body):
         return body
-    if isinstance(body, Mul):
-        if is_constant(body.factors[0]):
-            return exists_of(product_of(*body.factors[1:]))
-        if all(is_zero_one(f) for f in body.factors):
-            return body
+    if isinstance(body, Mul) and is_constant(body.factors[0]):
+        return exists_of(product_of(*body.factors[1:]))
     return Exists(body)
 
 
@@ -215,6 +218,8 @@ def is_zero_one(expr: Expr) -> bool:
     """Nodes whose weights are 0 or 1 by construction."""
     if isinstance(expr, Mul):
         return all(is_zero_one(f) for f in expr.factors)
+    if isinstance(expr, MapRef):
+        return expr.column == PRESENCE
     return expr == ONE or isinstance(expr, Exists | Cond | Assign | Lift | Extreme)
 
 
@@ -345,6 +350,18 @@ def relations(expr: Expr) -> frozenset[str]:
 
 def has_delta(expr: Expr) -> bool:
     return any(isinstance(node, Delta) for node in walk(expr))
+
+
+def is_buffer(expr: Expr) -> bool:
+    return isinstance(expr, MapRef) and expr.name.startswith(BUFFER)
+
+
+def is_batch(expr: Expr) -> bool:
+    """Made of the batch alone: ΔR, buffers, and Exists over them, with whatever filters."""
+    atoms = [node for node in walk(expr) if isinstance(node, Rel | Delta | MapRef)]
+    if not atoms or isinstance(expr, Lift | Extreme):
+        return False
+    return all(isinstance(atom, Delta) or is_buffer(atom) for atom in atoms)
 
 
 def degree(expr: Expr) -> int:

@@ -2,7 +2,7 @@
 
 expr    := ['-'] term (('+' | '-') term)*        term := factor ('*' factor)*
 factor  := number | name | name '(' names ')' | 'Δ' name '(' names ')'
-         | name '[' names ']' ['.' name] | '[' scalar ']' | '{' scalar '}'
+         | name '[' names ']' ['.' (name | '*')] | '[' scalar ']' | '{' scalar '}'
          | '(' name ':=' (('min' | 'max') name 'in')? expr ')'
          | 'Sum' '[' names ']' '(' expr ')' | 'Exists' '(' expr ')' | '(' expr ')'
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from viewlet.calculus.expr import (
+    PRESENCE,
     Add,
     Assign,
     Cond,
@@ -264,8 +265,11 @@ class Parser:
             return Rel(name, self.names(")"))
         if self.accept("["):
             keys = self.names("]")
-            return MapRef(name, self.name() if self.accept(".") else VALUE_COLUMN, keys)
+            return MapRef(name, self.map_column() if self.accept(".") else VALUE_COLUMN, keys)
         return Value(Ref(name))
+
+    def map_column(self) -> str:
+        return PRESENCE if self.accept(PRESENCE) else self.name()
 
     def lift(self) -> Expr:
         variable = self.name()

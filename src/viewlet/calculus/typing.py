@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from viewlet.calculus.expr import (
+    PRESENCE,
     Add,
     Assign,
     Delta,
@@ -139,6 +140,8 @@ def weight_type(expr: Expr, signatures: Signatures, slots: Mapping[str, Slot]) -
         found = physical_type(expr.scalar, types)
         return Physical.FLOAT if found is Physical.FLOAT else Physical.INT
     if isinstance(expr, MapRef):
+        if expr.column == PRESENCE:
+            return Physical.INT
         return signatures[expr.name].weights[expr.column]
     if isinstance(expr, Add | Mul | Sum):
         parts = {weight_type(part, signatures, slots) for part in children(expr)}

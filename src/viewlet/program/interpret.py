@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from viewlet.calculus.evaluate import evaluate
-from viewlet.calculus.expr import Delta, MapRef, Rel
+from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel
 from viewlet.calculus.query import COUNT, ViewKind, make_rows
 from viewlet.calculus.ring import Gmr, Key, Weight
 from viewlet.errors import ProgramError
@@ -32,15 +32,22 @@ class Interpreter:
 
     def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
         if isinstance(atom, MapRef):
+            if atom.column == PRESENCE:
+                return self._presence(atom.name)
             return self.store[atom.name, atom.column]
         if isinstance(atom, Delta):
             return self._delta.get(atom.name, _EMPTY)
         raise ProgramError(f"a trigger reads base relation {atom.name}")
 
+    def _presence(self, name: str) -> Gmr:
+        columns = [self.store[name, column.name] for column in self.program.map(name).columns]
+        keys = {key for contents in columns for key, _ in contents.items()}
+        return Gmr((key, 1) for key in keys)
+
     def load(self, database: Mapping[str, Gmr]) -> None:
-        """Fill every state map from its definition over the given base relations."""
+        """Fill every lasting map from its definition over the given base relations."""
         source = _Relations(database)
-        for map in self.program.state:
+        for map in self.program.maps:
             for column in map.columns:
                 if column.definition is not None:
                     found = evaluate(column.definition, map.key_names, source)

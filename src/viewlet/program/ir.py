@@ -4,8 +4,10 @@
     trigger  what happens when a batch ΔR arrives; its statements run in order
     statement
         M[k] += loop | c1: e1, c2: e2     M[k].c_i += w * e_i for every row of the loop, of weight w
-        M[k] := loop | c1: e1             the same after emptying M
+        M[k] := loop | c1: e1             the same after setting M's column c1 to 0 everywhere
     view     how a user's rows are made from maps
+
+A loop over M[k].* runs over M's records; M[k].c behind the bar is then a column of that record.
 
 Statements read what the maps hold at that moment: the order of a trigger's statements sees to it
 that old values are read before they are written. A trigger's expressions mention ΔR and maps only,
@@ -130,8 +132,15 @@ class Program:
 
     @property
     def state(self) -> tuple[Map, ...]:
-        """The maps that last."""
-        return tuple(m for m in self.maps if not m.buffer)
+        """The maps that last and change."""
+        written = {s.target for t in self.triggers for s in t.statements}
+        return tuple(m for m in self.maps if not m.buffer and m.name in written)
+
+    @property
+    def constants(self) -> tuple[Map, ...]:
+        """The maps over static tables alone: loaded once, never written."""
+        state = self.state
+        return tuple(m for m in self.maps if not m.buffer and m not in state)
 
     def relation(self, name: str) -> Relation:
         return next(r for r in self.relations if r.name == name)

@@ -1,0 +1,134 @@
+"""Factoring: the polynomial expansion in reverse, once nothing needs normal form any more (3.1.3).
+
+`separate` takes loops apart that have nothing to do with each other,
+
+    Sum[](a(x) * b(y))        ->  Sum[](a(x)) * Sum[](b(y))
+
+and `factorize` collects what terms have in common:
+
+    a * b + a * c             ->  a * (b + c)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from viewlet.calculus.expr import (
+    Add,
+    Assign,
+    Delta,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Mul,
+    Rel,
+    Sum,
+    exists_of,
+    extreme,
+    factors_of,
+    is_batch,
+    lift,
+    product_of,
+    sum_of,
+    sum_over,
+    terms_of,
+)
+from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
+
+
+def separate(expr: Expr, shown: Names, bound: Names = NONE) -> Expr:
+    """Independent loops of every product, each summed by itself.
+
+    `shown` are the variables that the surroundings read. The factor that drives the loop, a batch
+    if there is one, stays outside, and so does what binds a shown variable or is the only loop.
+    """
+    if isinstance(expr, Add):
+        return sum_of(*(separate(term, shown, bound) for term in expr.terms))
+    if isinstance(expr, Sum):
+        inner = separate(expr.body, frozenset(expr.keys), bound)
+        return inner if outputs(inner) <= frozenset(expr.keys) else sum_over(expr.keys, inner)
+    if isinstance(expr, Lift):
+        return lift(expr.variable, separate(expr.body, outputs(expr.body), bound))
+    if isinstance(expr, Exists):
+        return exists_of(separate(expr.body, outputs(expr.body), bound))
+    if isinstance(expr, Extreme):
+        body = separate(expr.body, outputs(expr.body), bound)
+        return extreme(expr.variable, expr.kind, expr.target, body)
+    if isinstance(expr, Mul):
+        return _separate_product(expr.factors, shown, bound)
+    return expr
+
+
+def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> Expr:
+    kept: list[Expr] = []
+    rest: list[Expr] = []
+    for factor in factors:
+        if is_batch(factor):
+            kept.append(factor)
+            bound |= outputs(factor)
+        else:
+            rest.append(factor)
+    progress = True
+    while progress:
+        progress = False
+        for factor in list(rest):
+            own = {factor.variable} if isinstance(factor, Assign | Lift | Extreme) else set()
+            target = {factor.target} if isinstance(factor, Extreme) else set()
+            if visible(factor) - own - target <= bound:
+                rest.remove(factor)
+                kept.append(factor)
+                bound |= outputs(factor)
+                progress = True
+    groups = connected(rest, bound)
+    alone = len(groups) == 1 and not any(is_batch(f) for f in kept)
+    summed: list[Expr] = []
+    for group in groups:
+        if alone or any(outputs(f) & shown - bound for f in group):
+            kept += group
+        else:
+            summed.append(sum_over((), product_of(*group)))
+    whole = [separate(f, outputs(f), bound) for f in kept]
+    return product_of(*whole, *summed)
+
+
+def connected(factors: Iterable[Expr], bound: Names) -> list[list[Expr]]:
+    """Groups of factors that share a variable which is not bound."""
+    groups: list[tuple[Names, list[Expr]]] = []
+    for factor in factors:
+        names = visible(factor) - bound
+        joined = [g for g in groups if g[0] & names]
+        groups = [g for g in groups if not g[0] & names]
+        groups.append(
+            (names.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [factor])
+        )
+    return [members for _, members in groups]
+
+
+def factorize(expr: Expr) -> Expr:
+    """a * b + a * c -> a * (b + c), greedily by the factor that most terms share."""
+    terms = terms_of(expr)
+    if len(terms) < 2:
+        return expr
+    uses = Counter(f for term in terms for f in set(factors_of(term)) if _may_move(f))
+    shared = [f for f, times in uses.most_common() if times > 1]
+    if not shared:
+        return expr
+    common = max(shared, key=lambda f: (uses[f], isinstance(f, Rel | Delta | MapRef)))
+    inside = [_without(term, common) for term in terms if common in factors_of(term)]
+    outside = [term for term in terms if common not in factors_of(term)]
+    gathered = product_of(common, factorize(sum_of(*inside)))
+    return sum_of(gathered, factorize(sum_of(*outside))) if outside else gathered
+
+
+def _may_move(factor: Expr) -> bool:
+    """Factors that need nothing from the left may stand in front of the rest."""
+    return not inputs(factor)
+
+
+def _without(term: Expr, factor: Expr) -> Expr:
+    factors = list(factors_of(term))
+    factors.remove(factor)
+    return product_of(*factors)

@@ -1,0 +1,32 @@
+"""What the parts of the lowering share: the database, the names, and the way back to SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from viewlet.frontend.blocks import Table, Variables
+from viewlet.frontend.scope import Scope
+from viewlet.frontend.statements import CreateView
+from viewlet.schema import Catalog
+
+Needed = frozenset[str] | None
+"""The columns of a derived table that somebody reads; None means all."""
+
+
+@dataclass
+class Lowering:
+    """One view being lowered.
+
+    `query` lowers a query to a bag of rows, given the scope around it. It is handed in because
+    subqueries stand inside scalars and scalars inside queries. `open_views` guards against views
+    that use themselves.
+    """
+
+    catalog: Catalog
+    views: Mapping[str, CreateView]
+    query: Callable[[Lowering, exp.Expr, Scope | None, Needed], Table]
+    variables: Variables = field(default_factory=Variables)
+    open_views: tuple[str, ...] = ()

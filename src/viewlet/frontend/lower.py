@@ -1,0 +1,321 @@
+"""SELECT -> bags of rows, and a view -> its Query.
+
+An aggregate query inside of another, or with MIN or MAX, is lowered to rows:
+
+    Exists(Sum[g](Q)) * (s := Sum[g](Q * e)) * (m := min v in Sum[g, v](Q)) * {having}
+
+without the Exists where there is no GROUP BY, because then there is always one row. At the top of a
+view, an aggregate query without MIN and MAX becomes components over the group keys instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from viewlet.calculus.expr import Expr, Extreme, Lift, exists_of
+from viewlet.calculus.query import COUNT, OutputColumn, Query, ViewKind
+from viewlet.errors import ResolutionError, UnsupportedError
+from viewlet.frontend.aggregates import Components, Grouped, Lifts, has_aggregate, has_extreme
+from viewlet.frontend.blocks import UNIT, Branch, Table, extended, keyed, summed, variables_of
+from viewlet.frontend.context import Lowering, Needed
+from viewlet.frontend.joins import From
+from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.scope import Scope
+from viewlet.frontend.select import (
+    Item,
+    check_supported,
+    common_tables,
+    has_subquery,
+    limit_of,
+    needed_columns,
+    order_of,
+    output_items,
+    refuse_limit,
+)
+from viewlet.frontend.setops import distinct_rows, set_operation, united
+from viewlet.frontend.statements import CreateView
+from viewlet.frontend.syntax import fault
+from viewlet.frontend.types import Typed
+from viewlet.functions import ScalarExpr
+from viewlet.schema import VARCHAR, Catalog, Kind
+
+
+def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, CreateView]) -> Query:
+    """The Query of a view; other views that it reads are inlined."""
+    lowering = Lowering(catalog, views, lower_query, open_views=(statement.name,))
+    query = statement.select
+    while isinstance(query, exp.Subquery) and not _modifiers(query):
+        query = query.this
+    outer = common_tables(query, None)
+    if isinstance(query, exp.Select):
+        block = from_where(lowering, query, outer)
+        if _is_grouped(block) and not _distinct(query) and not _has_extremes(block):
+            return _grouped_view(statement, lowering, block)
+        table, items = select_rows(lowering, block, None), block.items
+        kind = ViewKind.GROUP if _distinct(query) else ViewKind.BAG
+    else:
+        table = _top_set_operation(lowering, query, outer)
+        items = [Item(name, query, typed) for name, typed in table.columns]
+        kind = ViewKind.GROUP if query.args.get("distinct") else ViewKind.BAG
+    branches, columns = keyed(lowering.variables, table.branches, table.columns)
+    keys = variables_of(columns)
+    count = summed(lowering.variables, keys, branches)
+    return _query(statement, lowering, kind, keys, ((COUNT, count),), items, columns, query)
+
+
+def lower_query(lowering: Lowering, query: exp.Expr, outer: Scope | None, needed: Needed) -> Table:
+    """A query inside of another: its rows."""
+    while isinstance(query, exp.Subquery):
+        refuse_limit(query)
+        if query.args.get("with_") is not None:
+            outer = common_tables(query, outer)
+        query = query.this
+    refuse_limit(query)
+    outer = common_tables(query, outer)
+    if isinstance(query, exp.SetOperation):
+        return _set_operation(lowering, query, outer)
+    if isinstance(query, exp.Values):
+        return From(lowering, Scope(parent=outer), None).values(query)
+    if not isinstance(query, exp.Select):
+        raise fault(UnsupportedError, "this is not a query", query)
+    block = from_where(lowering, query, outer)
+    table = select_rows(lowering, block, None if _distinct(query) else needed)
+    return distinct_rows(lowering, table) if _distinct(query) else table
+
+
+def _set_operation(lowering: Lowering, query: exp.SetOperation, outer: Scope | None) -> Table:
+    left = lower_query(lowering, query.this, outer, None)
+    right = lower_query(lowering, query.expression, outer, None)
+    return set_operation(lowering, query, left, right)
+
+
+def _top_set_operation(lowering: Lowering, query: exp.Expr, outer: Scope | None) -> Table:
+    """At the top of a view UNION needs no Exists: a record is there while its count is not 0."""
+    if isinstance(query, exp.Union) and query.args.get("distinct"):
+        sides = (query.this, query.expression)
+        return united(lowering, query, [lower_query(lowering, q, outer, None) for q in sides])
+    if isinstance(query, exp.SetOperation):
+        return _set_operation(lowering, query, outer)
+    return lower_query(lowering, query, outer, None)
+
+
+# --- one SELECT -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    """FROM and WHERE of a SELECT, and its select list."""
+
+    select: exp.Select
+    scope: Scope
+    branches: tuple[Branch, ...]
+    items: list[Item]
+
+
+def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> Block:
+    check_supported(select)
+    scope = Scope(parent=outer)
+    branches: tuple[Branch, ...] = UNIT
+    from_ = select.args.get("from_")
+    if from_ is not None:
+        clause = From(lowering, scope, needed_columns(select))
+        branches = clause.lower(from_.this, select.args.get("joins") or ())
+    where = select.args.get("where")
+    if where is not None:
+        factors = RowScalars(lowering, scope).conditions(where.this)
+        branches = extended(lowering.variables, branches, factors)
+    return Block(select, scope, branches, output_items(select, scope))
+
+
+def select_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
+    """The rows of a SELECT before DISTINCT. Items that nobody needs are left out where they cost
+    something: aggregates and subqueries."""
+    if _is_grouped(block):
+        return _grouped_rows(lowering, block, needed)
+    scalars = RowScalars(lowering, block.scope)
+    columns = []
+    for item in block.items:
+        if item.column is not None:
+            columns.append((item.name, item.column))
+        elif needed is None or item.name in needed or not has_subquery(item.node):
+            columns.append((item.name, scalars.lower(item.node)))
+    branches = extended(lowering.variables, block.branches, scalars.take_prelude())
+    return Table(branches, tuple(columns))
+
+
+def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
+    branches, groups, keys = _groups(lowering, block)
+    total = block.select.args.get("group") is None
+    factors: list[Expr] = []
+    if not total:
+        factors.append(exists_of(summed(lowering.variables, keys, branches)))
+    sink = Lifts(lowering.variables, factors)
+    scalars = Grouped(lowering, block.scope, branches, groups, keys, total, sink)
+    columns = []
+    for item in block.items:
+        if needed is None or item.name in needed:
+            columns.append((item.name, _item_value(scalars, item)))
+            factors += scalars.take_prelude()
+    having = block.select.args.get("having")
+    if having is not None:
+        tests = scalars.conditions(having.this)
+        factors += tests
+    return Table(extended(lowering.variables, (Branch(),), factors), tuple(columns))
+
+
+def _groups(
+    lowering: Lowering, block: Block
+) -> tuple[tuple[Branch, ...], list[tuple[ScalarExpr, Typed]], tuple[str, ...]]:
+    """GROUP BY: the block with its keys bound, each key's scalar before and after, and the keys."""
+    group = block.select.args.get("group")
+    if group is None:
+        return block.branches, [], ()
+    scalars = RowScalars(lowering, block.scope)
+    columns: list[tuple[str, Typed]] = []
+    for node in group.expressions:
+        item = _group_item(node, block)
+        if has_aggregate(item.node) and item.column is None:
+            raise fault(UnsupportedError, "aggregates cannot stand in GROUP BY", node)
+        value = item.column if item.column is not None else scalars.lower(item.node)
+        columns.append((item.name, value))
+    prepared = extended(lowering.variables, block.branches, scalars.take_prelude())
+    branches, keys = keyed(lowering.variables, prepared, columns)
+    groups = [(before.scalar, after) for (_, before), after in zip(columns, keys, strict=True)]
+    return branches, groups, variables_of(keys)
+
+
+def _group_item(node: exp.Expr, block: Block) -> Item:
+    """A position, an input column, an output name, or an expression."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        if node.name.isdigit() and 1 <= int(node.name) <= len(block.items):
+            return block.items[int(node.name) - 1]
+        raise fault(
+            ResolutionError,
+            f"GROUP BY {node.name} is not a column of the result",
+            node,
+            f"positions are 1 to {len(block.items)}",
+        )
+    if isinstance(node, exp.Column):
+        if not node.table and not block.scope.owns(node):
+            named = [item for item in block.items if item.name == node.name]
+            if len(named) == 1:
+                return named[0]
+        return Item(node.name, node)
+    return Item("key", node)
+
+
+def _item_value(scalars: Grouped, item: Item) -> Typed:
+    if item.column is not None:
+        return scalars.group_key(item.column, item.node)
+    return scalars.lower(item.node)
+
+
+def _is_grouped(block: Block) -> bool:
+    select = block.select
+    return (
+        select.args.get("group") is not None
+        or select.args.get("having") is not None
+        or any(has_aggregate(item.node) for item in block.items)
+    )
+
+
+def _has_extremes(block: Block) -> bool:
+    having = block.select.args.get("having")
+    nodes = [item.node for item in block.items] + ([having.this] if having is not None else [])
+    return any(has_extreme(node) for node in nodes)
+
+
+def _distinct(query: exp.Expr) -> bool:
+    return query.args.get("distinct") is not None
+
+
+def _modifiers(query: exp.Expr) -> bool:
+    return any(query.args.get(clause) for clause in ("order", "limit", "offset", "with_"))
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def _grouped_view(statement: CreateView, lowering: Lowering, block: Block) -> Query:
+    branches, groups, keys = _groups(lowering, block)
+    total = block.select.args.get("group") is None
+    sink = Components(lowering.variables)
+    sink.names[summed(lowering.variables, keys, branches)] = COUNT
+    scalars = Grouped(lowering, block.scope, branches, groups, keys, total, sink)
+    columns = [_item_value(scalars, item) for item in block.items]
+    having = block.select.args.get("having")
+    test = scalars.boolean(having.this, "HAVING").scalar if having is not None else None
+    lets = tuple(f for f in scalars.take_prelude() if isinstance(f, Lift | Extreme))
+    components = tuple((name, body) for body, name in sink.names.items())
+    kind = ViewKind.TOTAL if total else ViewKind.GROUP
+    return _query(
+        statement,
+        lowering,
+        kind,
+        keys,
+        components,
+        block.items,
+        columns,
+        block.select,
+        lets=lets,
+        having=test,
+    )
+
+
+def _query(
+    statement: CreateView,
+    lowering: Lowering,
+    kind: ViewKind,
+    keys: tuple[str, ...],
+    components: tuple[tuple[str, Expr], ...],
+    items: Sequence[Item],
+    columns: Sequence[Typed],
+    query: exp.Expr,
+    *,
+    lets: tuple[Lift | Extreme, ...] = (),
+    having: ScalarExpr | None = None,
+) -> Query:
+    names = _column_names(statement, items)
+    limit, offset = limit_of(query)
+    return Query(
+        statement.name,
+        kind,
+        keys,
+        components,
+        tuple(
+            OutputColumn(
+                name,
+                VARCHAR if typed.type.kind is Kind.NULL else typed.type,
+                lowering.variables.can_be_null(typed.scalar),
+                typed.scalar,
+            )
+            for name, typed in zip(names, columns, strict=True)
+        ),
+        lets,
+        having,
+        order_of(query, items),
+        limit,
+        offset,
+    )
+
+
+def _column_names(statement: CreateView, items: Sequence[Item]) -> list[str]:
+    names = [item.name for item in items]
+    if len(statement.columns) > len(names):
+        raise ResolutionError(
+            f"view {statement.name} names {len(statement.columns)} columns and has {len(names)}",
+            position=statement.position,
+        )
+    names[: len(statement.columns)] = statement.columns
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise fault(
+                ResolutionError,
+                f"column {name} is twice in the result",
+                items[position].node,
+                "give one of them another name with AS",
+            )
+    return names

@@ -1,0 +1,606 @@
+"""Scalar SQL expressions -> typed scalars.
+
+`Scalars` knows operators and functions; what columns, subqueries and aggregates mean depends on
+where an expression stands, so subclasses answer those in `leaf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from viewlet.errors import ParseError, ResolutionError, TypingError, UnsupportedError
+from viewlet.frontend.casts import cast
+from viewlet.frontend.syntax import did_you_mean, fault, sql_of
+from viewlet.frontend.types import (
+    FALSE_VALUE,
+    NULL_VALUE,
+    TRUE_VALUE,
+    Interval,
+    Typed,
+    aligned,
+    arithmetic,
+    as_boolean,
+    as_number,
+    as_text,
+    common_type,
+    comparison,
+    convert,
+    declared_type,
+    division,
+    interval_literal,
+    is_text_constant,
+    meeting_type,
+    number_literal,
+    shift,
+    text_as,
+    to_double,
+)
+from viewlet.functions import Const, ScalarExpr, apply
+from viewlet.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, Kind, Type
+
+COMPARISONS: Mapping[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+_ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+
+_PARTS: Mapping[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.Quarter: "quarter",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+    exp.DayOfWeek: "dow",
+    exp.DayOfMonth: "day",
+    exp.DayOfYear: "doy",
+}
+
+_CHANGING = (
+    exp.Rand,
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.CurrentTimestamp,
+    exp.CurrentUser,
+    exp.Uuid,
+)
+
+_KNOWN_NAMES = [
+    "sum",
+    "count",
+    "avg",
+    "min",
+    "max",
+    "stddev",
+    "variance",
+    "coalesce",
+    "nullif",
+    "greatest",
+    "least",
+    "substring",
+    "upper",
+    "lower",
+    "trim",
+    "length",
+    "replace",
+    "concat",
+    "abs",
+    "round",
+    "floor",
+    "ceil",
+    "sqrt",
+    "exp",
+    "ln",
+    "power",
+    "mod",
+    "sign",
+    "extract",
+    "date_trunc",
+]
+
+
+class Scalars:
+    """Lowers one expression at a time; `lower` is the entry."""
+
+    def leaf(self, node: exp.Expr) -> Typed | None:
+        """What depends on the place: columns, subqueries, aggregates. None: not such a thing."""
+        raise NotImplementedError
+
+    def lower(self, node: exp.Expr) -> Typed:
+        found = self.leaf(node)
+        if found is not None:
+            return found
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node)
+        raise self._unknown(node)
+
+    def boolean(self, node: exp.Expr, what: str) -> Typed:
+        return as_boolean(self.lower(node), node, what)
+
+    def number(self, node: exp.Expr, what: str) -> Typed:
+        return as_number(self.lower(node), node, what)
+
+    def text(self, node: exp.Expr, what: str) -> Typed:
+        return as_text(self.lower(node), node, what)
+
+    def _unknown(self, node: exp.Expr) -> Exception:
+        if isinstance(node, _CHANGING):
+            return fault(
+                UnsupportedError,
+                f"{sql_of(node)} changes by itself, a view cannot follow it",
+                node,
+                "keep the value in a table and join it",
+            )
+        if isinstance(node, exp.Window):
+            return fault(
+                UnsupportedError,
+                "window functions are not supported",
+                node,
+                "join with a grouped subquery instead",
+            )
+        if isinstance(node, exp.Anonymous):
+            return fault(
+                ResolutionError,
+                f"no function {node.name.lower()}",
+                node,
+                did_you_mean(node.name.lower(), _KNOWN_NAMES),
+            )
+        if isinstance(node, exp.Star):
+            return fault(ParseError, "* cannot stand here", node)
+        return fault(UnsupportedError, f"{sql_of(node)} is not supported", node)
+
+    # Literals.
+
+    def literal(self, node: exp.Literal) -> Typed:
+        if node.is_string:
+            return Typed(Const(node.name), VARCHAR)
+        return number_literal(node.name)
+
+    def interval(self, node: exp.Interval) -> Typed:
+        raise fault(
+            UnsupportedError,
+            "an interval can only be added to or subtracted from a date",
+            node,
+            "write d + INTERVAL '3' MONTH",
+        )
+
+    # Operators.
+
+    def arithmetic(self, node: exp.Binary) -> Typed:
+        operator = _ARITHMETIC[type(node)]
+        left, right = node.left, node.right
+        if operator in "+-":
+            dated = self._date_arithmetic(operator, left, right, node)
+            if dated is not None:
+                return dated
+        a, b = self.lower(left), self.lower(right)
+        a, b = _numbers_from_text(a, b, node)
+        what = f"operator {operator}"
+        return arithmetic(operator, as_number(a, left, what), as_number(b, right, what), node)
+
+    def _date_arithmetic(
+        self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr
+    ) -> Typed | None:
+        """date +- interval, interval + date, date +- days, date - date"""
+        interval = _interval(right)
+        if interval is not None:
+            by = interval if operator == "+" else interval.negated()
+            return shift(self.lower(left), by, node)
+        if operator == "+" and (interval := _interval(left)) is not None:
+            return shift(self.lower(right), interval, node)
+        a, b = self.lower(left), self.lower(right)
+        if operator == "-" and a.type == b.type == DATE:
+            return Typed(apply("-", a.scalar, b.scalar), INTEGER)
+        if a.type == DATE and b.type.kind in (Kind.INTEGER, Kind.BIGINT):
+            return Typed(apply(operator, a.scalar, b.scalar), DATE)
+        if operator == "+" and b.type == DATE and a.type.kind in (Kind.INTEGER, Kind.BIGINT):
+            return Typed(apply("+", a.scalar, b.scalar), DATE)
+        return None
+
+    def divide(self, node: exp.Div) -> Typed:
+        a, b = _numbers_from_text(self.lower(node.left), self.lower(node.right), node)
+        return division(as_number(a, node.left, "/"), as_number(b, node.right, "/"))
+
+    def modulo(self, node: exp.Mod) -> Typed:
+        a, b = self.number(node.this, "MOD"), self.number(node.expression, "MOD")
+        target = common_type([a.type, b.type], node, "MOD")
+        return Typed(
+            apply("mod", convert(a, target, node).scalar, convert(b, target, node).scalar), target
+        )
+
+    def integer_division(self, node: exp.Binary) -> Typed:
+        a, b = self.number(node.left, "DIV"), self.number(node.right, "DIV")
+        if DOUBLE in (a.type, b.type):
+            raise fault(TypingError, "DIV needs exact numbers", node, "use / or CAST")
+        a, b = aligned(a, b, node, "DIV")
+        return Typed(apply("div", a.scalar, b.scalar), BIGINT)
+
+    def negate(self, node: exp.Neg) -> Typed:
+        value = self.number(node.this, "-")
+        return Typed(apply("neg", value.scalar), value.type)
+
+    def compare(self, node: exp.Binary) -> Typed:
+        left, right = node.left, node.right
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            return self._compare_rows(node, left, right)
+        return comparison(COMPARISONS[type(node)], self.lower(left), self.lower(right), node)
+
+    def _compare_rows(self, node: exp.Binary, left: exp.Tuple, right: exp.Tuple) -> Typed:
+        """(a, b) = (c, d) -> a = c AND b = d"""
+        if not isinstance(node, exp.EQ | exp.NEQ) or len(left.expressions) != len(
+            right.expressions
+        ):
+            raise fault(
+                UnsupportedError, "rows compare with = and <> only, and at equal length", node
+            )
+        same = TRUE_VALUE.scalar
+        for a, b in zip(left.expressions, right.expressions, strict=True):
+            same = apply("and", same, comparison("=", self.lower(a), self.lower(b), node).scalar)
+        return Typed(apply("not", same) if isinstance(node, exp.NEQ) else same, BOOLEAN)
+
+    def both(self, node: exp.Connector) -> Typed:
+        name = "and" if isinstance(node, exp.And) else "or"
+        what = name.upper()
+        return Typed(
+            apply(
+                name,
+                self.boolean(node.left, what).scalar,
+                self.boolean(node.right, what).scalar,
+            ),
+            BOOLEAN,
+        )
+
+    def negation(self, node: exp.Not) -> Typed:
+        return Typed(apply("not", self.boolean(node.this, "NOT").scalar), BOOLEAN)
+
+    def between(self, node: exp.Between) -> Typed:
+        value = self.lower(node.this)
+        low, high = self.lower(node.args["low"]), self.lower(node.args["high"])
+
+        def inside(a: Typed, b: Typed) -> ScalarExpr:
+            above, below = comparison(">=", value, a, node), comparison("<=", value, b, node)
+            return apply("and", above.scalar, below.scalar)
+
+        if node.args.get("symmetric"):
+            return Typed(apply("or", inside(low, high), inside(high, low)), BOOLEAN)
+        return Typed(inside(low, high), BOOLEAN)
+
+    def is_test(self, node: exp.Is) -> Typed:
+        """IS NULL, IS TRUE, IS FALSE"""
+        test = node.expression
+        if isinstance(test, exp.Null):
+            return _negated(node, apply("is_null", self.lower(node.this).scalar))
+        if isinstance(test, exp.Boolean):
+            value = self.boolean(node.this, "IS").scalar
+            return _negated(node, apply("is_true", value if test.this else apply("not", value)))
+        raise fault(UnsupportedError, f"{sql_of(node)} is not supported", node)
+
+    def same(self, node: exp.Binary) -> Typed:
+        """IS NOT DISTINCT FROM, and its negation"""
+        a, b = aligned(self.lower(node.left), self.lower(node.right), node, "IS DISTINCT FROM")
+        equal = apply("==", a.scalar, b.scalar)
+        return Typed(apply("not", equal) if isinstance(node, exp.NullSafeNEQ) else equal, BOOLEAN)
+
+    def in_list(self, node: exp.In) -> Typed:
+        if isinstance(node.this, exp.Tuple):
+            arms = [exp.EQ(this=node.this.copy(), expression=e) for e in node.expressions]
+            result = FALSE_VALUE.scalar
+            for arm in arms:
+                result = apply("or", result, self.compare(arm).scalar)
+            return Typed(result, BOOLEAN)
+        value = self.lower(node.this)
+        choices = [self.lower(choice) for choice in node.expressions]
+        if len(choices) == 1:
+            return comparison("=", value, choices[0], node)
+        target = meeting_type([value, *choices], node, "IN")
+        return Typed(
+            apply("in", *(convert(v, target, node).scalar for v in (value, *choices))), BOOLEAN
+        )
+
+    def like(self, node: exp.Expr) -> Typed:
+        escape = None
+        if isinstance(node, exp.Escape):
+            escape, node = node.expression.name, node.this
+        name = "ilike" if isinstance(node, exp.ILike) else "like"
+        value = self.text(node.this, "LIKE").scalar
+        pattern = self.text(node.expression, "LIKE").scalar
+        if escape is not None:
+            if not isinstance(pattern, Const) or len(escape) != 1:
+                raise fault(UnsupportedError, "ESCAPE needs constants", node)
+            pattern = Const(_with_backslashes(str(pattern.value), escape))
+        return _negated(node, apply(name, value, pattern))
+
+    def concatenation(self, node: exp.Expr) -> Typed:
+        """a || b, where NULL gives NULL; CONCAT skips NULLs"""
+        parts = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
+        values = [cast(self.lower(part), VARCHAR, part).scalar for part in parts]
+        if not isinstance(node, exp.DPipe):
+            values = [apply("coalesce", value, Const("")) for value in values]
+        return Typed(apply("concat", *values), VARCHAR)
+
+    # CASE and its relatives.
+
+    def case(self, node: exp.Case) -> Typed:
+        tests = []
+        for branch in node.args["ifs"]:
+            if node.this is None:
+                tests.append(self.boolean(branch.this, "WHEN").scalar)
+            else:
+                pair = comparison("=", self.lower(node.this), self.lower(branch.this), branch)
+                tests.append(pair.scalar)
+        nodes = [branch.args["true"] for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        values = [self.lower(then) for then in nodes]
+        values.append(self.lower(default) if default is not None else NULL_VALUE)
+        target = meeting_type(values, node, "CASE")
+        places = [*nodes, default if default is not None else node]
+        converted = [convert(v, target, at).scalar for v, at in zip(values, places, strict=True)]
+        pairs = [part for pair in zip(tests, converted[:-1], strict=True) for part in pair]
+        return Typed(apply("case", *pairs, converted[-1]), target)
+
+    def conditional(self, node: exp.If) -> Typed:
+        """IF(test, a, b)"""
+        default = node.args.get("false")
+        values = [
+            self.lower(node.args["true"]),
+            self.lower(default) if default is not None else NULL_VALUE,
+        ]
+        target = meeting_type(values, node, "IF")
+        then, other = (convert(v, target, node).scalar for v in values)
+        return Typed(apply("case", self.boolean(node.this, "IF").scalar, then, other), target)
+
+    def choice(self, node: exp.Expr) -> Typed:
+        """COALESCE, GREATEST and LEAST: several values of one type"""
+        name = type(node).__name__.lower()
+        nodes = [node.this, *node.expressions]
+        values = [self.lower(part) for part in nodes]
+        target = meeting_type(values, node, name.upper())
+        parts = [convert(v, target, at).scalar for v, at in zip(values, nodes, strict=True)]
+        if len(parts) == 1:
+            return Typed(parts[0], target)
+        return Typed(apply(f"{name}_known" if name != "coalesce" else name, *parts), target)
+
+    def nullif(self, node: exp.Nullif) -> Typed:
+        left, right = self.lower(node.this), self.lower(node.expression)
+        same = comparison("=", left, right, node)
+        return Typed(apply("case", same.scalar, NULL_VALUE.scalar, left.scalar), left.type)
+
+    def casting(self, node: exp.Cast) -> Typed:
+        return cast(self.lower(node.this), declared_type(node.to), node)
+
+    # Dates.
+
+    def date(self, node: exp.Expr) -> Typed:
+        """DATE('1998-01-01'), DATE(timestamp)"""
+        return cast(self.lower(node.this), DATE, node)
+
+    def date_part(self, node: exp.Expr) -> Typed:
+        if isinstance(node, exp.Extract):
+            part, operand = node.this.name.lower(), node.expression
+            part = {"dayofweek": "dow", "dayofyear": "doy", "dayofmonth": "day"}.get(part, part)
+        else:
+            part, operand = _PARTS[type(node)], node.this
+        value = self._moment(operand, "EXTRACT")
+        name = f"{value.type.kind.name.lower()}_{part}"
+        if part not in _PARTS.values():
+            raise fault(
+                UnsupportedError,
+                f"EXTRACT({part.upper()} ...) is not supported",
+                node,
+                "parts are YEAR, QUARTER, MONTH, DAY, HOUR, MINUTE, SECOND, DOW and DOY",
+            )
+        return Typed(apply(name, value.scalar), BIGINT)
+
+    def truncate(self, node: exp.Expr) -> Typed:
+        """DATE_TRUNC(part, d), which keeps the type of d"""
+        unit = node.args["unit"]
+        part = unit.name.lower()
+        value = self._moment(node.this, "DATE_TRUNC")
+        if part not in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
+            raise fault(UnsupportedError, f"DATE_TRUNC('{part}', ...) is not supported", node)
+        if value.type == DATE and part in ("hour", "minute", "second"):
+            return value
+        return Typed(
+            apply(f"{value.type.kind.name.lower()}_trunc_{part}", value.scalar), value.type
+        )
+
+    def _moment(self, node: exp.Expr, what: str) -> Typed:
+        value = self.lower(node)
+        if value.type.kind is Kind.NULL:
+            return Typed(value.scalar, DATE)
+        if is_text_constant(value):
+            return text_as(value, DATE, node)
+        if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+            raise fault(TypingError, f"{what} needs a date, {sql_of(node)} is {value.type}", node)
+        return value
+
+    # Functions of text and numbers.
+
+    def substring(self, node: exp.Substring) -> Typed:
+        parts = [self.text(node.this, "SUBSTRING").scalar]
+        for place in ("start", "length"):
+            operand = node.args.get(place)
+            if operand is not None:
+                parts.append(self._integer(operand, "SUBSTRING").scalar)
+            elif place == "start":
+                parts.append(Const(1))
+        return Typed(apply("substring", *parts), VARCHAR)
+
+    def _integer(self, node: exp.Expr, what: str) -> Typed:
+        value = self.lower(node)
+        if value.type.kind not in (Kind.INTEGER, Kind.BIGINT, Kind.NULL):
+            raise fault(
+                TypingError, f"{what} needs an integer, {sql_of(node)} is {value.type}", node
+            )
+        return value
+
+    def trim(self, node: exp.Trim) -> Typed:
+        if node.expression is not None and node.expression.name != " ":
+            raise fault(UnsupportedError, "TRIM takes away blanks only", node, "use REPLACE")
+        side = str(node.args.get("position") or "BOTH").upper()
+        name = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side]
+        return Typed(apply(name, self.text(node.this, "TRIM").scalar), VARCHAR)
+
+    def replace(self, node: exp.Replace) -> Typed:
+        parts = [node.this, node.expression, node.args.get("replacement") or exp.Literal.string("")]
+        return Typed(apply("replace", *(self.text(p, "REPLACE").scalar for p in parts)), VARCHAR)
+
+    def of_text(self, node: exp.Expr) -> Typed:
+        name, result = _TEXT_FUNCTIONS[type(node)]
+        return Typed(apply(name, self.text(node.this, name.upper()).scalar), result)
+
+    def keeping(self, node: exp.Expr) -> Typed:
+        """ABS keeps the type of its argument, SIGN gives an integer"""
+        value = self.number(node.this, type(node).__name__.upper())
+        if isinstance(node, exp.Sign):
+            return Typed(apply("sign", value.scalar), INTEGER)
+        return Typed(apply("abs", value.scalar), value.type)
+
+    def of_double(self, node: exp.Expr) -> Typed:
+        name = _DOUBLE_FUNCTIONS[type(node)]
+        parts = [node.this, *([node.expression] if isinstance(node, exp.Pow) else [])]
+        values = [to_double(self.number(part, name.upper())).scalar for part in parts]
+        return Typed(apply(name, *values), DOUBLE)
+
+    def floor(self, node: exp.Expr) -> Typed:
+        """FLOOR and CEIL: whole DECIMALs of DECIMALs, DOUBLE of DOUBLE"""
+        name = "floor" if isinstance(node, exp.Floor) else "ceil"
+        value = self.number(node.this, name.upper())
+        if value.type.kind in (Kind.INTEGER, Kind.BIGINT):
+            return value
+        if value.type.kind is Kind.DECIMAL:
+            unit = Const(10**value.type.scale)
+            scalar = apply(f"decimal_{name}", value.scalar, unit)
+            return Typed(scalar, Type(Kind.DECIMAL, value.type.precision, 0))
+        return Typed(apply("to_float", apply(name, value.scalar)), DOUBLE)
+
+    def round(self, node: exp.Round) -> Typed:
+        """ROUND(x [, digits]), half away from zero"""
+        value = self.number(node.this, "ROUND")
+        places = node.args.get("decimals")
+        digits = self._integer(places, "ROUND").scalar if places is not None else Const(0)
+        if not isinstance(digits, Const) or not isinstance(digits.value, int):
+            raise fault(UnsupportedError, "ROUND needs a constant number of digits", node)
+        if value.type.kind in (Kind.INTEGER, Kind.BIGINT) and digits.value >= 0:
+            return value
+        if value.type.kind is Kind.DECIMAL and digits.value >= 0:
+            if digits.value >= value.type.scale:
+                return value
+            unit = Const(10 ** (value.type.scale - digits.value))
+            rounded = apply("rescale", value.scalar, unit)
+            return Typed(rounded, Type(Kind.DECIMAL, value.type.precision, digits.value))
+        return Typed(apply("round", to_double(value).scalar, digits), DOUBLE)
+
+
+def _negated(node: exp.Expr, test: ScalarExpr) -> Typed:
+    """a NOT LIKE b and a IS NOT NULL are marks on the node."""
+    return Typed(apply("not", test) if node.args.get("negate") else test, BOOLEAN)
+
+
+def _interval(node: exp.Expr) -> Interval | None:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return interval_literal(node) if isinstance(node, exp.Interval) else None
+
+
+def _numbers_from_text(a: Typed, b: Typed, node: exp.Expr) -> tuple[Typed, Typed]:
+    """A string constant beside a number is read as one."""
+    if is_text_constant(a) and b.type.is_number:
+        return text_as(a, b.type, node), b
+    if is_text_constant(b) and a.type.is_number:
+        return a, text_as(b, a.type, node)
+    return a, b
+
+
+def _with_backslashes(pattern: str, escape: str) -> str:
+    """LIKE 'a!%' ESCAPE '!' -> LIKE 'a\\%'"""
+    out, escaped = [], False
+    for character in pattern:
+        if escaped:
+            out.append("\\" + character)
+            escaped = False
+        elif character == escape:
+            escaped = True
+        else:
+            out.append("\\\\" if character == "\\" else character)
+    return "".join(out)
+
+
+_TEXT_FUNCTIONS: Mapping[type[exp.Expr], tuple[str, Type]] = {
+    exp.Upper: ("upper", VARCHAR),
+    exp.Lower: ("lower", VARCHAR),
+    exp.Length: ("length", BIGINT),
+}
+
+_DOUBLE_FUNCTIONS: Mapping[type[exp.Expr], str] = {
+    exp.Sqrt: "sqrt",
+    exp.Exp: "exp",
+    exp.Ln: "ln",
+    exp.Pow: "power",
+}
+
+_RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
+    exp.Literal: Scalars.literal,
+    exp.Boolean: lambda self, node: TRUE_VALUE if node.this else FALSE_VALUE,
+    exp.Null: lambda self, node: NULL_VALUE,
+    exp.Paren: lambda self, node: self.lower(node.this),
+    exp.Interval: Scalars.interval,
+    exp.Div: Scalars.divide,
+    exp.IntDiv: Scalars.integer_division,
+    exp.Mod: Scalars.modulo,
+    exp.Neg: Scalars.negate,
+    exp.Not: Scalars.negation,
+    exp.Between: Scalars.between,
+    exp.Is: Scalars.is_test,
+    exp.NullSafeEQ: Scalars.same,
+    exp.NullSafeNEQ: Scalars.same,
+    exp.In: Scalars.in_list,
+    exp.Like: Scalars.like,
+    exp.ILike: Scalars.like,
+    exp.Escape: Scalars.like,
+    exp.DPipe: Scalars.concatenation,
+    exp.Concat: Scalars.concatenation,
+    exp.Case: Scalars.case,
+    exp.If: Scalars.conditional,
+    exp.Coalesce: Scalars.choice,
+    exp.Greatest: Scalars.choice,
+    exp.Least: Scalars.choice,
+    exp.Nullif: Scalars.nullif,
+    exp.Cast: Scalars.casting,
+    exp.Date: Scalars.date,
+    exp.Extract: Scalars.date_part,
+    exp.TimestampTrunc: Scalars.truncate,
+    exp.DateTrunc: Scalars.truncate,
+    exp.Substring: Scalars.substring,
+    exp.Trim: Scalars.trim,
+    exp.Replace: Scalars.replace,
+    exp.Abs: Scalars.keeping,
+    exp.Sign: Scalars.keeping,
+    exp.Floor: Scalars.floor,
+    exp.Ceil: Scalars.floor,
+    exp.Round: Scalars.round,
+    **dict.fromkeys((exp.And, exp.Or), Scalars.both),
+    **dict.fromkeys(_ARITHMETIC, Scalars.arithmetic),
+    **dict.fromkeys(COMPARISONS, Scalars.compare),
+    **dict.fromkeys(_PARTS, Scalars.date_part),
+    **dict.fromkeys(_TEXT_FUNCTIONS, Scalars.of_text),
+    **dict.fromkeys(_DOUBLE_FUNCTIONS, Scalars.of_double),
+}
+
+
+class Constants(Scalars):
+    """Expressions of literals only, as in VALUES."""
+
+    def leaf(self, node: exp.Expr) -> Typed | None:
+        if isinstance(node, exp.Column):
+            raise fault(ResolutionError, f"{sql_of(node)} is not a constant", node)
+        return None

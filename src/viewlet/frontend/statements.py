@@ -1,0 +1,112 @@
+"""The statements that a SQL text consists of, after parsing and before anything is resolved.
+
+Statements that change data keep the SQL of the parts that the engine evaluates itself (through
+DuckDB, which reads the same dialect); views keep their syntax tree, which only the frontend reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from viewlet.errors import Position
+from viewlet.schema import Relation
+
+
+@dataclass(frozen=True)
+class CreateRelation:
+    """CREATE TABLE or CREATE STREAM."""
+
+    relation: Relation
+    position: Position
+    text: str
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """CREATE [MATERIALIZED] VIEW name [(columns)] AS query."""
+
+    name: str
+    select: exp.Expr = field(compare=False, repr=False)
+    text: str
+    position: Position
+    columns: tuple[str, ...] = ()
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT INTO table [(columns)] VALUES: rows of Python values as users write them."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    position: Position
+
+
+@dataclass(frozen=True)
+class InsertSelect:
+    """INSERT INTO table [(columns)] SELECT ...; `text` is the query alone."""
+
+    table: str
+    columns: tuple[str, ...]
+    text: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM table [WHERE where]; no `where` means every row."""
+
+    table: str
+    where: str | None
+    position: Position
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE table SET column = value, ... [WHERE where]."""
+
+    table: str
+    assignments: tuple[tuple[str, str], ...]
+    where: str | None
+    position: Position
+
+
+@dataclass(frozen=True)
+class Copy:
+    """COPY table FROM 'path'; the format is the option's or the file name's: csv or parquet."""
+
+    table: str
+    path: str
+    format: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class Drop:
+    """DROP TABLE | STREAM | VIEW name; `kind` is "table", "stream" or "view"."""
+
+    kind: str
+    name: str
+    position: Position
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Select:
+    """An ad-hoc query."""
+
+    text: str
+    position: Position
+    select: exp.Expr = field(compare=False, repr=False)
+
+
+Statement = (
+    CreateRelation | CreateView | Insert | InsertSelect | Delete | Update | Copy | Drop | Select
+)

@@ -1,0 +1,65 @@
+"""Small things that every part of the frontend asks of a syntax tree."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from viewlet.errors import Position, ViewletError
+
+POSITION = "position"
+"""Where parse.py leaves a node's Position in the node's `meta`."""
+
+
+def position_of(node: exp.Expr | None) -> Position | None:
+    """The node's place, or the first place inside it: operators have none of their own."""
+    if node is None:
+        return None
+    places = [place for n in node.walk() if (place := n.meta_get(POSITION)) is not None]
+    if not places and node.parent is not None:
+        return position_of(node.parent)
+    return min(places, key=lambda p: (p.line, p.column), default=None)
+
+
+def fault(
+    kind: type[ViewletError], message: str, node: exp.Expr | None, hint: str | None = None
+) -> ViewletError:
+    """An error at a node's place, to be raised by the caller."""
+    return kind(message, position=position_of(node), hint=hint)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    close = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def walk_level(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The node and what is below it, without going into subqueries."""
+    yield node
+    for child in node.iter_expressions():
+        if not isinstance(child, exp.Query):
+            yield from walk_level(child)
+
+
+def sql_of(node: exp.Expr) -> str:
+    """A short piece of SQL for messages."""
+    text = node.sql(dialect="postgres")
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
+    """a AND (b AND c) -> [a, b, c]"""
+    if isinstance(node, exp.Paren):
+        return conjuncts_of(node.this)
+    if isinstance(node, exp.And):
+        return conjuncts_of(node.this) + conjuncts_of(node.expression)
+    return [node]
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    """((x)) -> x"""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node

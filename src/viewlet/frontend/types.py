@@ -1,0 +1,415 @@
+"""Typed scalars: SQL's types kept beside the calculus' scalars, and all conversions between them.
+
+The calculus knows representations only (schema.py): DECIMAL(p, s) is an integer times 10**s, so
+every rule about scales is applied here, at compile time:
+
+    a + b, a - b      exact numbers: scales aligned by a power of ten; with a DOUBLE: DOUBLE
+    a * b             scales add
+    a / b             always DOUBLE, NULL where b is 0
+    a < b             scales aligned; DOUBLE if one side is; DATE and TIMESTAMP as TIMESTAMP
+    integers          arithmetic gives BIGINT
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from viewlet import functions
+from viewlet.errors import TypingError, UnsupportedError, ViewletError
+from viewlet.frontend.syntax import fault, sql_of
+from viewlet.functions import Const, ScalarExpr, apply
+from viewlet.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    INT64,
+    INTEGER,
+    NULL,
+    TIMESTAMP,
+    VARCHAR,
+    Column,
+    Kind,
+    Type,
+    encode,
+)
+
+MAX_PRECISION = 38
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A scalar with its SQL type. Whether it can be NULL is a question to `blocks.Variables`."""
+
+    scalar: ScalarExpr
+    type: Type
+
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.scalar, Const)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A constant span of time; months have no fixed length, so they are kept apart."""
+
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+    def negated(self) -> Interval:
+        return Interval(-self.months, -self.days, -self.microseconds)
+
+
+NULL_VALUE = Typed(functions.NULL, NULL)
+TRUE_VALUE = Typed(functions.TRUE, BOOLEAN)
+FALSE_VALUE = Typed(functions.FALSE, BOOLEAN)
+
+_TYPES: dict[exp.DType, Type] = {
+    exp.DType.BOOLEAN: BOOLEAN,
+    exp.DType.TINYINT: INTEGER,
+    exp.DType.SMALLINT: INTEGER,
+    exp.DType.INT: INTEGER,
+    exp.DType.MEDIUMINT: INTEGER,
+    exp.DType.BIGINT: BIGINT,
+    exp.DType.FLOAT: DOUBLE,
+    exp.DType.DOUBLE: DOUBLE,
+    exp.DType.DATE: DATE,
+    exp.DType.DATE32: DATE,
+    exp.DType.TIMESTAMP: TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: TIMESTAMP,
+    exp.DType.DATETIME: TIMESTAMP,
+    exp.DType.TEXT: VARCHAR,
+    exp.DType.CHAR: VARCHAR,
+    exp.DType.NCHAR: VARCHAR,
+    exp.DType.BPCHAR: VARCHAR,
+    exp.DType.VARCHAR: VARCHAR,
+    exp.DType.NVARCHAR: VARCHAR,
+}
+
+
+def declared_type(node: exp.DataType) -> Type:
+    """The type that a column definition or a CAST names."""
+    if node.this in (exp.DType.DECIMAL, exp.DType.BIGDECIMAL):
+        sizes = [int(size.name) for size in node.expressions]
+        precision = sizes[0] if sizes else 18
+        scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
+        if not 1 <= precision <= MAX_PRECISION or not 0 <= scale <= precision:
+            raise fault(
+                TypingError,
+                f"DECIMAL({precision},{scale}) is not a type",
+                node,
+                f"precision is 1 to {MAX_PRECISION}, scale 0 to the precision",
+            )
+        return DECIMAL(precision, scale)
+    found = _TYPES.get(node.this)
+    if found is None or node.args.get("nested"):
+        raise fault(
+            UnsupportedError,
+            f"type {node.sql(dialect='postgres')} is not supported",
+            node,
+            "use BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP or VARCHAR",
+        )
+    return found
+
+
+# --- constants ------------------------------------------------------------------------------------
+
+
+def number_literal(text: str) -> Typed:
+    """12 -> INTEGER or BIGINT, 1.50 -> DECIMAL(3,2), 1e3 -> DOUBLE"""
+    if "e" in text.lower():
+        return Typed(Const(float(text)), DOUBLE)
+    if "." in text:
+        digits, _, fraction = text.partition(".")
+        value = int((digits or "0") + fraction)
+        precision = max(len((digits + fraction).lstrip("0")), len(fraction), 1)
+        if precision > MAX_PRECISION:
+            return Typed(Const(float(text)), DOUBLE)
+        return Typed(Const(value), DECIMAL(precision, len(fraction)))
+    whole = int(text)
+    if abs(whole) < 2**31:
+        return Typed(Const(whole), INTEGER)
+    if whole <= INT64[1]:
+        return Typed(Const(whole), BIGINT)
+    return Typed(Const(whole), DECIMAL(min(len(text), MAX_PRECISION), 0))
+
+
+def text_as(value: Typed, type: Type, node: exp.Expr) -> Typed:
+    """A string constant read as a value of another type, as PostgreSQL reads 'unknown' literals."""
+    assert isinstance(value.scalar, Const)
+    text = value.scalar.value
+    assert isinstance(text, str)
+    try:
+        if type.kind is Kind.DATE:
+            moment: object = dt.datetime.fromisoformat(text.strip()).date()
+        elif type.kind in (Kind.INTEGER, Kind.BIGINT):
+            moment = int(text)
+        elif type.kind is Kind.DOUBLE:
+            moment = float(text)
+        elif type.kind is Kind.BOOLEAN:
+            moment = {"true": True, "t": True, "false": False, "f": False}[text.strip().lower()]
+        elif type.kind is Kind.DECIMAL:
+            moment = decimal.Decimal(text.strip())
+        else:
+            moment = text.strip() if type.kind is Kind.TIMESTAMP else text
+        return Typed(Const(encode(moment, Column("value", type))), type)
+    except (ValueError, KeyError, decimal.InvalidOperation, ViewletError):
+        raise fault(
+            TypingError, f"'{text}' is not a {type}", node, _LITERAL_HINTS.get(type.kind)
+        ) from None
+
+
+_LITERAL_HINTS = {
+    Kind.DATE: "write dates as DATE '1998-12-01'",
+    Kind.TIMESTAMP: "write timestamps as TIMESTAMP '1998-12-01 10:30:00'",
+    Kind.BOOLEAN: "write TRUE or FALSE",
+}
+
+_UNITS: dict[str, Interval] = {
+    "YEAR": Interval(months=12),
+    "QUARTER": Interval(months=3),
+    "MONTH": Interval(months=1),
+    "WEEK": Interval(days=7),
+    "DAY": Interval(days=1),
+    "HOUR": Interval(microseconds=3_600_000_000),
+    "MINUTE": Interval(microseconds=60_000_000),
+    "SECOND": Interval(microseconds=1_000_000),
+}
+
+
+def interval_literal(node: exp.Interval) -> Interval:
+    """INTERVAL '3' MONTH, INTERVAL '1 year' -> a constant span"""
+    amount, unit = node.this, node.args.get("unit")
+    text = amount.name if isinstance(amount, exp.Literal) else ""
+    word = unit.name.upper().rstrip("S") if unit is not None else ""
+    sign = 1
+    if isinstance(amount, exp.Neg) and isinstance(amount.this, exp.Literal):
+        sign, text = -1, amount.this.name
+    try:
+        number, of = sign * int(text), _UNITS[word]
+    except (ValueError, KeyError):
+        raise fault(
+            UnsupportedError,
+            f"interval {sql_of(node)} is not supported",
+            node,
+            "write one whole number and one unit, as in INTERVAL '3' MONTH",
+        ) from None
+    return Interval(number * of.months, number * of.days, number * of.microseconds)
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+
+def scale_up(value: ScalarExpr, digits: int) -> ScalarExpr:
+    return apply("*", value, Const(10**digits)) if digits > 0 else value
+
+
+def trimmed(value: Typed, scale: int) -> Typed:
+    """A DECIMAL constant without the trailing zeros that go beyond `scale`: 0.050 -> 0.05"""
+    if not isinstance(value.scalar, Const) or not isinstance(value.scalar.value, int):
+        return value
+    number, digits = value.scalar.value, value.type.scale
+    while digits > scale and number % 10 == 0:
+        number, digits = number // 10, digits - 1
+    return Typed(Const(number), DECIMAL(max(value.type.precision, 1), digits))
+
+
+def to_double(value: Typed) -> Typed:
+    """A number as DOUBLE; constants fold to the nearest double."""
+    if value.type.kind in (Kind.DOUBLE, Kind.NULL):
+        return Typed(value.scalar, DOUBLE)
+    if value.type.kind is Kind.DECIMAL and value.type.scale:
+        if isinstance(value.scalar, Const) and isinstance(value.scalar.value, int):
+            return Typed(Const(value.scalar.value / 10**value.type.scale), DOUBLE)
+        exact = apply("to_float", value.scalar)
+        return Typed(apply("/", exact, Const(float(10**value.type.scale))), DOUBLE)
+    return Typed(apply("to_float", value.scalar), DOUBLE)
+
+
+def decimal_of(type: Type) -> Type:
+    """The DECIMAL that holds every number of an exact type."""
+    if type.kind is Kind.INTEGER:
+        return DECIMAL(10, 0)
+    return DECIMAL(19, 0) if type.kind is Kind.BIGINT else type
+
+
+def common_type(types: Sequence[Type], node: exp.Expr, what: str) -> Type:
+    """The type that values of several types meet in, as in CASE, COALESCE and UNION."""
+    known = [t for t in types if t.kind is not Kind.NULL]
+    if not known:
+        return NULL
+    if all(t == known[0] for t in known):
+        return known[0]
+    if all(t.is_number for t in known):
+        if any(t.kind is Kind.DOUBLE for t in known):
+            return DOUBLE
+        if any(t.kind is Kind.DECIMAL for t in known):
+            wide = [decimal_of(t) for t in known]
+            scale = max(t.scale for t in wide)
+            whole = max(t.precision - t.scale for t in wide)
+            return DECIMAL(min(whole + scale, MAX_PRECISION), scale)
+        return BIGINT
+    if all(t.kind in (Kind.DATE, Kind.TIMESTAMP) for t in known):
+        return TIMESTAMP
+    listed = " and ".join(sorted({str(t) for t in known}))
+    raise fault(TypingError, f"{what} mixes {listed}", node, "convert with CAST(... AS type)")
+
+
+def meeting_type(values: Sequence[Typed], node: exp.Expr, what: str) -> Type:
+    """The common type of values, where string constants take the others' type."""
+    others = [v.type for v in values if not is_text_constant(v)]
+    if any(t.kind is not Kind.NULL for t in others):
+        texts = [v for v in values if is_text_constant(v)]
+        target = common_type(others, node, what)
+        if not texts or target.kind is Kind.VARCHAR:
+            return common_type([*others, *(t.type for t in texts)], node, what)
+        return target
+    return common_type([v.type for v in values], node, what)
+
+
+def is_text_constant(value: Typed) -> bool:
+    return isinstance(value.scalar, Const) and isinstance(value.scalar.value, str)
+
+
+def convert(value: Typed, target: Type, node: exp.Expr) -> Typed:
+    """An implicit conversion to a type that `common_type` chose."""
+    kind, to = value.type.kind, target.kind
+    if value.type == target or kind is Kind.NULL:
+        return Typed(value.scalar, target)
+    if is_text_constant(value) and to is not Kind.VARCHAR:
+        return text_as(value, target, node)
+    if to is Kind.DOUBLE and value.type.is_number:
+        return to_double(value)
+    if to is Kind.DECIMAL and value.type.is_exact:
+        value = trimmed(value, target.scale)
+        if target.scale >= value.type.scale:
+            return Typed(scale_up(value.scalar, target.scale - value.type.scale), target)
+        return Typed(
+            apply("rescale", value.scalar, Const(10 ** (value.type.scale - target.scale))), target
+        )
+    if to is Kind.TIMESTAMP and kind is Kind.DATE:
+        return Typed(apply("timestamp_of_date", value.scalar), TIMESTAMP)
+    if kind in (Kind.INTEGER, Kind.BIGINT) and to in (Kind.INTEGER, Kind.BIGINT):
+        return Typed(value.scalar, target)
+    raise fault(
+        TypingError,
+        f"{sql_of(node)} is {value.type}, {target} is needed",
+        node,
+        f"write CAST({sql_of(node)} AS {target})",
+    )
+
+
+def as_number(value: Typed, node: exp.Expr, what: str) -> Typed:
+    if value.type.kind is Kind.NULL:
+        return Typed(value.scalar, BIGINT)
+    if not value.type.is_number:
+        raise fault(TypingError, f"{what} needs a number, {sql_of(node)} is {value.type}", node)
+    return value
+
+
+def as_boolean(value: Typed, node: exp.Expr, what: str) -> Typed:
+    if value.type.kind is Kind.NULL:
+        return Typed(value.scalar, BOOLEAN)
+    if value.type.kind is not Kind.BOOLEAN:
+        raise fault(
+            TypingError,
+            f"{what} needs a condition, {sql_of(node)} is {value.type}",
+            node,
+            "compare it with something, for instance <> 0" if value.type.is_number else None,
+        )
+    return value
+
+
+def as_text(value: Typed, node: exp.Expr, what: str) -> Typed:
+    if value.type.kind is Kind.NULL:
+        return Typed(value.scalar, VARCHAR)
+    if value.type.kind is not Kind.VARCHAR:
+        raise fault(
+            TypingError,
+            f"{what} needs a VARCHAR, {sql_of(node)} is {value.type}",
+            node,
+            f"write CAST({sql_of(node)} AS VARCHAR)",
+        )
+    return value
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def arithmetic(operator: str, left: Typed, right: Typed, node: exp.Expr) -> Typed:
+    """+, - and * of two numbers."""
+    if DOUBLE in (left.type, right.type):
+        return Typed(apply(operator, to_double(left).scalar, to_double(right).scalar), DOUBLE)
+    if Kind.DECIMAL not in (left.type.kind, right.type.kind):
+        return Typed(apply(operator, left.scalar, right.scalar), BIGINT)
+    a, b = decimal_of(left.type), decimal_of(right.type)
+    if operator == "*":
+        scale = a.scale + b.scale
+        if scale > MAX_PRECISION:
+            raise fault(
+                TypingError,
+                f"the product has {scale} decimals, at most {MAX_PRECISION} can be kept",
+                node,
+                "convert one side with CAST(... AS DOUBLE)",
+            )
+        result = DECIMAL(min(a.precision + b.precision, MAX_PRECISION), scale)
+        return Typed(apply("*", left.scalar, right.scalar), result)
+    scale = max(a.scale, b.scale)
+    whole = max(a.precision - a.scale, b.precision - b.scale) + 1
+    result = DECIMAL(min(whole + scale, MAX_PRECISION), scale)
+    aligned = (scale_up(v.scalar, scale - t.scale) for v, t in ((left, a), (right, b)))
+    return Typed(apply(operator, *aligned), result)
+
+
+def division(left: Typed, right: Typed) -> Typed:
+    """a / b as DOUBLE: exact operands are divided as integers of the same scale."""
+    if left.type.is_exact and right.type.is_exact:
+        a, b = left.type.scale, right.type.scale
+        return Typed(
+            apply("/", scale_up(left.scalar, b - a), scale_up(right.scalar, a - b)), DOUBLE
+        )
+    return Typed(apply("/", to_double(left).scalar, to_double(right).scalar), DOUBLE)
+
+
+def aligned(left: Typed, right: Typed, node: exp.Expr, what: str) -> tuple[Typed, Typed]:
+    """Both sides in one representation, so that comparing representations compares values."""
+    if left.type.is_number and right.type.is_number:
+        if DOUBLE in (left.type, right.type):
+            return to_double(left), to_double(right)
+        left, right = trimmed(left, right.type.scale), trimmed(right, left.type.scale)
+        a, b = left.type.scale, right.type.scale
+        return (
+            Typed(scale_up(left.scalar, b - a), left.type),
+            Typed(scale_up(right.scalar, a - b), right.type),
+        )
+    target = meeting_type([left, right], node, what)
+    return convert(left, target, node), convert(right, target, node)
+
+
+def comparison(operator: str, left: Typed, right: Typed, node: exp.Expr) -> Typed:
+    a, b = aligned(left, right, node, "the comparison")
+    return Typed(apply(operator, a.scalar, b.scalar), BOOLEAN)
+
+
+def shift(value: Typed, by: Interval, node: exp.Expr) -> Typed:
+    """DATE or TIMESTAMP + INTERVAL; a DATE stays one unless hours are added."""
+    if is_text_constant(value):
+        value = text_as(value, DATE, node)
+    if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        raise fault(TypingError, f"an interval cannot be added to {value.type}", node)
+    if value.type.kind is Kind.DATE and by.microseconds:
+        value = convert(value, TIMESTAMP, node)
+    is_date = value.type.kind is Kind.DATE
+    scalar = value.scalar
+    if by.months:
+        name = "date_add_months" if is_date else "timestamp_add_months"
+        scalar = apply(name, scalar, Const(by.months))
+    rest = by.days if is_date else by.days * functions.DAY + by.microseconds
+    return Typed(apply("+", scalar, Const(rest)), value.type)

@@ -1,0 +1,177 @@
+"""From update expressions to a programme: buffers, statement order and types.
+
+Statements of a trigger run in order, so that
+
+    buffers are filled before anything reads them,
+    a map is read (its old contents) before it is updated,
+    recomputed maps come last, each after the maps that it reads (their new contents).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from viewlet.calculus.expr import BUFFER, Expr, MapRef, is_buffer, walk
+from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
+from viewlet.errors import ProgramError
+from viewlet.planner.maps import Maps, PlannedMap
+from viewlet.program.ir import (
+    KeyColumn,
+    Map,
+    Program,
+    Statement,
+    Trigger,
+    ValueColumn,
+    View,
+    relation_signature,
+    statement,
+)
+from viewlet.schema import Catalog
+
+Updates = dict[str, dict[str, Expr]]
+"""Right-hand sides by map and column."""
+
+
+@dataclass
+class Maintenance:
+    """What each relation's batch does to each map column."""
+
+    updates: dict[str, Updates] = field(default_factory=dict)
+    recomputed: dict[str, Updates] = field(default_factory=dict)
+
+    def update(self, relation: str, map: str, column: str, expr: Expr) -> None:
+        self.updates.setdefault(relation, {}).setdefault(map, {})[column] = expr
+
+    def recompute(self, relation: str, map: str, column: str, expr: Expr) -> None:
+        self.recomputed.setdefault(relation, {}).setdefault(map, {})[column] = expr
+
+
+def assemble(
+    catalog: Catalog, maps: Maps, maintenance: Maintenance, views: tuple[View, ...]
+) -> Program:
+    typed = _typed_maps(catalog, maps)
+    triggers = []
+    buffers: dict[str, Map] = {}
+    for relation in sorted(maintenance.updates.keys() | maintenance.recomputed.keys()):
+        updates = maintenance.updates.get(relation, {})
+        recomputed = maintenance.recomputed.get(relation, {})
+        statements, buffered = _trigger(maps, updates, recomputed)
+        triggers.append(Trigger(relation, statements))
+        for name in buffered:
+            buffers[BUFFER + name] = _buffer(typed[name])
+    every = (*typed.values(), *buffers.values())
+    return Program(tuple(catalog), every, tuple(triggers), views)
+
+
+def _trigger(
+    maps: Maps, updates: Updates, recomputed: Updates
+) -> tuple[tuple[Statement, ...], set[str]]:
+    buffered = {
+        node.name.removeprefix(BUFFER)
+        for columns in updates.values()
+        for expr in columns.values()
+        for node in walk(expr)
+        if is_buffer(node) and isinstance(node, MapRef)
+    }
+    while True:
+        ordered = _try_order(maps, updates, buffered)
+        if isinstance(ordered, str):
+            buffered.add(ordered)
+        else:
+            break
+    return (*ordered, *_recomputations(maps, recomputed)), buffered
+
+
+@dataclass
+class _Step:
+    """Statements that stay together: one map's update, or one buffer's filling."""
+
+    target: str
+    statements: list[Statement]
+    reads: frozenset[str]
+
+
+def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Statement] | str:
+    """The statements in order, or the name of a map that must be buffered to break a cycle."""
+    steps: list[_Step] = []
+    for name, columns in updates.items():
+        keys = maps.by_name[name].keys
+        target = BUFFER + name if name in buffered else name
+        filling = [statement(target, keys, "+=", c, expr) for c, expr in columns.items()]
+        steps.append(_step(target, filling))
+        if name in buffered:
+            adding = [statement(name, keys, "+=", c, MapRef(target, c, keys)) for c in columns]
+            steps.append(_step(name, adding))
+    ordered: list[Statement] = []
+    waiting = list(steps)
+    while waiting:
+        pending = {step.target for step in waiting}
+        ready = next((s for s in waiting if _may_run(s, waiting, pending)), None)
+        if ready is None:
+            stuck = next(s.target for s in waiting if not s.target.startswith(BUFFER))
+            direct = [s.target for s in waiting if s.target in updates and s.target not in buffered]
+            if not direct:
+                raise ProgramError(f"statements that update {stuck} wait for each other")
+            return direct[0]
+        waiting.remove(ready)
+        ordered += ready.statements
+    return ordered
+
+
+def _step(target: str, statements: list[Statement]) -> _Step:
+    return _Step(target, statements, frozenset[str]().union(*(s.reads for s in statements)))
+
+
+def _may_run(step: _Step, waiting: list[_Step], pending: set[str]) -> bool:
+    """Its buffers are filled, and nobody who is still waiting reads what it writes."""
+    if any(name in pending for name in step.reads if name.startswith(BUFFER)):
+        return False
+    if step.target.startswith(BUFFER):
+        return True
+    return not any(step.target in other.reads for other in waiting if other is not step)
+
+
+def _recomputations(maps: Maps, recomputed: Updates) -> Iterable[Statement]:
+    waiting = {
+        name: [statement(name, maps.by_name[name].keys, ":=", c, e) for c, e in columns.items()]
+        for name, columns in recomputed.items()
+    }
+    while waiting:
+        ready = next(
+            (n for n, own in waiting.items() if not any(s.reads & waiting.keys() for s in own)),
+            None,
+        )
+        if ready is None:
+            raise ProgramError(f"recomputed maps {', '.join(waiting)} read each other")
+        yield from waiting.pop(ready)
+
+
+def _typed_maps(catalog: Catalog, maps: Maps) -> dict[str, Map]:
+    signatures = {relation.name: relation_signature(relation) for relation in catalog}
+    return {planned.name: _typed(planned, maps, signatures) for planned in maps}
+
+
+def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
+    columns = []
+    slots: dict[str, Slot] = {}
+    for name, definition in planned.columns.items():
+        whole = maps.inline(definition)
+        found = variable_slots(whole, signatures)
+        for key in planned.keys:
+            slots[key] = _wider(slots.get(key), found[key])
+        physical = weight_type(whole, signatures, found)
+        columns.append(ValueColumn(name, physical, whole))
+    keys = tuple(KeyColumn(key, slots[key]) for key in planned.keys)
+    return Map(planned.name, keys, tuple(columns))
+
+
+def _wider(known: Slot | None, found: Slot) -> Slot:
+    if known is None:
+        return found
+    return Slot(found.physical, known.nullable or found.nullable)
+
+
+def _buffer(map: Map) -> Map:
+    columns = tuple(ValueColumn(c.name, c.physical) for c in map.columns)
+    return Map(BUFFER + map.name, map.keys, columns, buffer=True)

@@ -1,0 +1,146 @@
+"""The maps that a plan keeps: allocated by what they hold, so that equal views meet.
+
+Thesis 3.1.1 finds duplicate views by structural equality. Here a map is known by the canonical form
+of its *skeleton*, the product of atoms and conditions without its values: aggregates over the same
+rows and keys become columns of one map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from viewlet.calculus.expr import (
+    Cond,
+    Expr,
+    MapRef,
+    Rel,
+    Value,
+    factors_of,
+    product_of,
+    transform,
+    walk,
+)
+from viewlet.calculus.rewrite import Names as FreshNames
+from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
+from viewlet.calculus.schedule import schedule
+from viewlet.calculus.scope import Names, all_names
+from viewlet.calculus.text import to_text
+from viewlet.functions import Ref
+from viewlet.schema import Catalog
+
+COUNT_COLUMN = "count"
+
+
+@dataclass
+class PlannedMap:
+    """A map and its columns so far. Definitions are over base relations and nested maps."""
+
+    name: str
+    keys: tuple[str, ...]
+    columns: dict[str, Expr] = field(default_factory=dict)
+    own_names: dict[str, str] = field(default_factory=dict)
+    """The definitions' variables by their canonical names."""
+    by_values: dict[str, str] = field(default_factory=dict)
+    """Column names by the text of the values that they sum."""
+
+
+class Maps:
+    """All maps of a plan, by name and by skeleton, and which relations each depends on."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.by_name: dict[str, PlannedMap] = {}
+        self._by_skeleton: dict[str, PlannedMap] = {}
+        self.unplanned: list[tuple[PlannedMap, str]] = []
+        """Columns that were asked for and have no statements yet."""
+
+    def __iter__(self) -> Iterator[PlannedMap]:
+        return iter(self.by_name.values())
+
+    def allocate(self, keys: Names, factors: Iterable[Expr]) -> MapRef:
+        """The map column that holds Sum[keys](product of factors), made if it is not there."""
+        factors = factors_of(product_of(*factors))
+        values = [f for f in factors if is_value(f)]
+        skeleton = product_of(*(f for f in factors if not is_value(f)))
+        form = canonical(skeleton, keys)
+        ordered = tuple(sorted(keys, key=lambda name: int(form.names[name][1:])))
+        identity = f"[{', '.join(form.names[k] for k in ordered)}] {form.text}"
+        planned = self._by_skeleton.get(identity)
+        if planned is None:
+            planned = PlannedMap(self._fresh_name(skeleton), ordered)
+            planned.own_names = {short: name for name, short in form.names.items()}
+            self._by_skeleton[identity] = planned
+            self.by_name[planned.name] = planned
+        own = {name: planned.own_names[short] for name, short in form.names.items()}
+        text = " * ".join(sorted(to_text(rename(value, own)) for value in values))
+        if text not in planned.by_values:
+            column = _column_name(planned, [rename(value, own) for value in values])
+            planned.by_values[text] = column
+            definition = schedule(rename(product_of(*factors), own))
+            planned.columns[column] = project(planned.keys, definition)
+            self.unplanned.append((planned, column))
+        return MapRef(planned.name, planned.by_values[text], ordered)
+
+    def add_view(self, name: str, keys: tuple[str, ...], columns: dict[str, Expr]) -> PlannedMap:
+        """The map of a user's view: named after it, whatever its columns are made of."""
+        ordered = {column: schedule(definition) for column, definition in columns.items()}
+        planned = PlannedMap(self._unused(name), keys, ordered)
+        self.by_name[planned.name] = planned
+        self.unplanned += [(planned, column) for column in columns]
+        return planned
+
+    def depends(self, expr: Expr) -> frozenset[str]:
+        """The relations whose changes change the expression, through nested maps too."""
+        found: set[str] = set()
+        for node in walk(expr):
+            if isinstance(node, Rel) and not self._catalog[node.name].static:
+                found.add(node.name)
+            elif isinstance(node, MapRef) and node.name in self.by_name:
+                found |= self.depends(self.by_name[node.name].columns[node.column])
+        return frozenset(found)
+
+    def inline(self, expr: Expr) -> Expr:
+        """The expression over base relations only: nested maps replaced by what they hold."""
+        fresh = FreshNames(all_names(expr))
+
+        def rule(node: Expr) -> Expr:
+            if not isinstance(node, MapRef) or node.name not in self.by_name:
+                return node
+            planned = self.by_name[node.name]
+            definition = self.inline(planned.columns[node.column])
+            names = {name: fresh.fresh(name) for name in sorted(all_names(definition))}
+            names |= dict(zip(planned.keys, node.keys, strict=True))
+            return rename(definition, names)
+
+        return schedule(transform(expr, rule))
+
+    def _fresh_name(self, skeleton: Expr) -> str:
+        atoms = [n.name for n in walk(skeleton) if isinstance(n, Rel | MapRef)]
+        stem = "_".join(dict.fromkeys(name.removeprefix("m_") for name in atoms))
+        return self._unused(f"m_{stem}"[:40].rstrip("_"))
+
+    def _unused(self, name: str) -> str:
+        candidate, number = name, 1
+        while candidate in self.by_name or candidate in self._catalog:
+            number += 1
+            candidate = f"{name}_{number}"
+        return candidate
+
+
+def is_value(factor: Expr) -> bool:
+    """Values and sums of values: what a map adds up, as against which rows it adds up."""
+    return is_scalar_sum(factor) and not isinstance(factor, Cond)
+
+
+def _column_name(planned: PlannedMap, values: list[Expr]) -> str:
+    if not values:
+        return COUNT_COLUMN
+    stem = "sum"
+    if len(values) == 1 and isinstance(values[0], Value) and isinstance(values[0].scalar, Ref):
+        stem = f"sum_{values[0].scalar.name}"
+    name, number = stem, 1
+    while name in planned.columns:
+        number += 1
+        name = f"{stem}_{number}"
+    return name

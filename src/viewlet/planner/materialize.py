@@ -1,0 +1,355 @@
+"""The materialisation decision: which parts of a product to keep as maps (thesis 3.1, Figure 3.1).
+
+A product is split into what is bound by the batch, what must be computed when the statement runs,
+and the rest, whose connected components become maps:
+
+    Rule 1, decomposition     components that share only variables of the batch are kept apart
+    Rule 2, expansion         products come from `expand`; a sum of values that spans components is
+                              distributed over them here
+    Rule 3, input variables   conditions over variables of two components or of the batch stay out
+    Rule 4, nested aggregates a lift stays out, over maps of its body, when its body changes with
+                              the batch, is not correlated, or has all its variables bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from viewlet.calculus.expr import (
+    Add,
+    Assign,
+    Delta,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Rel,
+    Value,
+    exists_of,
+    extreme,
+    is_batch,
+    is_buffer,
+    lift,
+    product_of,
+    sum_of,
+    walk,
+)
+from viewlet.calculus.rewrite import expand, is_scalar_sum, project
+from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
+from viewlet.calculus.simplify import simplify, simplify_monomials
+from viewlet.planner.maps import Maps
+from viewlet.schema import Catalog
+
+
+@dataclass
+class Component:
+    """Factors that hang together through variables which the batch does not bind."""
+
+    factors: list[Expr]
+    names: Names
+
+
+class Materializer:
+    """Replaces relations by maps, allocating those that are missing."""
+
+    def __init__(self, catalog: Catalog, maps: Maps) -> None:
+        self._catalog = catalog
+        self._maps = maps
+
+    # Nested bodies.
+
+    def decorrelate(self, expr: Expr) -> Expr:
+        """Rule 4 throughout: bodies of lifts, extremes and Exists over maps, innermost first."""
+        return self._decorrelate(simplify(expr))
+
+    def _decorrelate(self, expr: Expr) -> Expr:
+        keys, monomials = simplify_monomials(expr, outputs(expr))
+        terms = []
+        for monomial in monomials:
+            factors = [self._nested(factor) for factor in monomial.factors]
+            product = product_of(Value(monomial.coefficient), *factors)
+            terms.append(project(keys, product))
+        return sum_of(*terms)
+
+    def _nested(self, factor: Expr) -> Expr:
+        if isinstance(factor, Lift):
+            return lift(factor.variable, self.body(factor.body, outputs(factor.body)))
+        if isinstance(factor, Extreme):
+            body = self.body(factor.body, outputs(factor.body) - {factor.target})
+            return extreme(factor.variable, factor.kind, factor.target, body)
+        if isinstance(factor, Exists):
+            return exists_of(self.body(factor.body, NONE))
+        return factor
+
+    def body(self, body: Expr, bound: Names) -> Expr:
+        """A nested body over maps. `bound` are the correlated variables, which do not connect."""
+        if not any(isinstance(node, Rel) for node in walk(body)):
+            return body
+        return self.expression(self._decorrelate(body), changing=frozenset(), bound=bound)
+
+    # Expressions and products.
+
+    def expression(self, expr: Expr, changing: frozenset[str], bound: Names) -> Expr:
+        """The expression over maps. `changing` are the relations that change in this trigger."""
+        keys, monomials = simplify_monomials(expr, outputs(expr))
+        terms = []
+        for monomial in monomials:
+            product = self._product(list(monomial.factors), keys, changing, bound)
+            terms.append(product_of(Value(monomial.coefficient), product))
+        return sum_of(*terms)
+
+    def _product(
+        self, factors: list[Expr], keys: Names, changing: frozenset[str], bound: Names
+    ) -> Expr:
+        outside, inside, bound = self._split(factors, changing, bound)
+        components = _components([f for f in inside if not _is_scalar(f)], bound)
+        scalars = [f for f in inside if _is_scalar(f)]
+        left = _attach(scalars, components, bound)
+        spanning = next((f for f in left if self._spans(f, components)), None)
+        if spanning is not None:
+            rest = [f for f in factors if f is not spanning]
+            return sum_of(
+                *(
+                    product_of(
+                        Value(part.coefficient),
+                        self._product([*part.factors, *rest], keys, changing, bound),
+                    )
+                    for part in expand(spanning, scalars_too=True)
+                )
+            )
+        outside += left
+        parts = [p for c in components for p in self._cut_cycles(c, bound)]
+        needed = keys | bound | frozenset[str]().union(*(visible(f) for f in outside))
+        references: list[Expr] = []
+        for i, part in enumerate(parts):
+            others = frozenset[str]().union(*(p.names for j, p in enumerate(parts) if j != i))
+            kept = part.names & (needed | others)
+            pulled = self._pull_out(part, kept)
+            kept = part.names & (kept | frozenset[str]().union(*(visible(f) for f in pulled)))
+            references += [self._reference(part, kept), *pulled]
+        return project(keys, product_of(*outside, *references))
+
+    def _reference(self, part: Component, kept: Names) -> Expr:
+        """The map that holds a component; a lone map or Exists of one needs no other."""
+        if len(part.factors) == 1 and outputs(part.factors[0]) <= kept:
+            (factor,) = part.factors
+            if isinstance(factor, MapRef):
+                return factor
+            if isinstance(factor, Exists) and isinstance(factor.body, MapRef):
+                return factor
+        return self._maps.allocate(kept & _bound_by(part.factors), part.factors)
+
+    def _pull_out(self, part: Component, kept: Names) -> list[Expr]:
+        """Take nested factors out of a component whose keys determine all their variables.
+
+        Sum[a](R(a, b) * (x := m[a]) * {x > b})  ->  R(a, b) * (x := m[a]) * {x > b}
+                                                          where a is R's key
+
+        The map is as large without them, need not be maintained when the nested query changes, and
+        is more likely to be shared.
+        """
+        atoms: list[Expr] = [
+            f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)
+        ]
+        reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
+        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and _needs(f) <= reach]
+        while True:
+            known = reach | {f.variable for f in pulled}
+            users = [
+                f
+                for f in part.factors
+                if not any(f is p for p in pulled) and any(p.variable in visible(f) for p in pulled)
+            ]
+            stuck = [f for f in users if outputs(f) or not inputs(f) <= known]
+            if not stuck:
+                break
+            names = frozenset[str]().union(*(visible(f) for f in stuck))
+            pulled = [p for p in pulled if p.variable not in names]
+        filters = [
+            f
+            for f in part.factors
+            if isinstance(f, Exists)
+            and visible(f) <= reach
+            and visible(f) <= _bound_by(g for g in part.factors if g is not f)
+        ]
+        moved: list[Expr] = [*pulled, *users, *filters]
+        part.factors = [f for f in part.factors if not any(f is m for m in moved)]
+        part.names = frozenset[str]().union(*(visible(f) for f in part.factors))
+        return moved
+
+    def _split(
+        self, factors: list[Expr], changing: frozenset[str], bound: Names
+    ) -> tuple[list[Expr], list[Expr], Names]:
+        """(factors to compute in the statement, factors to keep as maps, variables bound)."""
+        outside = [f for f in factors if is_batch(f)]
+        waiting = [f for f in factors if not is_batch(f)]
+        for factor in outside:
+            bound |= outputs(factor)
+        for factor in list(waiting):
+            if isinstance(factor, Lift | Extreme | Exists) and self._must_stay_out(
+                factor, changing
+            ):
+                waiting.remove(factor)
+                outside.append(factor)
+        progress = True
+        while progress:
+            progress = False
+            for factor in list(waiting):
+                if self._is_bound(factor, bound):
+                    waiting.remove(factor)
+                    outside.append(factor)
+                    progress = True
+            for factor in outside:
+                if isinstance(factor, Assign | Lift | Extreme):
+                    needs = visible(factor) - {factor.variable}
+                    target = {factor.target} if isinstance(factor, Extreme) else set()
+                    if factor.variable not in bound and needs - target <= bound:
+                        bound |= {factor.variable}
+                        progress = True
+        return outside, waiting, bound
+
+    def _must_stay_out(self, factor: Lift | Extreme | Exists, changing: frozenset[str]) -> bool:
+        if any(isinstance(n, Delta) or is_buffer(n) for n in walk(factor.body)):
+            return True
+        if self._maps.depends(factor.body) & changing:
+            return True
+        target = {factor.target} if isinstance(factor, Extreme) else set()
+        return not (outputs(factor.body) - target)
+
+    def _is_bound(self, factor: Expr, bound: Names) -> bool:
+        """Nothing is left to find out: a filter, a value or a lookup."""
+        if isinstance(factor, Rel):
+            return False
+        own = {factor.variable} if isinstance(factor, Assign | Lift | Extreme) else set()
+        if isinstance(factor, Extreme):
+            own |= {factor.target}
+        return visible(factor) - own <= bound
+
+    def _spans(self, factor: Expr, components: list[Component]) -> bool:
+        """A sum of values over variables of a component and of something else."""
+        if not isinstance(factor, Add) or not is_scalar_sum(factor):
+            return False
+        return any(inputs(factor) & c.names for c in components)
+
+    # Cyclic joins.
+
+    def _cut_cycles(self, component: Component, bound: Names) -> list[Component]:
+        """Keep a cyclic join from becoming one map over pairs that never meet in a row.
+
+        The batch binds variables of several atoms. Where no single atom has them all, the join with
+        the batch is a cycle, and keeping it joined would pair everything that shares, say, a
+        nation. It is then cut at the variable whose binding leaves pieces that are no larger than
+        one of their relations; the statement joins the pieces.
+        """
+        if self._is_bounded(component, bound):
+            return [component]
+        for name in sorted(_cut_candidates(component, bound)):
+            pieces = self._cut_at(component, bound | {name})
+            if all(self._is_bounded(piece, bound | {name}) for piece in pieces):
+                return pieces
+        return self._cut_at(component, component.names)
+
+    def _cut_at(self, component: Component, bound: Names) -> list[Component]:
+        atoms = [f for f in component.factors if not _is_scalar(f)]
+        pieces = _components(atoms, bound)
+        left = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
+        return pieces if not left else [component]
+
+    def _is_bounded(self, component: Component, bound: Names) -> bool:
+        """The bound variables are those of one atom, or all atoms follow from one by keys."""
+        atoms = [f for f in component.factors if not _is_scalar(f)]
+        ends = component.names & bound
+        if len(atoms) < 2 or any(ends <= visible(atom) for atom in atoms):
+            return True
+        return any(len(self._followers(atom, atoms)) == len(atoms) for atom in atoms)
+
+    def _followers(self, root: Expr, atoms: list[Expr]) -> list[Expr]:
+        """The atoms of which a row of the root determines at most one row, through their keys."""
+        others = [atom for atom in atoms if atom is not root]
+        return [root, *self._determined(visible(root), others)]
+
+    def _determined(self, names: Names, atoms: list[Expr]) -> list[Expr]:
+        """The atoms of which values for the names determine at most one row."""
+        found: list[Expr] = []
+        progress = True
+        while progress:
+            progress = False
+            for atom in atoms:
+                if not any(atom is f for f in found) and self._is_keyed_by(atom, names):
+                    found.append(atom)
+                    names |= visible(atom)
+                    progress = True
+        return found
+
+    def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
+        if not isinstance(atom, Rel):
+            # A nested factor has one value for each binding of its variables.
+            own = {atom.variable} if isinstance(atom, Lift | Extreme) else set()
+            return visible(atom) - own <= names
+        relation = self._catalog[atom.name]
+        variables = dict(zip(relation.names, atom.variables, strict=True))
+        return bool(relation.key) and {variables[column] for column in relation.key} <= names
+
+
+def _cut_candidates(component: Component, bound: Names) -> Names:
+    """Variables that at least two atoms share."""
+    seen: set[str] = set()
+    shared: set[str] = set()
+    for factor in component.factors:
+        if not _is_scalar(factor):
+            shared |= visible(factor) & seen
+            seen |= visible(factor)
+    return frozenset(shared) - bound
+
+
+def _is_scalar(factor: Expr) -> bool:
+    return is_scalar_sum(factor) or isinstance(factor, Assign)
+
+
+def _needs(factor: Lift | Extreme) -> Names:
+    """The variables that must be bound before a lift can be computed."""
+    target = {factor.target} if isinstance(factor, Extreme) else set()
+    return visible(factor) - {factor.variable} - target
+
+
+def _bound_by(factors: Iterable[Expr]) -> Names:
+    return frozenset[str]().union(*(outputs(f) for f in factors))
+
+
+def _components(factors: list[Expr], bound: Names) -> list[Component]:
+    """Connected components of the join graph; variables of the batch do not connect."""
+    found: list[Component] = []
+    for factor in factors:
+        names = visible(factor)
+        joined = [c for c in found if c.names & names - bound]
+        for component in joined:
+            found.remove(component)
+        found.append(
+            Component(
+                [f for c in joined for f in c.factors] + [factor],
+                names.union(*(c.names for c in joined)),
+            )
+        )
+    return found
+
+
+def _attach(scalars: list[Expr], components: list[Component], bound: Names) -> list[Expr]:
+    """Rule 3: put each scalar into the component that has all its variables; return the others.
+
+    An assignment is taken for a component only where its value is then a column of the map.
+    """
+    left = list(scalars)
+    progress = True
+    while progress:
+        progress = False
+        for factor in list(left):
+            needs = inputs(factor)
+            home = next((c for c in components if needs and needs <= c.names - bound), None)
+            if home is not None:
+                left.remove(factor)
+                home.factors.append(factor)
+                home.names |= outputs(factor)
+                progress = True
+    return left

@@ -1,0 +1,111 @@
+"""The verifier that runs between passes: what every trigger programme must be.
+
+every atom names a map of the programme, with its number of keys and one of its columns,
+the only relation that a trigger mentions is its own, as ΔR,
+every variable is bound before it is used, and every key of a target is bound,
+a buffer is filled before it is read, and written with += only,
+state maps are recomputed only after the last += statement
+"""
+
+from __future__ import annotations
+
+from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel, walk
+from viewlet.calculus.scope import check as check_scope
+from viewlet.calculus.scope import outputs
+from viewlet.errors import ProgramError
+from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.text import statement_text
+
+
+def check(program: Program) -> Program:
+    """The programme itself, or ProgramError with the statement at fault."""
+    names = [m.name for m in program.maps]
+    if len(set(names)) != len(names):
+        raise ProgramError(f"map names are not unique: {', '.join(sorted(names))}")
+    maps = {m.name: m for m in program.maps}
+    for definition in (c.definition for m in program.maps for c in m.columns):
+        if definition is not None:
+            check_scope(definition)
+    for trigger in program.triggers:
+        _check_trigger(trigger, program, maps)
+    for view in program.views:
+        for component, map, column in view.sources:
+            if map not in maps or column not in {c.name for c in maps[map].columns}:
+                raise ProgramError(f"view {view.name}: no {map}.{column} for {component}")
+    return program
+
+
+def _check_trigger(trigger: Trigger, program: Program, maps: dict[str, Map]) -> None:
+    filled: set[str] = set()
+    recomputing = False
+    for statement in trigger.statements:
+        try:
+            _check_statement(statement, trigger.relation, program, maps)
+        except ProgramError as error:
+            raise _at(statement, trigger, error.message) from None
+        for name in statement.reads:
+            if maps[name].buffer and name not in filled:
+                raise _at(statement, trigger, f"buffer {name} is read before it is filled")
+        if maps[statement.target].buffer:
+            filled.add(statement.target)
+            if statement.op != "+=":
+                raise _at(statement, trigger, "a buffer is written with += only")
+        if statement.op == ":=":
+            recomputing = True
+        elif recomputing and not _continues(trigger, statement):
+            raise _at(statement, trigger, "an update after a recomputation")
+
+
+def _continues(trigger: Trigger, statement: Statement) -> bool:
+    """+= to a map that this trigger has recomputed adds another part of its new contents."""
+    return any(s.op == ":=" and s.target == statement.target for s in trigger.statements)
+
+
+def _check_statement(
+    statement: Statement, relation: str, program: Program, maps: dict[str, Map]
+) -> None:
+    target = maps.get(statement.target)
+    if target is None:
+        raise ProgramError(f"unknown map {statement.target}")
+    if len(statement.keys) != len(target.keys):
+        raise ProgramError(f"{target.name} has {len(target.keys)} keys")
+    known = {column.name for column in target.columns}
+    if statement.op not in ("+=", ":="):
+        raise ProgramError(f"unknown operator {statement.op}")
+    for column, expr in statement.expressions():
+        if column not in known:
+            raise ProgramError(f"{target.name} has no column {column}")
+        for node in walk(expr):
+            if isinstance(node, Rel):
+                raise ProgramError(f"base relation {node.name} in a trigger")
+            if isinstance(node, Delta):
+                _check_delta(node, relation, program)
+            if isinstance(node, MapRef):
+                _check_reference(node, maps)
+        check_scope(expr)
+        unbound = frozenset(statement.keys) - outputs(expr)
+        if unbound:
+            raise ProgramError(f"keys {', '.join(sorted(unbound))} are not bound")
+
+
+def _check_delta(node: Delta, relation: str, program: Program) -> None:
+    if node.name != relation:
+        raise ProgramError(f"Δ{node.name} in a trigger on {relation}")
+    if len(node.variables) != len(program.relation(relation).columns):
+        raise ProgramError(f"Δ{node.name} with {len(node.variables)} variables")
+
+
+def _check_reference(node: MapRef, maps: dict[str, Map]) -> None:
+    map = maps.get(node.name)
+    if map is None:
+        raise ProgramError(f"unknown map {node.name}")
+    if len(node.keys) != len(map.keys):
+        raise ProgramError(f"{map.name} has {len(map.keys)} keys, not {len(node.keys)}")
+    if node.column != PRESENCE and node.column not in {c.name for c in map.columns}:
+        raise ProgramError(f"{map.name} has no column {node.column}")
+
+
+def _at(statement: Statement, trigger: Trigger, message: str) -> ProgramError:
+    return ProgramError(
+        f"{message}\nin the trigger on {trigger.relation}:\n{statement_text(statement)}"
+    )

@@ -1,0 +1,173 @@
+"""Passes over programmes, in order. Each takes and gives a programme that `check` accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from viewlet.calculus.expr import (
+    ONE,
+    PRESENCE,
+    Cond,
+    Expr,
+    MapRef,
+    Sum,
+    factors_of,
+    is_constant,
+    product_of,
+    terms_of,
+)
+from viewlet.calculus.factorize import separate
+from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
+from viewlet.calculus.schedule import schedule
+from viewlet.calculus.scope import inputs, outputs
+from viewlet.program.check import check
+from viewlet.program.ir import Program, Statement, Trigger
+
+Pass = Callable[[Program], Program]
+
+
+def optimize(program: Program) -> Program:
+    for rule in PASSES:
+        program = check(rule(program))
+    return program
+
+
+def _each_statement(program: Program, rule: Callable[[Statement], list[Statement]]) -> Program:
+    triggers = (
+        Trigger(t.relation, tuple(new for s in t.statements for new in rule(s)))
+        for t in program.triggers
+    )
+    return replace(program, triggers=tuple(triggers))
+
+
+def split_terms(program: Program) -> Program:
+    """M[k] += a + b  ->  M[k] += a; M[k] += b        M[k] := a + b  ->  M[k] := a; M[k] += b
+
+    A statement sums over its loop anyway, so a Sum around a term goes too.
+    """
+
+    def rule(s: Statement) -> list[Statement]:
+        (column, update), *more = s.updates
+        if more or update != ONE:
+            return [s]
+        parts: list[Statement] = []
+        for term in terms_of(s.loop):
+            op = s.op if not parts else "+="
+            parts.append(Statement(s.target, s.keys, op, _without_sum(term), ((column, ONE),)))
+        return parts
+
+    return _each_statement(program, rule)
+
+
+def _without_sum(term: Expr) -> Expr:
+    """c * Sum[k](q) -> c * q"""
+    parts = [f.body if isinstance(f, Sum) else f for f in factors_of(term)]
+    loops = [f for f in factors_of(term) if isinstance(f, Sum)]
+    return product_of(*parts) if len(loops) == 1 else term
+
+
+def separate_loops(program: Program) -> Program:
+    """M[] := a[x] * b[y]  ->  M[] := Sum[](a[x]) * Sum[](b[y]): scans instead of their product."""
+
+    def rule(s: Statement) -> list[Statement]:
+        return [replace(s, loop=schedule(separate(s.loop, frozenset(s.keys))))]
+
+    return _each_statement(program, rule)
+
+
+def fuse_statements(program: Program) -> Program:
+    """M[k] += q * x; M[k] += q * y  ->  M[k] += q | c1: x, c2: y     (equal loops, other columns)
+
+    Values and lookups that bind nothing move behind the bar; what is left must be the same loop.
+    Only a run of statements that update the same map fuses: they add up, so their order does not
+    matter among themselves.
+    """
+
+    def fused(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        done: list[Statement] = []
+        start = 0
+        for statement in map(_with_loop_apart, statements):
+            if done and done[-1].target != statement.target:
+                start = len(done)
+            for i in range(start, len(done)):
+                joined = _join(done[i], statement)
+                if joined is not None:
+                    done[i] = joined
+                    break
+            else:
+                done.append(statement)
+        return tuple(done)
+
+    triggers = (Trigger(t.relation, fused(t.statements)) for t in program.triggers)
+    return replace(program, triggers=tuple(triggers))
+
+
+def _with_loop_apart(statement: Statement) -> Statement:
+    """Values, and lookups whose keys the rest of the loop binds, become the update.
+
+    A map that the loop runs over stays as its records, M[k].*, with the column behind the bar, so
+    that loops over different columns of one map are the same loop.
+    """
+    (column, update), *more = statement.updates
+    if more:
+        return statement
+    loop = list(factors_of(statement.loop))
+    values: list[Expr] = [update]
+    for factor in reversed(factors_of(statement.loop)):
+        rest = [f for f in loop if f is not factor]
+        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, rest)):
+            loop = rest
+            values.insert(1, factor)
+    for i, factor in enumerate(loop):
+        if _is_column(factor) and isinstance(factor, MapRef):
+            loop[i] = MapRef(factor.name, PRESENCE, factor.keys)
+            values.append(factor)
+    if not loop:
+        return statement
+    return replace(
+        statement, loop=schedule(product_of(*loop)), updates=((column, product_of(*values)),)
+    )
+
+
+def _is_value(factor: Expr) -> bool:
+    return is_constant(factor) or (is_scalar_sum(factor) and not isinstance(factor, Cond))
+
+
+def _is_column(factor: Expr) -> bool:
+    return isinstance(factor, MapRef) and factor.column != PRESENCE
+
+
+def _bound_by(factor: Expr, rest: list[Expr]) -> bool:
+    return outputs(factor) <= frozenset[str]().union(*(outputs(f) for f in rest))
+
+
+def _join(left: Statement, right: Statement) -> Statement | None:
+    """One statement for both, where they differ in their columns and updates only."""
+    if left.target != right.target or left.op != right.op:
+        return None
+    if left.target in left.reads | right.reads:
+        return None
+    if {c for c, _ in left.updates} & {c for c, _ in right.updates}:
+        return None
+    names = _matching(left, right)
+    if names is None:
+        return None
+    updates = tuple((column, rename(update, names)) for column, update in right.updates)
+    return replace(left, updates=(*left.updates, *updates))
+
+
+def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
+    """Names under which the right loop is the left one."""
+    a, b = canonical(left.loop, left.keys), canonical(right.loop, right.keys)
+    if a.text != b.text:
+        return None
+    if [a.names.get(k) for k in left.keys] != [b.names.get(k) for k in right.keys]:
+        return None
+    back = {short: name for name, short in a.names.items()}
+    names = {name: back[short] for name, short in b.names.items()}
+    free = {n for _, update in right.updates for n in inputs(update)}
+    return names if free <= names.keys() else None
+
+
+PASSES: tuple[Pass, ...] = (split_terms, separate_loops, fuse_statements)
