@@ -41,6 +41,14 @@ class Pair:
         self.single = single
         self.rows: dict[str, list[Row]] = {r.name: [] for r in self.program.relations}
 
+    def load_static(self, rows: dict[str, list[Row]]) -> None:
+        """Fill the maps over static tables."""
+        static = [r for r in self.program.relations if r.static]
+        self.engine.load({r.name: make_batch(r, rows[r.name]) for r in static})
+        self.interpreter.load(
+            {r.name: Gmr((_encoded(r, row), 1) for row in rows[r.name]) for r in static}
+        )
+
     def apply(self, changes: Changes) -> None:
         batches = []
         for name, rows in changes:
@@ -56,7 +64,7 @@ class Pair:
         self.check()
 
     def check(self) -> None:
-        for map in self.program.state:
+        for map in (*self.program.state, *self.program.constants):
             for column in map.columns:
                 expected = {
                     key: float(weight) if isinstance(weight, Fraction) else weight

@@ -450,6 +450,17 @@ class _Writer:
             with self.nest(f"if {node.name} != 0:"):
                 self.block(node.body)
 
+    def _present(self, node: ir.Present) -> None:
+        layout = self.frame.layouts[node.map]
+        tests = [
+            f"load_float({node.record}, {word}) != 0.0"
+            if physical is FLOAT
+            else f"load({node.record}, {word}) != 0"
+            for word, physical in zip(layout.value_words, layout.values, strict=True)
+        ]
+        with self.nest(f"if {' or '.join(tests)}:"):
+            self.block(node.body)
+
     def _let(self, node: ir.Let) -> None:
         code = self.scalars.code(node.scalar, node.scope)
         physical = node.variable.slot.physical

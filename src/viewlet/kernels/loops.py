@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from viewlet.calculus.expr import (
+    PRESENCE,
     Add,
     Assign,
     Cond,
@@ -170,6 +171,15 @@ class Column:
 
 
 @dataclass
+class Present:
+    """only where a record is there: some value is not zero"""
+
+    map: str
+    record: str
+    body: Block
+
+
+@dataclass
 class Let:
     variable: Variable
     scalar: ScalarExpr
@@ -271,6 +281,7 @@ Node = (
     | BindKey
     | MatchKey
     | Column
+    | Present
     | Let
     | If
     | NotNull
@@ -331,6 +342,8 @@ class _Builder:
         self.signatures = loops.program.signatures()
         self.names: Counter[str] = Counter()
         self.uses: Counter[str] = Counter()
+        # Records at hand at the current place: by map and key variables, their locals.
+        self.at_hand: dict[tuple[str, tuple[str, ...]], str] = {}
 
     # Statements.
 
@@ -633,11 +646,11 @@ class _Builder:
         self, expr: MapRef, scope: dict[str, Variable], factors: Factors, rest: Rest
     ) -> Block:
         map = self.loops.maps[expr.name]
-        column = _position(map, expr.column)
-        record, weight = self._name("at"), self._name("w")
-        physical = map.columns[column].physical
         bound = [i for i, name in enumerate(expr.keys) if name in scope]
         key = [scope[expr.keys[i]] for i in bound]
+        whole = len(bound) == len(expr.keys)
+        known = self.at_hand.get((map.name, tuple(v.name for v in key))) if whole else None
+        record = known or self._name("at")
         inner = dict(scope)
         for i in bound:
             inner[expr.keys[i]] = _narrow(scope[expr.keys[i]], map.keys[i].slot)
@@ -651,19 +664,46 @@ class _Builder:
             else:
                 inner[name] = Variable(self._name(name), map.keys[i].slot)
                 binds.append(BindKey(inner[name], map.name, i, record))
-        body = rest(inner, (*factors, Named(weight, physical)))
+        body = self._with_record(expr, record, inner, binds, matches, factors, rest)
+        if known:
+            return body
+        if whole:
+            return [Get(map.name, record, key, body)]
+        if bound:
+            index = self._index(map.name, Index(CHAIN, tuple(bound)))
+            return [Slice(map.name, index, record, key, body)]
+        return [Scan(map.name, record, body)]
+
+    def _with_record(
+        self,
+        expr: MapRef,
+        record: str,
+        scope: dict[str, Variable],
+        binds: Block,
+        matches: list[tuple[Variable, int]],
+        factors: Factors,
+        rest: Rest,
+    ) -> Block:
+        """The rest for one record of a map, under the tests that its keys and value must pass."""
+        map = self.loops.maps[expr.name]
+        place = (map.name, tuple(scope[name].name for name in expr.keys))
+        before = self.at_hand.get(place)
+        self.at_hand[place] = record
+        weight = self._name("w")
+        present = expr.column == PRESENCE
+        column = None if present else _position(map, expr.column)
+        if column is not None:
+            factors = (*factors, Named(weight, map.columns[column].physical))
+        body = rest(scope, factors)
+        if before is None:
+            del self.at_hand[place]
+        else:
+            self.at_hand[place] = before
         for variable, i in reversed(matches):
             body = [MatchKey(variable, map.name, i, record, body)]
-        body = [Column(weight, map.name, column, record, [*binds, *body])]
-        node: Node
-        if len(bound) == len(expr.keys):
-            node = Get(map.name, record, key, body)
-        elif bound:
-            index = self._index(map.name, Index(CHAIN, tuple(bound)))
-            node = Slice(map.name, index, record, key, body)
-        else:
-            node = Scan(map.name, record, body)
-        return [node]
+        if column is None:
+            return [Present(map.name, record, [*binds, *body])]
+        return [Column(weight, map.name, column, record, [*binds, *body])]
 
     def _sum(
         self,
@@ -782,7 +822,11 @@ class _Builder:
         """The keys of one map, those whose weights add up to zero over all terms left out."""
         map = self.loops.maps[atom.name]
         position = atom.keys.index(expr.target)
-        ordered = not map.buffer and not map.keys[position].slot.nullable
+        ordered = (
+            not map.buffer
+            and not map.keys[position].slot.nullable
+            and atom.column != PRESENCE
+        )
         stop = self._name("stop") if ordered else None
 
         def check(inner: dict[str, Variable]) -> Block:
@@ -814,7 +858,9 @@ class _Builder:
         """M[g, p].c * {p < x} * q -> range sum * q  where nothing but the conditions needs p."""
         map = self.loops.maps[atom.name]
         free = {name for name in atom.keys if name not in scope}
-        if map.buffer or not free or free & needed or len(set(atom.keys)) < len(atom.keys):
+        if map.buffer or atom.column == PRESENCE or not free or free & needed:
+            return None
+        if len(set(atom.keys)) < len(atom.keys):
             return None
         bounds: list[tuple[str, ScalarExpr]] = []
         remaining: list[Expr] = []
@@ -831,7 +877,8 @@ class _Builder:
                 return None
             ordered.add(name)
             bounds.append((operator, scalar))
-        if len(ordered) != 1:
+        sides = [operator[0] for operator, _ in bounds]
+        if len(ordered) != 1 or len(set(sides)) < len(sides):
             return None
         position = atom.keys.index(ordered.pop())
         if map.keys[position].slot.nullable:

@@ -19,8 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _native(function: F) -> F:
-    compiled: F = njit(cache=True, nogil=True)(function)
-    return compiled
+    compiled: Any = njit(cache=True, nogil=True)(function)
+    return compiled  # type: ignore[no-any-return]
 
 
 @_native
@@ -53,6 +53,16 @@ def rescale(value: int, factor: int) -> int:
     if 2 * (abs(value) - quotient * factor) >= factor:
         quotient += 1
     return quotient if value >= 0 else -quotient
+
+
+@_native
+def decimal_floor(value: int, unit: int) -> int:
+    return value // unit
+
+
+@_native
+def decimal_ceil(value: int, unit: int) -> int:
+    return -(-value // unit)
 
 
 @_native

@@ -285,6 +285,16 @@ class ScalarWriter:
         return Code(left.value, any_of(left.null, same.value), physical)
 
 
+    def _known(self, scalar: Apply, scope: Scope, physical: Physical) -> Code:
+        """The least or greatest of those that are not NULL, two by two."""
+        first, *others = scalar.arguments
+        operator = "<=" if scalar.function == "least_known" else ">="
+        for other in others:
+            nearer = Apply("or", (Apply(operator, (first, other)), Apply("is_null", (other,))))
+            first = Apply("case", (nearer, first, other))
+        return self.code(first, scope)
+
+
 def any_of(*tests: str | None) -> str | None:
     """One test out of several that may be absent."""
     found = list(dict.fromkeys(test for test in tests if test is not None))
@@ -317,6 +327,8 @@ _PLAIN = {
     "power": ("pow", True),
     "sign": ("sign", False),
     "rescale": ("rescale", False),
+    "decimal_floor": ("decimal_floor", False),
+    "decimal_ceil": ("decimal_ceil", False),
     "to_float": ("float", False),
 }
 _SPECIAL = {
@@ -329,4 +341,6 @@ _SPECIAL = {
     "case": ScalarWriter._case,
     "coalesce": ScalarWriter._coalesce,
     "nullif": ScalarWriter._nullif,
+    "least_known": ScalarWriter._known,
+    "greatest_known": ScalarWriter._known,
 }

@@ -37,6 +37,7 @@ from viewlet.kernels.jit import compile_program, load_module
 from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
+from viewlet.runtime.constants import load_constants
 from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Physical
 from viewlet.storage.columns import RANKS as MAP_RANKS
@@ -133,9 +134,13 @@ class LocalEngine:
         commit_all(_address(self._kept), len(self._kept))
 
     def load(self, tables: Mapping[str, Batch]) -> None:
-        """Fill the maps of a new engine from existing rows, without a log to undo it."""
+        """Fill the maps of a new engine from existing rows, without a log to undo it.
+
+        Static tables must be among the first tables that an engine is given.
+        """
         begin_all(_address(self._kept), len(self._kept), 0)
         try:
+            load_constants(self.program, tables, self._pools, self.dictionary)
             for relation, batch in tables.items():
                 self._run(relation, self.code(relation, batch))
         except BaseException as error:
@@ -220,7 +225,7 @@ class LocalEngine:
     def records(self, view: View) -> Records:
         """The records of a view that are there: one, if only virtually, for a TOTAL view."""
         sources = {name: (map, column) for name, map, column in view.sources}
-        map, column = sources[COUNT]
+        map = sources[COUNT][0]
         pool = self._pools[map]
         places = {name: self._column(*source) for name, source in sources.items()}
         if view.query.kind is ViewKind.TOTAL:
