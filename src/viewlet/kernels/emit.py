@@ -32,7 +32,7 @@ from viewlet.kernels.loops import Block, Factors, Loops, Named, Node, Step
 from viewlet.kernels.scalars import ScalarWriter, Scope, Texts, Variable
 from viewlet.program.ir import Program
 from viewlet.schema import Physical
-from viewlet.storage.columns import TREE, Layout
+from viewlet.storage.columns import HEADER, MASK, RECORDS, SLOTS, STAMP, TREE, Layout
 
 INT, FLOAT, STR, BOOL = Physical.INT, Physical.FLOAT, Physical.STR, Physical.BOOL
 
@@ -91,40 +91,9 @@ class Module:
     def _write(self) -> str:
         parts = [_HEAD]
         for relation, steps in self.loops.steps.items():
-            parts.append(batch_source(self.frame, relation, steps))
-            parts.append(single_source(self.frame, relation, steps))
+            parts.append(_Writer(self.frame, relation).batch_function(steps))
+            parts.append(_Writer(self.frame, relation, single=True).single_function(steps))
         return "\n".join(parts)
-
-
-def batch_source(frame: Frame, relation: str, steps: list[Step]) -> str:
-    functions = []
-    calls = []
-    name = identifier(relation)
-    for number, step in enumerate(steps):
-        writer = _Writer(frame, relation)
-        functions.append(writer.step_function(f"{name}_{number}", step))
-        calls += [
-            f"    if step == {number}:",
-            f"        if {name}_{number}(state, load(state, {ROW}), load(state, {SKIP})) != 0:",
-            "            return 1",
-            f"        step = {number + 1}",
-            f"        store(state, {STEP}, {number + 1})",
-            f"        store(state, {ROW}, -1)",
-            f"        store(state, {SKIP}, 0)",
-        ]
-    trigger = [
-        "@njit(cache=True, nogil=True)",
-        f"def on_{name}(state):",
-        f"    step = load(state, {STEP})",
-        *calls,
-        "    return 0",
-        "",
-    ]
-    return "\n".join([*functions, "\n".join(trigger)])
-
-
-def single_source(frame: Frame, relation: str, steps: list[Step]) -> str:
-    return _Writer(frame, relation, single=True).single_function(steps)
 
 
 def identifier(name: str) -> str:
@@ -142,7 +111,7 @@ class _Writer:
         self.lines: list[str] = []
         self.depth = 1
         self.temporaries = 0
-        self.target = ""
+        self.targets: tuple[str, ...] = ()
         self.counted = False
         self.row = "row"
         self.step = 0
@@ -163,8 +132,27 @@ class _Writer:
 
     # Functions.
 
-    def step_function(self, name: str, step: Step) -> str:
-        self._begin_step(step)
+    def batch_function(self, steps: list[Step]) -> str:
+        """All steps in one function: Numba optimises what a function calls along with it."""
+        name = identifier(self.relation)
+        self.line(f"step = load(state, {STEP})")
+        self.line(f"start = load(state, {ROW})")
+        self.line(f"skip = load(state, {SKIP})")
+        for number, step in enumerate(steps):
+            self.step = number
+            self._begin_step(step)
+            for text in _quoted(step.text).splitlines():
+                self.line(f"# {text.strip()}")
+            with self.nest(f"if step <= {number}:"):
+                self._batch_step(step)
+                if number + 1 < len(steps):
+                    self.line("start = -1")
+                    self.line("skip = 0")
+        body = self.lines
+        head = ["@njit(cache=True, nogil=True)", f"def on_{name}(state):"]
+        return "\n".join([*head, *self._prologue(body), *body, "    return 0", "", ""])
+
+    def _batch_step(self, step: Step) -> None:
         outer = step.block[0] if len(step.block) == 1 else None
         if isinstance(outer, ir.Rows):
             with self.nest("for row in range(low if start < 0 else start, high):"):
@@ -177,13 +165,6 @@ class _Writer:
             self.line("row = 0")
             self._reset_done()
             self.block(step.block)
-        body = self.lines
-        head = [
-            "@njit(cache=True, nogil=True)",
-            f"def {name}(state, start, skip):",
-            f'    """{_quoted(step.text)}"""',
-        ]
-        return "\n".join([*head, *self._prologue(body), *body, "    return 0", "", ""])
 
     def single_function(self, steps: list[Step]) -> str:
         name = identifier(self.relation)
@@ -194,7 +175,8 @@ class _Writer:
             for number, step in enumerate(steps):
                 self.step = number
                 self._begin_step(step)
-                self.line(f"# {_quoted(step.text).splitlines()[0]}")
+                for text in _quoted(step.text).splitlines():
+                    self.line(f"# {text.strip()}")
                 with self.nest(f"if step <= {number}:"):
                     self._reset_done()
                     self.block(step.block)
@@ -206,7 +188,7 @@ class _Writer:
         return "\n".join([*head, *self._prologue(body), *body, "    return 0", ""])
 
     def _begin_step(self, step: Step) -> None:
-        self.target = step.target
+        self.targets = step.targets
         # With one update for each outer row, the row alone says where to go on.
         self.counted = self.single or _updates(step) > 1
         self.row = "row"
@@ -247,15 +229,37 @@ class _Writer:
             yield f"text_{i}", f"load(state, {frame.constants + i})"
         for name, offset in frame.offsets.items():
             yield f"map_{identifier(name)}", f"state + {8 * offset}"
-            yield f"records_{identifier(name)}", f"load(map_{identifier(name)}, 7)"
+            plain = identifier(name)
+            yield f"records_{plain}", f"load(map_{plain}, {RECORDS})"
+            yield f"stamp_{plain}", f"load(map_{plain}, {STAMP})"
+            yield f"slots_{plain}", f"load(map_{plain}, {HEADER + SLOTS})"
+            yield f"mask_{plain}", f"load(map_{plain}, {HEADER + MASK})"
 
     # Nodes.
 
     def block(self, block: Block) -> None:
+        """Nodes in order; neighbours under the same condition share one `if`."""
         if not block:
             self.line("pass")
-        for node in block:
-            self.node(node)
+        at = 0
+        while at < len(block):
+            node = block[at]
+            at += 1
+            if not isinstance(node, ir.If):
+                self.node(node)
+                continue
+            condition = _bare(self.scalars.truth(node.scalar, node.scope))
+            body = list(node.body)
+            while at < len(block):
+                other = block[at]
+                if not isinstance(other, ir.If):
+                    break
+                if _bare(self.scalars.truth(other.scalar, other.scope)) != condition:
+                    break
+                body += other.body
+                at += 1
+            with self.nest(f"if {condition}:"):
+                self.block(body)
 
     def node(self, node: Node) -> None:
         getattr(self, "_" + _snake(type(node).__name__))(node)
@@ -305,7 +309,7 @@ class _Writer:
     def _get(self, node: ir.Get) -> None:
         layout = self.frame.layouts[node.map]
         with self._key(node.map, list(range(len(layout.keys))), node.key) as words:
-            self.line(f"{node.record} = find({_map(node.map)}, {words})")
+            self.line(f"{node.record} = {self._find(node.map, words)}")
             with self.nest(f"if {node.record} != 0:"):
                 self.block(node.body)
 
@@ -478,10 +482,6 @@ class _Writer:
             value = f"{empty} if {null} != 0 else ({value})"
         self.line(f"{node.variable.name} = {value}")
 
-    def _if(self, node: ir.If) -> None:
-        with self.nest(f"if {_bare(self.scalars.truth(node.scalar, node.scope))}:"):
-            self.block(node.body)
-
     def _not_null(self, node: ir.NotNull) -> None:
         with self.nest(f"if {node.variable.null} == 0:"):
             self.block(node.body)
@@ -535,34 +535,57 @@ class _Writer:
         with self.nest(f"if not clear_column({_map(node.map)}, {word}, {width}):"):
             self._return_full(node.map, "0")
 
+    def _find(self, map: str, words: str) -> str:
+        name, stride = identifier(map), 8 * self.frame.layouts[map].width
+        return f"find(slots_{name}, mask_{name}, records_{name}, {stride}, {words})"
+
     def _update(self, node: ir.Update) -> None:
         layout = self.frame.layouts[node.map]
-        counted = self.counted and node.map == self.target
+        counted = self.counted and node.map in self.targets
         depth = self.depth
         if counted:
             self.line("done += 1")
             self.line("if done > skip:")
             self.depth += 1
+        weights = self._update_weights(node)
+        if not _surely_not_zero(node):
+            tests = [f"{weight[0]} != 0" for _, weight in weights]
+            self.line(f"if {' or '.join(tests)}:")
+            self.depth += 1
         words, _ = key_words(layout, list(range(len(layout.keys))), node.key)
-        at = self.temporary("at")
-        self.line(f"{at} = upsert({_map(node.map)}, {words})")
-        with self.nest(f"if {at} == 0:"):
-            self._return_full(node.map, "done - 1" if counted else ("done" * self.counted or "0"))
+        at, map = self.temporary("at"), _map(node.map)
+        self.line(f"{at} = {self._find(node.map, words)}")
+        # Only a record that this batch has not touched yet needs to be made or logged.
+        stamp = f"load({at}, {layout.stamp_word}) != stamp_{identifier(node.map)}"
+        with self.nest(f"if {at} == 0 or {stamp}:"):
+            self.line(f"{at} = upsert({map}, {words})")
+            with self.nest(f"if {at} == 0:"):
+                done = "done - 1" if counted else "done"
+                self._return_full(node.map, done if self.counted else "0")
+        for word, weight in weights:
+            if len(weight) == 2:
+                self.line(f"add_float({map}, {at}, {word}, {weight[0]}, {weight[1]})")
+            else:
+                self.line(f"add_int({map}, {at}, {word}, {weight[0]})")
+        if any(index.kind == TREE for index in layout.indexes):
+            self.line(f"refresh_trees({map}, {at})")
+        self.depth = depth
+
+    def _update_weights(self, node: ir.Update) -> list[tuple[int, tuple[str, ...]]]:
+        """The word of each column with its weight: one local, or two for a pair."""
+        layout = self.frame.layouts[node.map]
+        found: list[tuple[int, tuple[str, ...]]] = []
         for column, physical, factors in node.columns:
             word = layout.value_words[column]
             if physical is FLOAT:
-                high, low = self.pair(factors)
-                self.line(f"add_float({_map(node.map)}, {at}, {word}, {high}, {low})")
+                found.append((word, self.pair(factors)))
             else:
-                self.line(f"add_int({_map(node.map)}, {at}, {word}, {self.whole(factors)})")
-        if any(index.kind == TREE for index in layout.indexes):
-            self.line(f"refresh_trees({_map(node.map)}, {at})")
-        self.depth = depth
+                found.append((word, (self._local("by", self.whole(factors)),)))
+        return found
 
     def _return_full(self, map: str, skip: str) -> None:
         """Leave, and remember where to go on."""
-        if self.single:
-            self.line(f"store(state, {STEP}, {self.step})")
+        self.line(f"store(state, {STEP}, {self.step})")
         self.line(f"store(state, {ROW}, row)")
         self.line(f"store(state, {SKIP}, {skip})")
         self.line(f"store(state, {FULL}, {self.frame.maps.index(map)})")
@@ -673,19 +696,27 @@ def _updates(step: Step) -> int:
     """How many updates one outer row can make: 2 stands for any number."""
     outer = step.block[0] if len(step.block) == 1 else None
     block = outer.body if isinstance(outer, ir.Rows | ir.Scan) else step.block
-    return _count(block, step.target)
+    return _count(block, step.targets)
 
 
-def _count(block: Block, target: str) -> int:
+def _count(block: Block, targets: tuple[str, ...]) -> int:
     found = 0
     for node in block:
         if isinstance(node, ir.Update):
-            found += node.map == target
+            found += node.map in targets
         elif hasattr(node, "body"):
-            inside = _count(node.body, target)
+            inside = _count(node.body, targets)
             loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Walk)
             found += 2 * inside if loops else inside
     return found
+
+
+def _surely_not_zero(node: ir.Update) -> bool:
+    """Whether some column gets a weight that is a product of weights found not to be zero."""
+    return any(
+        all(isinstance(f, Named) and f.name.startswith(("weight", "w_")) for f in factors)
+        for _, _, factors in node.columns
+    )
 
 
 def _map(name: str) -> str:

@@ -300,11 +300,16 @@ Block = list[Node]
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a trigger that runs to its end before the next one starts."""
+    """A part of a trigger that runs to its end before the next one starts.
+
+    `reads` are the maps that it looks into. Updates of its targets are counted, to go on after
+    Python has made room.
+    """
 
     text: str
-    target: str
+    targets: tuple[str, ...]
     block: Block
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -353,9 +358,14 @@ class _Builder:
         written = {s.target for s in self.trigger.statements}
         for name in buffers:
             if name in written:
-                found.append(Step(f"clear {name}", name, [ClearBuffer(name)]))
+                found.append(Step(f"clear {name}", (), [ClearBuffer(name)]))
         for statement in self.trigger.statements:
-            found += self._statement(statement)
+            for step in self._statement(statement):
+                fused = _fuse(found[-1], step) if found else None
+                if fused is None:
+                    found.append(step)
+                else:
+                    found[-1] = fused
         return found
 
     def _statement(self, statement: Statement) -> list[Step]:
@@ -366,7 +376,7 @@ class _Builder:
         buffer = self._new_buffer(
             target.keys, [self._column(target, c) for c, _ in statement.updates]
         )
-        first = [Step(f"clear {buffer.name}", buffer.name, [ClearBuffer(buffer.name)])]
+        first = [Step(f"clear {buffer.name}", (), [ClearBuffer(buffer.name)])]
         return [
             *first,
             *self._fill(statement, buffer),
@@ -382,11 +392,11 @@ class _Builder:
             return []
         columns = [name for name, _ in statement.updates]
         if target.buffer and len(columns) == len(target.columns):
-            return [Step(f"clear {target.name}", target.name, [ClearBuffer(target.name)])]
+            return [Step(f"clear {target.name}", (), [ClearBuffer(target.name)])]
         return [
             Step(
                 f"clear {target.name}.{name}",
-                target.name,
+                (),
                 [ClearColumn(target.name, _position(target, name))],
             )
             for name in columns
@@ -398,7 +408,7 @@ class _Builder:
         self.uses = Counter(_mentions(statement))
         text = statement_text(statement).strip()
         return [
-            Step(text, target.name, self._term(statement, term, target))
+            Step(text, (target.name,), self._term(statement, term, target), statement.reads)
             for term in terms_of(statement.loop)
         ]
 
@@ -468,7 +478,10 @@ class _Builder:
         block += values
         block.append(Update(target.name, scope, columns))
         return Step(
-            f"{target.name} += {source.name}", target.name, [Scan(source.name, record, block)]
+            f"{target.name} += {source.name}",
+            (target.name,),
+            [Scan(source.name, record, block)],
+            frozenset((source.name,)),
         )
 
     def _fit(self, variable: Variable, slot: Slot, where: Statement) -> Variable:
@@ -633,12 +646,15 @@ class _Builder:
                 equal.append((inner[name], i))
                 inner[name] = _narrow(inner[name], slot)
             elif self.uses[name] > 1 or name in needed:
-                inner[name] = Variable(self._name(name), slot)
+                column = self.loops.program.relation(expr.name).columns[i].name
+                # Rows that stand outermost have common names, so that their loops can be fused.
+                local = f"row_{_plain(column)}" if not scope else self._name(name)
+                inner[name] = Variable(local, slot)
                 binds.append((inner[name], i))
             else:
                 continue
             self.loops.columns[expr.name].add(i)
-        weight = self._name("weight")
+        weight = "weight" if not scope else self._name("weight")
         body = rest(inner, (*factors, Named(weight, _DELTA_WEIGHT)))
         return [Rows(binds, equal, weight, body)]
 
@@ -823,9 +839,7 @@ class _Builder:
         map = self.loops.maps[atom.name]
         position = atom.keys.index(expr.target)
         ordered = (
-            not map.buffer
-            and not map.keys[position].slot.nullable
-            and atom.column != PRESENCE
+            not map.buffer and not map.keys[position].slot.nullable and atom.column != PRESENCE
         )
         stop = self._name("stop") if ordered else None
 
@@ -920,7 +934,7 @@ class _Builder:
         return buffer
 
     def _name(self, base: str) -> str:
-        base = re.sub(r"\W", "_", base)
+        base = _plain(base)
         self.names[base] += 1
         return f"{base}_{self.names[base]}"
 
@@ -944,9 +958,34 @@ def _next_factor(members: tuple[Expr, ...], scope: Scope) -> tuple[Expr, tuple[E
     return first, members[1:]
 
 
+def _fuse(left: Step, right: Step) -> Step | None:
+    """Two steps over the batch's rows -> one, where neither reads what the other writes."""
+    if {*left.targets} & right.reads or {*right.targets} & left.reads:
+        return None
+    if len(left.block) != 1 or len(right.block) != 1:
+        return None
+    (first,), (second,) = left.block, right.block
+    if not isinstance(first, Rows) or not isinstance(second, Rows):
+        return None
+    if first.equal or second.equal:
+        return None
+    binds = list(dict.fromkeys((*first.binds, *second.binds)))
+    rows = Rows(binds, [], first.weight, [*first.body, *second.body])
+    return Step(
+        f"{left.text}\n{right.text}",
+        (*left.targets, *right.targets),
+        [rows],
+        left.reads | right.reads,
+    )
+
+
 def _better(best: Variable, candidate: Variable, greatest: bool, stop: str | None) -> Block:
     found: Block = [Better(best, candidate, greatest, stop)]
     return [NotNull(candidate, found)] if candidate.slot.nullable else found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name)
 
 
 def _narrow(variable: Variable, slot: Slot) -> Variable:

@@ -284,7 +284,6 @@ class ScalarWriter:
         same = self._same(Apply("==", scalar.arguments), scope, BOOL)
         return Code(left.value, any_of(left.null, same.value), physical)
 
-
     def _known(self, scalar: Apply, scope: Scope, physical: Physical) -> Code:
         """The least or greatest of those that are not NULL, two by two."""
         first, *others = scalar.arguments

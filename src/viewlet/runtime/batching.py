@@ -198,7 +198,8 @@ def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([])
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+        values = _plain_strings(values.dictionary).take(values.indices)
+    values = _plain_strings(values)
     kind, source = column.type.kind, values.type
     gaps = np.asarray(values.is_null())
     if kind is Kind.VARCHAR and (pa.types.is_string(source) or pa.types.is_large_string(source)):
@@ -221,6 +222,13 @@ def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
             _check_integers(found, column)
         return _with_gaps(found, gaps, column)
     return _from_values(values.to_pylist(), column)
+
+
+def _plain_strings(values: Any) -> Any:
+    """Strings as Arrow's kernels know them: polars gives views, which `take` does not."""
+    import pyarrow as pa
+
+    return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
 def _arrow_type(column: Column) -> Any:

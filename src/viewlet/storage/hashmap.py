@@ -10,7 +10,6 @@ from __future__ import annotations
 from numba import njit
 
 from viewlet.storage.columns import (
-    HEADER,
     KIND,
     MASK,
     PART,
@@ -37,12 +36,11 @@ def hash_words(key: Words) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find(m: int, key: Words) -> int:
-    """The address of the record with this key, 0 if there is none."""
-    slots = load(m, HEADER + SLOTS)
-    mask = load(m, HEADER + MASK)
-    records = load(m, RECORDS)
-    stride = load(m, STRIDE)
+def find(slots: int, mask: int, records: int, stride: int, key: Words) -> int:
+    """The address of the record with this key, 0 if there is none.
+
+    Kernels read the table's address and mask once, not at every probe.
+    """
     slot = hash_words(key) & mask
     while True:
         record = load_half(slots, slot)
