@@ -81,7 +81,9 @@ map q[](value: int)
 map m[a: int](count: int, total: int)
 on r:
   d[a] += Δr(a, b) | count: 1, total: b
-  q[] += Exists(d[a].count) * (c := m[a].count + d[a].count) * (n := m[a].total + d[a].total) * {n > 2 * c} | value: n
+  q[] += Exists(d[a].count) * (c := m[a].count + d[a].count) * (n := m[a].total + d[a].total) *
+    {n > 2 * c}
+    | value: n
   q[] += -1 * Exists(d[a].count) * (c := m[a].count) * (n := m[a].total) * {n > 2 * c} | value: n
   m[a] += d[a].count | count: 1
   m[a] += d[a].total | total: 1
@@ -102,10 +104,18 @@ on r:
   d[a, v] += Δr(a, v, w, f) | count: 1
   dw[a, w] += Δr(a, v, w, f) | count: 1
   da[a] += Δr(a, v, w, f) * {is_null(v) or v >= 0} | count: 1
-  low[a, x] += Exists(Sum[a](Δr(a, v, w, f) * Δr(a, v2, w2, f2))) * (x := min v in m[a, v].count + d[a, v].count) | value: 1
-  low[a, x] += -1 * Exists(Sum[a](Δr(a, v, w, f) * Δr(a, v2, w2, f2))) * (x := min v in m[a, v].count) | value: 1
-  high[a, x] += Exists(Sum[a](dw[a, w].count * dw[a, w2].count)) * (x := max w in mw[a, w].count + dw[a, w].count) | value: 1
-  high[a, x] += -1 * Exists(Sum[a](dw[a, w].count * dw[a, w2].count)) * (x := max w in mw[a, w].count) | value: 1
+  low[a, x] += Exists(Sum[a](Δr(a, v, w, f) * Δr(a, v2, w2, f2))) *
+    (x := min v in m[a, v].count + d[a, v].count)
+    | value: 1
+  low[a, x] += -1 * Exists(Sum[a](Δr(a, v, w, f) * Δr(a, v2, w2, f2))) *
+    (x := min v in m[a, v].count)
+    | value: 1
+  high[a, x] += Exists(Sum[a](dw[a, w].count * dw[a, w2].count)) *
+    (x := max w in mw[a, w].count + dw[a, w].count)
+    | value: 1
+  high[a, x] += -1 * Exists(Sum[a](dw[a, w].count * dw[a, w2].count)) *
+    (x := max w in mw[a, w].count)
+    | value: 1
   m[a, v] += d[a, v].count | count: 1
   mw[a, w] += dw[a, w].count | count: 1
   mf[f] += Δr(a, v, w, f) | count: 1
@@ -124,7 +134,8 @@ on bids:
   m[p] += Δbids(p, v, x) | v: v, x: [x]
   g[v, p] += Δbids(p, v, x) | n: 1
   fl[x] += Δbids(p, v, x) | n: 1
-  vwap[] := m[p].v * (s := Sum[](m[p2].v * {p2 > p})) * (t := Sum[](m[p3].v)) * {4 * s < t} | value: p
+  vwap[] := m[p].v * (s := Sum[](m[p2].v * {p2 > p})) * (t := Sum[](m[p3].v)) * {4 * s < t}
+    | value: p
   vwap[] += m[p].v * (s := Sum[](m[p2].x * {p2 <= p} * {p2 > p - 3})) | x: [s]
   near[v] += Δbids(p, v, x) * g[v, p2].n * {p2 >= p} | n: 1
   under[] += Δbids(p, v, x) * fl[x2].n * {x2 + 0.0 < 1.0} | n: 1
@@ -154,7 +165,8 @@ on r:
   w[] += Exists(Δr(a, b, d) * m[a, b, c].n) | n: a
   w[] += Δr(a, b, d) * Sum[](m[a, b2, c].n * m[b2, c, e].n) | n: 1
   m[a, b, c] += Δr(a, b, d) * (c := [coalesce(mod(a + b, 4), 0)]) | n: 1
-  y[y, q] += Δr(a, b, d) * (y := [date_year(d)]) * (q := [date_month(date_add_months(d, 1))]) | n: [date_dow(d)]
+  y[y, q] += Δr(a, b, d) * (y := [date_year(d)]) * (q := [date_month(date_add_months(d, 1))])
+    | n: [date_dow(d)]
 """
 
 ALL = {

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from viewlet.calculus.expr import Add, Expr, Mul, Value
-from viewlet.kernels import loops as ir
+from viewlet.kernels import nodes as ir
 from viewlet.kernels.frame import (
     COLUMNS,
     FULL,
@@ -28,7 +28,7 @@ from viewlet.kernels.frame import (
     WEIGHTS,
     Frame,
 )
-from viewlet.kernels.loops import Block, Factors, Loops, Named, Node, Step
+from viewlet.kernels.nodes import Block, Factors, Loops, Named, Node, Step
 from viewlet.kernels.scalars import ScalarWriter, Scope, Texts, Variable
 from viewlet.program.ir import Program
 from viewlet.schema import Physical

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from viewlet.kernels.loops import Loops
+from viewlet.kernels.nodes import Loops
 from viewlet.kernels.scalars import Texts
 from viewlet.program.ir import Map
 from viewlet.storage.columns import KeyField, Layout

@@ -172,10 +172,10 @@ def is_dead(m: int, at: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def all_zero(at: int, start: int, count: int) -> bool:
+    found = 0
     for i in range(count):
-        if load(at, start + i) != 0:
-            return False
-    return True
+        found |= load(at, start + i)
+    return found == 0
 
 
 @njit(cache=True, nogil=True)
