@@ -11,10 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from viewlet.functions import evaluate
+from viewlet.functions import Apply, Const, Ref, evaluate
 from viewlet.kernels.scalars import Lookup, Texts
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array
+
+
+_MANY = 256
 
 
 class Dictionary:
@@ -36,6 +39,17 @@ class Dictionary:
         return found
 
     def encode(self, texts: Iterable[str | None]) -> Array:
+        """The codes of many strings; each distinct one is looked up once."""
+        if isinstance(texts, np.ndarray) and len(texts) > _MANY:
+            import pyarrow as pa
+
+            found = pa.array(texts, pa.string()).dictionary_encode()
+            codes = self._codes_of(found.dictionary.to_pylist())
+            places = found.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
+            return np.append(codes, 0)[places]
+        return self._codes_of(texts)
+
+    def _codes_of(self, texts: Iterable[str | None]) -> Array:
         return np.fromiter((self.code(text) for text in texts), np.int64)
 
     def decode(self, codes: Array) -> Array:
@@ -63,6 +77,26 @@ class _Table:
         self.values[code] = value or 0
         return made
 
+    @property
+    def pattern(self) -> str | None:
+        """The pattern of a plain LIKE, which Arrow matches for many strings at once."""
+        scalar = self.lookup.scalar
+        if not isinstance(scalar, Apply) or scalar.function != "like":
+            return None
+        text, pattern = scalar.arguments
+        plain = isinstance(text, Ref) and isinstance(pattern, Const)
+        return str(pattern.value) if plain and isinstance(pattern, Const) else None
+
+    def match(self, first: int, texts: list[str | None], pattern: str) -> None:
+        """Fill the entries of a LIKE from code `first` on."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.match_like(pa.array(texts, pa.string()), pattern)
+        here = slice(first, first + len(texts))
+        self.gaps[here] = np.asarray(found.is_null())
+        self.values[here] = np.asarray(found.fill_null(False))
+
     def reserve(self, count: int) -> None:
         if count > len(self.values):
             size = max(count, 2 * len(self.values))
@@ -88,20 +122,25 @@ class TextTables:
         """Take in what the dictionary has got since; True if any address may have changed."""
         if self._filled == len(self.dictionary):
             return False
-        code = self._filled
+        first = code = self._filled
+        slow = [table for table in self.tables if table.pattern is None]
         while code < len(self.dictionary):
+            if not slow:
+                break
             depth = self._depth.pop(code, 0)
             text = self.dictionary.strings[code]
-            for table in self.tables:
+            for table in slow:
                 table.reserve(len(self.dictionary))
                 if depth <= self._most:
                     made = table.fill(code, text, self.dictionary)
                     if made > code:
                         self._depth.setdefault(made, depth + 1)
             code += 1
-        self._filled = len(self.dictionary)
         for table in self.tables:
-            table.reserve(self._filled)
+            table.reserve(len(self.dictionary))
+            if table.pattern is not None:
+                table.match(first, self.dictionary.strings[first:], table.pattern)
+        self._filled = len(self.dictionary)
         if self._ranked:
             self.ranks = _ranks(self.dictionary)
         return True
