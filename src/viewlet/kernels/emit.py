@@ -112,12 +112,17 @@ class _Writer:
         self.depth = 1
         self.temporaries = 0
         self.targets: tuple[str, ...] = ()
+        # Probes whose result a local holds, with the depth of the block that did them.
+        self.found: dict[tuple[str, str], tuple[str, int]] = {}
         self.counted = False
+        self.written: frozenset[str] = frozenset()
         self.row = "row"
         self.step = 0
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
+        # What was found in a block that has ended is not at hand any more.
+        self.found = {k: f for k, f in self.found.items() if f[1] <= self.depth}
 
     @contextmanager
     def nest(self, header: str) -> Iterator[None]:
@@ -189,6 +194,8 @@ class _Writer:
 
     def _begin_step(self, step: Step) -> None:
         self.targets = step.targets
+        self.written = frozenset(_written(step.block))
+        self.found = {}
         # With one update for each outer row, the row alone says where to go on.
         self.counted = self.single or _updates(step) > 1
         self.row = "row"
@@ -309,7 +316,11 @@ class _Writer:
     def _get(self, node: ir.Get) -> None:
         layout = self.frame.layouts[node.map]
         with self._key(node.map, list(range(len(layout.keys))), node.key) as words:
-            self.line(f"{node.record} = {self._find(node.map, words)}")
+            known, depth = self.found.get((node.map, words), ("", 0))
+            at_hand = known and depth <= self.depth
+            self.line(f"{node.record} = {known if at_hand else self._find(node.map, words)}")
+            if node.map not in self.written:
+                self.found.setdefault((node.map, words), (node.record, self.depth))
             with self.nest(f"if {node.record} != 0:"):
                 self.block(node.body)
 
@@ -709,6 +720,15 @@ def _count(block: Block, targets: tuple[str, ...]) -> int:
             loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Walk)
             found += 2 * inside if loops else inside
     return found
+
+
+def _written(block: Block) -> Iterator[str]:
+    """The maps that a block changes, in which a second probe may find more than the first."""
+    for node in block:
+        if isinstance(node, ir.Update):
+            yield node.map
+        elif hasattr(node, "body"):
+            yield from _written(node.body)
 
 
 def _surely_not_zero(node: ir.Update) -> bool:

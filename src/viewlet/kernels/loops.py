@@ -24,7 +24,7 @@ from viewlet.kernels.nodes import (
     Total,
     Update,
 )
-from viewlet.kernels.patterns import column_position, mentions
+from viewlet.kernels.patterns import column_position, mentions, with_lookups_first
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
 from viewlet.program.ir import Map, Program, Statement, Trigger
@@ -103,6 +103,7 @@ class _TriggerBuilder(RowBuilder):
             (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
         ]
         needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
+        term = with_lookups_first(term, [e for _, _, e in updates])
         if not statement.keys:
             return self._term_without_keys(term, target, updates, needed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from viewlet.calculus.expr import (
+    PRESENCE,
     Assign,
     Cond,
     Delta,
@@ -17,6 +18,7 @@ from viewlet.calculus.expr import (
     Sum,
     Value,
     factors_of,
+    product_of,
     walk,
 )
 from viewlet.calculus.scope import outputs, visible
@@ -109,3 +111,25 @@ def mentions(statement: Statement) -> list[str]:
 
 def plain_name(name: str) -> str:
     return re.sub(r"\W", "_", name)
+
+
+def with_lookups_first(term: Expr, updates: list[Expr]) -> Expr:
+    """L * L' | M[k].c * q -> L * M[k].* * L' | M[k].c * q  where L binds k
+
+    What every update multiplies with must be there: it is looked up as soon as its key is known,
+    before nested sums are computed for rows that then weigh nothing.
+    """
+    shared: set[tuple[str, tuple[str, ...]]] | None = None
+    for update in updates:
+        found = {(f.name, f.keys) for f in factors_of(update) if isinstance(f, MapRef)}
+        shared = found if shared is None else shared & found
+    factors = list(factors_of(term))
+    for name, keys in sorted(shared or ()):
+        at_hand = any(isinstance(f, MapRef) and (f.name, f.keys) == (name, keys) for f in factors)
+        bound: frozenset[str] = frozenset()
+        for i, factor in enumerate(factors):
+            bound |= outputs(factor)
+            if not at_hand and bound >= set(keys):
+                factors.insert(i + 1, MapRef(name, PRESENCE, keys))
+                break
+    return product_of(*factors)
