@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.kernels.harness import Pair
 from tests.kernels.programs import EXTREMES, JOIN, RANGES, STRINGS
 
 from viewlet.calculus.expr import Value, constant
 from viewlet.calculus.query import COUNT, Query, ViewKind
-from viewlet.errors import RangeError, StateError
+from viewlet.errors import DataError, RangeError, StateError
 from viewlet.program.ir import Program, View
 from viewlet.program.text import parse_program
 from viewlet.runtime.batching import Batch, make_batch
 from viewlet.runtime.local import LocalEngine
+from viewlet.storage.columns import MemoryArrays
 
 TOTALS = """
 relation r(a: INTEGER not null, x: BIGINT not null, f: DOUBLE not null)
@@ -67,8 +69,6 @@ def test_overflow_undoes_the_whole_batch(totals: LocalEngine) -> None:
 @pytest.mark.parametrize("text", [JOIN, EXTREMES, RANGES, STRINGS])
 def test_failure_between_relations_undoes_all(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fails after some triggers ran, indexes included, is as if it had never begun."""
-    from tests.kernels.harness import Pair
-
     pair = Pair(text)
     pair.run(seed=1, batches=4)
     run = pair.engine._run
@@ -147,8 +147,6 @@ def test_double_sums_come_back() -> None:
 
 
 def test_save_and_restore(tmp_path: Path) -> None:
-    from tests.kernels.harness import Pair
-
     pair = Pair(STRINGS)
     pair.run(seed=3, batches=4)
     pair.engine.save(tmp_path / "state")
@@ -161,3 +159,24 @@ def test_save_and_restore(tmp_path: Path) -> None:
         LocalEngine(parse_program(TOTALS)).restore(tmp_path / "state")
     with pytest.raises(StateError, match="no saved engine"):
         twin.restore(tmp_path / "nothing")
+
+
+def test_state_in_arrays_is_taken_up(tmp_path: Path) -> None:
+    """What a worker does with memory-mapped arrays: another engine goes on where one stopped."""
+    pair = Pair(EXTREMES)
+    pair.run(seed=5, batches=3)
+    first = pair.engine
+    moved = MemoryArrays({n: first._arrays.array(n).copy() for n in first._arrays.names()})
+    pair.engine = LocalEngine(pair.program, arrays=moved, dictionary=first.dictionary)
+    pair.check()
+    pair.run(seed=6, batches=3)
+    with pytest.raises(StateError, match="another programme"):
+        LocalEngine(parse_program(TOTALS), arrays=moved)
+
+
+def test_unknown_relations_and_wrong_widths_are_refused(totals: LocalEngine) -> None:
+    with pytest.raises(DataError, match="no relation"):
+        totals.apply([("zz", batch(totals.program, "r", [(1, 2, 0.5)]))])
+    narrow = Batch([np.ones(1, np.int64)], [None], np.ones(1, np.int64))
+    with pytest.raises(DataError, match="3 columns"):
+        totals.apply([("r", narrow)])

@@ -26,11 +26,7 @@ from viewlet.kernels.frame import (
     COLUMNS,
     FULL,
     HIGH,
-    LOW,
     RANKS,
-    ROW,
-    SKIP,
-    STEP,
     WEIGHTS,
 )
 from viewlet.kernels.jit import compile_program, load_module
@@ -39,9 +35,9 @@ from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.constants import load_constants
 from viewlet.runtime.strings import Dictionary, TextTables
-from viewlet.schema import Physical
+from viewlet.schema import Column, Physical
 from viewlet.storage.columns import RANKS as MAP_RANKS
-from viewlet.storage.columns import Array, Arrays, MemoryArrays
+from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
 from viewlet.storage.multimap import begin_all, commit_all, rollback_all
 from viewlet.storage.pool import Pool
 
@@ -74,26 +70,46 @@ class Changed:
 class LocalEngine:
     """Holds the maps of one programme and runs its triggers.
 
-    `single`: apply every batch tuple by tuple, in native code, instead of as a whole.
+    `single`: apply every batch tuple by tuple, in native code, instead of as a whole. `arrays`:
+    where the maps live; if they hold this programme's state already, it is taken up as it is, and
+    `dictionary` must be the one that its strings were coded with.
     """
 
     def __init__(
-        self, program: Program, *, single: bool = False, arrays: Arrays | None = None
+        self,
+        program: Program,
+        *,
+        single: bool = False,
+        arrays: Arrays | None = None,
+        dictionary: Dictionary | None = None,
     ) -> None:
         self.program = program
         self.single = single
         self.module = compile_program(program)
         self._kernels = load_module(self.module)
         self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
-        self.dictionary = Dictionary()
+        self.dictionary = dictionary if dictionary is not None else Dictionary()
         self._stamp = 0
-        frame = self.module.frame
         self._used = self.module.loops.columns
-        self._state = self._arrays.create("state", frame.size, np.int64)
+        self._plan_reading()
+        if "state" in self._arrays.names():
+            self._take_up()
+        else:
+            self._state = self._arrays.create("state", self.module.frame.size, np.int64)
+            self._make_pools()
+            for pool in self._pools.values():
+                pool.create()
+        self._begin_texts()
+
+    def _take_up(self) -> None:
+        """Use the arrays as they are; addresses in them are those of another process."""
+        self._state = self._arrays.array("state")
+        if len(self._state) != self.module.frame.size:
+            raise StateError("these arrays hold the state of another programme")
         self._make_pools()
         for pool in self._pools.values():
-            pool.create()
-        self._begin_texts()
+            pool.attach()
+            self._stamp = max(self._stamp, int(pool.descriptor[STAMP]))
 
     def _make_pools(self) -> None:
         frame = self.module.frame
@@ -106,6 +122,8 @@ class LocalEngine:
         kept = [pool for pool in self._pools.values() if not pool.buffer]
         # The addresses of all lasting maps' descriptors, for what is done to each of them.
         self._kept = np.array([pool.address for pool in kept], np.int64)
+        self._kept_at = (_address(self._kept), len(kept))
+        self._state_address = _address(self._state)
 
     def _begin_texts(self) -> None:
         texts = self.module.texts
@@ -120,25 +138,25 @@ class LocalEngine:
         """One atomic batch over any number of relations."""
         coded = [(name, self.code(name, batch)) for name, batch in changes]
         self._stamp += 1
-        begin_all(_address(self._kept), len(self._kept), self._stamp)
+        begin_all(*self._kept_at, self._stamp)
         try:
             for relation, batch in coded:
                 self._run(relation, batch)
         except BaseException as error:
-            rollback_all(_address(self._kept), len(self._kept))
+            rollback_all(*self._kept_at)
             if isinstance(error, OverflowError):
                 raise RangeError(
                     f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"
                 ) from None
             raise
-        commit_all(_address(self._kept), len(self._kept))
+        commit_all(*self._kept_at)
 
     def load(self, tables: Mapping[str, Batch]) -> None:
         """Fill the maps of a new engine from existing rows, without a log to undo it.
 
         Static tables must be among the first tables that an engine is given.
         """
-        begin_all(_address(self._kept), len(self._kept), 0)
+        begin_all(*self._kept_at, 0)
         try:
             load_constants(self.program, tables, self._pools, self.dictionary)
             for relation, batch in tables.items():
@@ -149,35 +167,60 @@ class LocalEngine:
             if isinstance(error, OverflowError):
                 raise RangeError(f"{error}; nothing was loaded") from None
             raise
-        commit_all(_address(self._kept), len(self._kept))
+        commit_all(*self._kept_at)
 
     def code(self, relation: str, batch: Batch) -> Batch:
         """The batch with strings as codes: those of columns that some trigger reads."""
         if batch.coded:
             return batch
-        schema = self.program.relation(relation)
+        schema = self._relations.get(relation)
+        if schema is None:
+            raise DataError(f"no relation {relation}", hint=", ".join(self._relations))
         if len(batch.columns) != len(schema.columns):
             raise DataError(f"{relation} has {len(schema.columns)} columns")
+        texts = self._text_columns[relation]
+        if not texts:
+            return batch
         used = self._used.get(relation, set())
         columns = list(batch.columns)
-        for i, column in enumerate(schema.columns):
-            if column.type.physical is Physical.STR:
-                needed = columns[i] if i in used else ()
-                columns[i] = self.dictionary.encode(needed)
+        for i in texts:
+            columns[i] = self.dictionary.encode(columns[i] if i in used else ())
         return Batch(columns, batch.nulls, batch.weights, coded=True)
 
+    def _plan_reading(self) -> None:
+        """What every batch needs to know, once."""
+        shape = "each_" if self.single else "on_"
+        self._relations = {r.name: r for r in self.program.relations}
+        self._text_columns = {
+            r.name: [i for i, c in enumerate(r.columns) if c.type.physical is Physical.STR]
+            for r in self.program.relations
+        }
+        self._triggers = {
+            trigger.relation: getattr(self._kernels, shape + identifier(trigger.relation))
+            for trigger in self.program.triggers
+        }
+        self._reads = {
+            name: [
+                (
+                    i,
+                    _dtype(self._relations[name].columns[i]),
+                    self._relations[name].columns[i].nullable,
+                )
+                for i in sorted(self._used[name])
+            ]
+            for name in self._triggers
+        }
+
     def _run(self, relation: str, batch: Batch) -> None:
-        if self.program.trigger(relation) is None or not len(batch):
+        kernel = self._triggers.get(relation)
+        if kernel is None or not len(batch):
             return
         if len(self.dictionary) != self._texts_known:
             self._update_texts()
-        shape = "each_" if self.single else "on_"
-        kernel = getattr(self._kernels, shape + identifier(relation))
         state = self._state
         kept_alive = self._point_to(relation, batch)
-        state[STEP], state[ROW], state[SKIP] = 0, -1, 0
-        state[LOW], state[HIGH] = 0, len(batch)
-        address = _address(state)
+        state[: HIGH + 1] = (0, -1, 0, 0, len(batch))  # STEP, ROW, SKIP, LOW, HIGH
+        address = self._state_address
         while kernel(address):
             self._pools[self.module.frame.maps[state[FULL]]].make_room()
         del kept_alive
@@ -186,20 +229,18 @@ class LocalEngine:
         """Write the addresses of the batch's columns; the arrays must live while kernels run."""
         alive: list[Array] = []
         state = self._state
-        schema = self.program.relation(relation)
-        for i in self._used[relation]:
+        for i, dtype, nullable in self._reads[relation]:
             column = batch.columns[i]
-            wanted = np.float64 if schema.columns[i].type.physical is Physical.FLOAT else np.int64
-            if column.dtype != wanted or not column.flags.c_contiguous:
-                column = np.ascontiguousarray(column, wanted)
-            nulls = batch.nulls[i]
-            if schema.columns[i].nullable and nulls is None:
-                nulls = np.zeros(len(batch), np.uint8)
-            elif nulls is not None and not nulls.flags.c_contiguous:
-                nulls = np.ascontiguousarray(nulls)
+            if column.dtype != dtype or not column.flags.c_contiguous:
+                column = np.ascontiguousarray(column, dtype)
             alive.append(column)
             state[COLUMNS + 2 * i] = _address(column)
-            if nulls is not None:
+            if nullable:
+                nulls = batch.nulls[i]
+                if nulls is None:
+                    nulls = np.zeros(len(batch), np.uint8)
+                elif nulls.dtype != np.uint8 or not nulls.flags.c_contiguous:
+                    nulls = np.ascontiguousarray(nulls, np.uint8)
                 alive.append(nulls)
                 state[COLUMNS + 2 * i + 1] = _address(nulls)
         weights = np.ascontiguousarray(batch.weights, np.int64)
@@ -364,13 +405,14 @@ class LocalEngine:
                 self._arrays.resize(name, len(saved))[:] = saved
             else:
                 self._arrays.create(name, len(saved), saved.dtype)[:] = saved
-        self._state = self._arrays.array("state")
-        self._make_pools()
-        for pool in self._pools.values():
-            pool.attach()
+        self._take_up()
         self.dictionary = Dictionary(about["strings"])
         self._stamp = about["stamp"]
         self._begin_texts()
+
+
+def _dtype(column: Column) -> Any:
+    return np.dtype(np.float64 if column.type.physical is Physical.FLOAT else np.int64)
 
 
 def _address(array: Array) -> int:

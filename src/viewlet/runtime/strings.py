@@ -16,7 +16,6 @@ from viewlet.kernels.scalars import Lookup, Texts
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array
 
-
 _MANY = 256
 
 
@@ -46,7 +45,7 @@ class Dictionary:
             found = pa.array(texts, pa.string()).dictionary_encode()
             codes = self._codes_of(found.dictionary.to_pylist())
             places = found.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
-            return np.append(codes, 0)[places]
+            return np.asarray(np.append(codes, 0)[places])
         return self._codes_of(texts)
 
     def _codes_of(self, texts: Iterable[str | None]) -> Array:
