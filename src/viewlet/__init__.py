@@ -1,6 +1,52 @@
-"""viewlet keeps answers fresh: incremental views, matrices and signals."""
+"""viewlet keeps answers fresh: incremental views, matrices and signals.
 
+Nothing heavy is imported until it is used: `import viewlet` takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from viewlet import errors
 from viewlet.errors import ViewletError
 
-__all__ = ["ViewletError"]
+if TYPE_CHECKING:
+    from viewlet.interfaces.api import Database, connect, restore
+    from viewlet.interfaces.dml import Change
+    from viewlet.interfaces.subscribe import ViewBatch
+    from viewlet.interfaces.view import View
+
+__all__ = [
+    "Change",
+    "Database",
+    "View",
+    "ViewBatch",
+    "ViewletError",
+    "connect",
+    "errors",
+    "restore",
+]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Change": "viewlet.interfaces.dml",
+    "Database": "viewlet.interfaces.api",
+    "View": "viewlet.interfaces.view",
+    "ViewBatch": "viewlet.interfaces.subscribe",
+    "connect": "viewlet.interfaces.api",
+    "restore": "viewlet.interfaces.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'viewlet' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

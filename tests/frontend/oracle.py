@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from viewlet.calculus.expr import Rel
+from viewlet.calculus.expr import ZERO, Rel
 from viewlet.calculus.query import Query, evaluate_query, sort_rows
 from viewlet.calculus.ring import Gmr
 from viewlet.calculus.scope import check, outputs
@@ -65,7 +65,7 @@ def check_form(query: Query) -> None:
     """Components bind their keys and nothing else, and their text reads back."""
     for _, component in query.components:
         check(component)
-        assert outputs(component) == set(query.keys)
+        assert outputs(component) == set(query.keys) or component == ZERO
         assert parse_expr(to_text(component)) == component
     names = [*query.keys, *(name for name, _ in query.components)]
     assert len(set(names)) == len(names)
@@ -74,7 +74,8 @@ def check_form(query: Query) -> None:
 
 
 def connect(catalog: Catalog, rows: Rows) -> duckdb.DuckDBPyConnection:
-    database = duckdb.connect()
+    database = duckdb.connect(config={"threads": 1})
+    database.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
     for relation in catalog:
         columns = ", ".join(
             f'"{c.name}" {c.type}{"" if c.nullable else " NOT NULL"}' for c in relation.columns
@@ -93,7 +94,9 @@ def duckdb_rows(
     """The rows of the last view of a text, as DuckDB finds them."""
     for statement in parse(text):
         assert isinstance(statement, CreateView)
-        sql = re.sub(r"(?i)^create\s+(materialized\s+)?view", "CREATE VIEW", statement.text)
+        sql = re.sub(
+            r"(?i)^create\s+(materialized\s+)?view", "CREATE OR REPLACE VIEW", statement.text
+        )
         if not keep_limit:
             sql = re.sub(r"(?i)\blimit\s+\d+(\s+offset\s+\d+)?\s*$", "", sql)
         database.execute(sql)
@@ -144,13 +147,21 @@ def _sort_key(row: Iterable[Any]) -> list[tuple[int, Any]]:
     return key
 
 
+Both = tuple[Memory, duckdb.DuckDBPyConnection]
+
+
+def load(catalog: Catalog, rows: Rows) -> Both:
+    """The same rows for the calculus and for DuckDB."""
+    return Memory(catalog, rows), connect(catalog, rows)
+
+
 def compare(
-    text: str, catalog: Catalog, rows: Rows, *, ordered: bool = False
+    text: str, catalog: Catalog, both: Both, *, ordered: bool = False
 ) -> list[tuple[Any, ...]]:
     """Check one view text both ways; gives the rows."""
     query = lower_last(text, catalog)
-    ours = viewlet_rows(query, Memory(catalog, rows), ordered=ordered)
-    database = connect(catalog, rows)
+    memory, database = both
+    ours = viewlet_rows(query, memory, ordered=ordered)
     theirs = duckdb_rows(text, database, keep_limit=ordered)
     assert_same(ours, theirs, ordered=ordered)
     for column, values in zip(query.columns, zip(*ours, strict=True), strict=True) if ours else ():

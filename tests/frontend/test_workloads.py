@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.frontend.oracle import SQL, compare, read_catalog
+from tests.frontend.oracle import SQL, compare, load, read_catalog
 from tests.frontend.workloads import random_rows
 
 SEEDS = range(1, 40)
@@ -24,7 +24,7 @@ def test_equals_duckdb(workload: str, query: str) -> None:
     text = (SQL / workload / f"{query}.sql").read_text()
     hits = 0
     for seed in SEEDS:
-        rows = compare(text, catalog, random_rows(catalog, seed))
+        rows = compare(text, catalog, load(catalog, random_rows(catalog, seed)))
         hits += bool(rows) and any(value is not None for value in rows[0])
         if hits and seed >= AT_LEAST:
             return

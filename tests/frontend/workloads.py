@@ -39,6 +39,30 @@ POOLS: dict[str, list[Any]] = {
     "l_shipmode": ["AIR", "AIR REG", "MAIL", "SHIP"],
     "l_shipinstruct": ["DELIVER IN PERSON", "DELIVER IN PERSON", "NONE"],
     "ps_availqty": [10, 100, 100],
+    # TPC-DS
+    "d_year": [1998, 1999, 2000, 2000, 2002],
+    "d_moy": [11, 11, 11, 5],
+    "d_dom": [1, 2, 26, 15],
+    "d_dow": [0, 1, 1, 6],
+    "d_day_name": ["Sunday", "Monday", "Friday"],
+    "i_manufact_id": [128, 128, 5],
+    "i_manager_id": [1, 8, 28],
+    "cd_gender": ["M"],
+    "cd_marital_status": ["S"],
+    "cd_education_status": ["College"],
+    "p_channel_email": ["N", "Y"],
+    "p_channel_event": ["N", "Y"],
+    "s_state": ["TN"],
+    "s_county": ["Williamson County"],
+    "s_city": ["Midway", "Fairview"],
+    "s_gmt_offset": [Decimal("-5.00")],
+    "s_number_employees": [200, 250, 100],
+    "s_zip": ["12345-1", "22222"],
+    "ca_zip": ["12345-2", "33333"],
+    "ca_city": ["Midway", "Oak", "Elm"],
+    "hd_buy_potential": [">10000", "Unknown", "low"],
+    "hd_dep_count": [4, 6, 4],
+    "hd_vehicle_count": [3, 2, 0],
 }
 
 DATES: dict[str, list[str]] = {
@@ -61,12 +85,20 @@ SIZES = {
     "asks": 10,
 }
 
+DIMENSIONS = 3
+"""Rows of each table of TPC-DS but the facts and the items, which a big basket needs many of."""
+
+BASKET = 16
+"""Items of ticket 1, all bought at once: some queries ask for 15 to 20 on a ticket."""
+
 Database = dict[str, list[tuple[Any, ...]]]
 
 
 def random_rows(catalog: Catalog, seed: int, sizes: dict[str, int] = SIZES) -> Database:
     """Rows for every relation; declared keys are unique, nullable columns are NULL at times."""
     maker = random.Random(seed)
+    if "store_sales" in catalog:
+        sizes = {r.name: DIMENSIONS for r in catalog} | {"item": BASKET, "store_sales": 12}
     return {relation.name: _rows(relation, maker, sizes[relation.name]) for relation in catalog}
 
 
@@ -78,8 +110,11 @@ def _rows(relation: Relation, maker: random.Random, size: int) -> list[tuple[Any
         for column in relation.columns:
             if column.name in relation.key:
                 row.append(keys[number][relation.key.index(column.name)])
+            elif relation.name == "store_sales" and column.name.endswith("_sk"):
+                basket = keys[number][1] == 1
+                row.append(1 if basket else maker.choice([1, 2, 3, None]))
             else:
-                row.append(_value(relation.name, column, maker, number))
+                row.append(_value(column, maker, number))
         rows.append(tuple(row))
     return rows
 
@@ -87,11 +122,14 @@ def _rows(relation: Relation, maker: random.Random, size: int) -> list[tuple[Any
 def _keys(relation: Relation, maker: random.Random, size: int) -> list[tuple[int, ...]]:
     if len(relation.key) == 1:
         return [(number,) for number in range(1, size + 1)]
+    if relation.name == "store_sales":
+        others = [(item, ticket) for item in range(1, 5) for ticket in (2, 3, 4)]
+        return [(item, 1) for item in range(1, BASKET + 1)] + maker.sample(others, size)
     pairs = list(itertools.product(range(1, 8), repeat=len(relation.key)))
     return sorted(maker.sample(pairs, min(size, len(pairs))))
 
 
-def _value(relation: str, column: Column, maker: random.Random, number: int) -> Any:
+def _value(column: Column, maker: random.Random, number: int) -> Any:
     name, kind = column.name, column.type.kind
     if column.nullable and maker.random() < 0.15:
         return None
@@ -103,6 +141,8 @@ def _value(relation: str, column: Column, maker: random.Random, number: int) -> 
         return REGIONS[number % len(REGIONS)]
     if name.endswith("regionkey"):
         return maker.randint(1, 3)
+    if name.endswith("_sk"):
+        return maker.randint(1, DIMENSIONS)
     if kind in (Kind.INTEGER, Kind.BIGINT):
         return maker.randint(1, 6)
     if kind is Kind.DOUBLE:

@@ -21,12 +21,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeVar, dataclass_transform
 
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, conjuncts, evaluate
 from viewlet.schema import Scalar
 
+T = TypeVar("T")
 
-@dataclass(frozen=True)
+
+@dataclass_transform(frozen_default=True)
+def _node(cls: type[T]) -> type[T]:
+    """A frozen dataclass that computes its hash once: nodes are shared, and looked up often."""
+    made = dataclass(frozen=True)(cls)
+    compute = made.__hash__
+
+    def cached(self: T) -> int:
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = compute(self)
+            self.__dict__["_hash"] = known
+        return known
+
+    made.__hash__ = cached  # type: ignore[assignment, method-assign]
+    return made
+
+
+@_node
 class Rel:
     """A base relation: its rows and how often each occurs."""
 
@@ -34,7 +54,7 @@ class Rel:
     variables: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@_node
 class Delta:
     """The change that a batch makes to a base relation."""
 
@@ -42,7 +62,7 @@ class Delta:
     variables: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@_node
 class MapRef:
     """One value column of a materialised map."""
 
@@ -51,31 +71,31 @@ class MapRef:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@_node
 class Value:
     """The weight of the empty tuple is the number; NULL weighs 0."""
 
     scalar: ScalarExpr
 
 
-@dataclass(frozen=True)
+@_node
 class Cond:
     """Weight 1 where the scalar is TRUE, 0 where it is FALSE or NULL."""
 
     scalar: ScalarExpr
 
 
-@dataclass(frozen=True)
+@_node
 class Assign:
-    """Binds a variable to a scalar's value, with weight 1."""
+    """Binds a variable to a scalar's value, with weight 1; compares where it is bound already."""
 
     variable: str
     scalar: ScalarExpr
 
 
-@dataclass(frozen=True)
+@_node
 class Lift:
-    """Binds a variable to the weight of the body, with weight 1.
+    """Binds a variable to the weight of the body, with weight 1; compares where it is bound.
 
     Where all of the body's variables are bound there is exactly one such tuple, and a body that
     finds nothing gives the value 0.
@@ -85,7 +105,7 @@ class Lift:
     body: Expr
 
 
-@dataclass(frozen=True)
+@_node
 class Extreme:
     """Binds a variable to the least or greatest non-NULL `target` of the body, NULL if none."""
 
@@ -95,14 +115,14 @@ class Extreme:
     body: Expr
 
 
-@dataclass(frozen=True)
+@_node
 class Exists:
     """Weight 1 where the body's weight is not 0."""
 
     body: Expr
 
 
-@dataclass(frozen=True)
+@_node
 class Sum:
     """Projection to the keys, adding up the weights."""
 
@@ -110,12 +130,12 @@ class Sum:
     body: Expr
 
 
-@dataclass(frozen=True)
+@_node
 class Add:
     terms: tuple[Expr, ...]
 
 
-@dataclass(frozen=True)
+@_node
 class Mul:
     factors: tuple[Expr, ...]
 

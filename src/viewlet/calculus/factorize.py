@@ -75,9 +75,8 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
     while progress:
         progress = False
         for factor in list(rest):
-            own = {factor.variable} if isinstance(factor, Assign | Lift | Extreme) else set()
-            target = {factor.target} if isinstance(factor, Extreme) else set()
-            if visible(factor) - own - target <= bound:
+            computed = isinstance(factor, Assign | Lift | Extreme)
+            if (inputs(factor) if computed else visible(factor)) <= bound:
                 rest.remove(factor)
                 kept.append(factor)
                 bound |= outputs(factor)
@@ -89,7 +88,8 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
         if alone or any(outputs(f) & shown - bound for f in group):
             kept += group
         else:
-            summed.append(sum_over((), product_of(*group)))
+            product = product_of(*group)
+            summed.append(sum_over(outputs(product) & bound, product))
     whole = [separate(f, outputs(f), bound) for f in kept]
     return product_of(*whole, *summed)
 

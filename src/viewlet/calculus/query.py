@@ -21,8 +21,7 @@ from enum import Enum
 from viewlet.calculus.evaluate import Database, evaluate, rows
 from viewlet.calculus.expr import Expr, Extreme, Lift, product_of
 from viewlet.calculus.ring import Key, Weight, to_value
-from viewlet.calculus.text import to_lines, to_text
-from viewlet.functions import ScalarExpr, format_scalar
+from viewlet.functions import ScalarExpr
 from viewlet.functions import evaluate as evaluate_scalar
 from viewlet.schema import Scalar, Type
 
@@ -123,21 +122,3 @@ def sort_rows(
         flat = unknown + known if item.nulls_first else known + unknown
     end = None if query.limit is None else query.offset + query.limit
     return flat[query.offset : end]
-
-
-def query_text(query: Query) -> str:
-    """The definition as `explain --stage calculus` prints it."""
-    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}"]
-    for name, component in query.components:
-        lines += [f"  {name} :=", to_lines(component, 4)]
-    lines += [f"  let {to_text(let)}" for let in query.lets]
-    if query.having is not None:
-        lines.append(f"  having {format_scalar(query.having)}")
-    lines += [f"  select {c.name} : {c.type} := {format_scalar(c.scalar)}" for c in query.columns]
-    for item in query.order:
-        direction = "desc" if item.descending else "asc"
-        nulls = "first" if item.nulls_first else "last"
-        lines.append(f"  order {query.columns[item.column].name} {direction} nulls {nulls}")
-    if query.limit is not None or query.offset:
-        lines.append(f"  limit {query.limit} offset {query.offset}")
-    return "\n".join(lines)

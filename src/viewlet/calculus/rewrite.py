@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 
 from viewlet.calculus.expr import (
@@ -264,9 +265,13 @@ def canonical(expr: Expr, keys: Iterable[str] = ()) -> Canonical:
     Two expressions with equal texts are equal up to renaming; the reverse may fail for very
     symmetric expressions, which costs a duplicate map and nothing else.
     """
-    keys = frozenset(keys)
+    return _canonical(expr, frozenset(keys))
+
+
+@lru_cache(maxsize=1 << 12)
+def _canonical(expr: Expr, keys: frozenset[str]) -> Canonical:
     colours = {name: "k" if name in keys else "v" for name in all_names(expr)}
-    for _ in range(4):
+    for _ in range(3):
         colours = _refine(expr, colours)
     ordered = _ordered(expr, colours)
     numbering = {name: f"v{i}" for i, name in enumerate(_first_occurrences(ordered))}

@@ -65,10 +65,6 @@ def _order(factors: list[Expr], bound: Names) -> list[Expr]:
 def _ready(factor: Expr, bound: Names) -> bool:
     if not inputs(factor) <= bound:
         return False
-    if isinstance(factor, Lift):
-        return outputs(factor.body) <= bound
-    if isinstance(factor, Extreme):
-        return outputs(factor.body) - {factor.target} <= bound
     if isinstance(factor, Add):
         # Terms that bind different variables need the difference from outside.
         return len({outputs(term) - bound for term in factor.terms}) <= 1

@@ -2,9 +2,12 @@
 
 Output variables are the columns of the result; input variables must be bound from outside before
 the expression can be evaluated. In a product, a factor's outputs are bound for those to its right.
+A lift binds its own variable only: whatever its body shows is the correlation, and an input.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 from viewlet.calculus.expr import (
     Add,
@@ -29,18 +32,15 @@ Names = frozenset[str]
 NONE: Names = frozenset()
 
 
+@lru_cache(maxsize=1 << 16)
 def outputs(expr: Expr) -> Names:
     """The variables that the expression binds."""
     if isinstance(expr, Rel | Delta):
         return frozenset(expr.variables)
     if isinstance(expr, MapRef):
         return frozenset(expr.keys)
-    if isinstance(expr, Assign):
+    if isinstance(expr, Assign | Lift | Extreme):
         return frozenset((expr.variable,))
-    if isinstance(expr, Lift):
-        return outputs(expr.body) | {expr.variable}
-    if isinstance(expr, Extreme):
-        return (outputs(expr.body) - {expr.target}) | {expr.variable}
     if isinstance(expr, Exists):
         return outputs(expr.body)
     if isinstance(expr, Sum):
@@ -52,11 +52,16 @@ def outputs(expr: Expr) -> Names:
     return NONE
 
 
+@lru_cache(maxsize=1 << 16)
 def inputs(expr: Expr) -> Names:
     """The variables that must be bound from outside."""
     if isinstance(expr, Value | Cond | Assign):
         return free_variables(expr.scalar)
-    if isinstance(expr, Lift | Extreme | Exists):
+    if isinstance(expr, Lift):
+        return visible(expr.body)
+    if isinstance(expr, Extreme):
+        return visible(expr.body) - {expr.target}
+    if isinstance(expr, Exists):
         return inputs(expr.body)
     if isinstance(expr, Sum):
         # A key that the body does not bind itself is handed in.
@@ -75,6 +80,7 @@ def visible(expr: Expr) -> Names:
     return inputs(expr) | outputs(expr)
 
 
+@lru_cache(maxsize=1 << 16)
 def all_names(expr: Expr) -> Names:
     """Every variable that occurs anywhere, summed-out ones included."""
     names: set[str] = set()
@@ -97,8 +103,7 @@ def all_names(expr: Expr) -> Names:
 def check(expr: Expr, bound: Names = NONE) -> None:
     """Raise ProgramError unless every variable is bound where it is used.
 
-    Lifts need all of their body's variables bound from the left, so that each has one value; the
-    terms of a sum must bind the same unbound variables.
+    The terms of a sum must bind the same unbound variables.
     """
     from viewlet.calculus.text import to_text
 
@@ -115,11 +120,5 @@ def check(expr: Expr, bound: Names = NONE) -> None:
             raise ProgramError(f"terms bind different variables in {to_text(expr)}")
         for term in expr.terms:
             check(term, bound)
-    elif isinstance(expr, Lift | Extreme):
-        target = {expr.target} if isinstance(expr, Extreme) else NONE
-        loose = outputs(expr.body) - bound - target
-        if loose:
-            raise ProgramError(f"lift over unbound {', '.join(sorted(loose))} in {to_text(expr)}")
-        check(expr.body, bound)
-    elif isinstance(expr, Exists | Sum):
+    elif isinstance(expr, Lift | Extreme | Exists | Sum):
         check(expr.body, bound)

@@ -8,6 +8,7 @@ Nested bodies are simplified the same way, from the inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from viewlet.calculus.expr import (
     ONE,
@@ -65,16 +66,17 @@ def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
     """
     found: list[Monomial] = []
     work = expand(expr)
+    free = inputs(expr)
     while work:
         monomial = work.pop(0)
-        factors = simplify_product(monomial.factors, keys)
+        # What is bound outside keeps its name, as a key does: it may be bound in here by now.
+        factors = simplify_product(monomial.factors, keys | free)
         product = product_of(Value(monomial.coefficient), *factors)
         again = expand(product)
         if len(again) == 1 and again[0].factors == factors:
             found.append(again[0])
         else:
             work = again + work
-    free = inputs(expr)
     grown = keys | frozenset(n for m in found for n in _outputs(m.factors) if n in free)
     return grown, cancel(found, grown)
 
@@ -120,6 +122,7 @@ def _simplify_body(factor: Expr) -> Expr:
     return factor
 
 
+@lru_cache(maxsize=1 << 12)
 def _body(body: Expr) -> Expr:
     """A nested body: what it shows is bound from outside."""
     return simplify(body, bound=visible(body))
@@ -256,9 +259,7 @@ def drop_unused_lifts(factors: Factors, keys: Names) -> Factors:
         if not isinstance(factor, Lift | Extreme) or factor.variable in keys:
             continue
         rest = factors[:i] + factors[i + 1 :]
-        # What the body shows must be bound elsewhere for this to be the same product.
-        elsewhere = _outputs(rest) | inputs(product_of(*factors))
-        if not _used(rest, factor.variable) and outputs(factor) <= elsewhere | {factor.variable}:
+        if not _used(rest, factor.variable):
             return rest
     return factors
 

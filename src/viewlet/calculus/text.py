@@ -278,10 +278,18 @@ class Parser:
             kind, target = self.name(), self.name()
             self.expect("in")
             return extreme(variable, kind, target, self.expr())
-        body = self.expr()
-        if isinstance(body, Value):
-            return assign(variable, body.scalar)
-        return lift(variable, body)
+        scalar = self.whole_scalar()
+        return lift(variable, self.expr()) if scalar is None else assign(variable, scalar)
+
+    def whole_scalar(self) -> ScalarExpr | None:
+        """A scalar in brackets up to the closing parenthesis; None if there is more to come."""
+        start = self.at
+        if self.accept("["):
+            scalar = self.scalar()
+            if self.accept("]") and self.peek(")"):
+                return scalar
+        self.at = start
+        return None
 
     # Scalars.
 

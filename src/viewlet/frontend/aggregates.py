@@ -44,6 +44,7 @@ from viewlet.frontend.blocks import (
     known,
     product,
     summed,
+    variables_of,
     without_null_tests,
 )
 from viewlet.frontend.context import Lowering
@@ -144,7 +145,6 @@ class Grouped(RowScalars):
         self.keys = keys
         self.total = total
         self.sink = sink
-        self.place = "SELECT"
         outside = Scope(
             parent=scope.parent,
             sources=scope.sources,
@@ -189,7 +189,7 @@ class Grouped(RowScalars):
         columns = [p for p in parts if isinstance(p, exp.Column)]
         if not columns or not all(self.rows.owns(c) for c in columns):
             return None
-        if any(isinstance(p, exp.Interval) for p in (node,)):
+        if isinstance(node, exp.Interval):
             return None
         return self.groups.get(RowScalars(self.lowering, self.rows).lower(node).scalar)
 
@@ -226,7 +226,7 @@ class Grouped(RowScalars):
         if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in _SPREADS:
             raise fault(
                 UnsupportedError,
-                f"aggregate {node.sql_name()} is not supported",
+                f"aggregate {sql_of(node).partition('(')[0]} is not supported",
                 node,
                 "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR",
             )
@@ -236,10 +236,11 @@ class Grouped(RowScalars):
                 f"{node.sql_name()} needs a number, {sql_of(operands[0])} is {value.type}",
                 operands[0],
             )
+        nullable = filtered or self._nullable(branches, value)
         if distinct:
-            branches, value = self._distinct(branches, value)
+            branches, (value,) = self._distinct(branches, [value])
         if isinstance(node, exp.Sum):
-            return self._sum(branches, value, filtered)
+            return self._sum(branches, value, nullable)
         if isinstance(node, exp.Avg):
             return self._average(branches, value)
         return self._spread(node, branches, value)
@@ -253,9 +254,9 @@ class Grouped(RowScalars):
 
     def _count(self, branches: tuple[Branch, ...], values: list[Typed], distinct: bool) -> Typed:
         if distinct:
-            guards = [self._known(v) for v in values]
-            body = self._distinct_rows(branches, values, guards)
-            return Typed(self.sink.add("distinct", sum_over(self.keys, body)), BIGINT)
+            rows, _ = self._distinct(branches, values)
+            body = summed(self.variables, self.keys, rows)
+            return Typed(self.sink.add("distinct", body), BIGINT)
         guards = [self._known(v) for v in values]
         body = summed(self.variables, self.keys, branches, *guards)
         return Typed(self.sink.add("number", body), BIGINT)
@@ -264,26 +265,15 @@ class Grouped(RowScalars):
         body = summed(self.variables, self.keys, branches, self._known(value))
         return self.sink.add("number", body)
 
-    def _distinct_rows(
-        self, branches: tuple[Branch, ...], values: list[Typed], guards: list[Expr]
-    ) -> Expr:
-        """Exists(Sum[g, e](Q * guards))"""
-        counted = extended(self.variables, branches, guards)
-        bound, targets = keyed(self.variables, counted, [("distinct_value", v) for v in values])
-        names = [t.scalar.name for t in targets if isinstance(t.scalar, Ref)]
-        return exists_of(summed(self.variables, (*self.keys, *names), bound))
-
     def _distinct(
-        self, branches: tuple[Branch, ...], value: Typed
-    ) -> tuple[tuple[Branch, ...], Typed]:
-        """The rows with each value of a group once."""
-        counted = extended(self.variables, branches, [self._known(value)])
-        bound, (target,) = keyed(self.variables, counted, [("distinct_value", value)])
-        names = [target.scalar.name] if isinstance(target.scalar, Ref) else []
+        self, branches: tuple[Branch, ...], values: list[Typed]
+    ) -> tuple[tuple[Branch, ...], list[Typed]]:
+        """Exists(Sum[g, e](Q * {not(is_null(e))})): the values of each group once."""
+        counted = extended(self.variables, branches, [self._known(v) for v in values])
+        bound, targets = keyed(self.variables, counted, [("distinct_value", v) for v in values])
+        names = variables_of(targets)
         body = exists_of(summed(self.variables, (*self.keys, *names), bound))
-        for name in names:
-            self.variables.nullable[name] = False
-        return ((Branch((body,)),) if body != ZERO else ()), target
+        return ((Branch((body,)),) if body != ZERO else ()), targets
 
     def _total(self, branches: tuple[Branch, ...], value: Typed) -> Expr:
         """Sum[g](Q * value)"""
@@ -296,10 +286,9 @@ class Grouped(RowScalars):
                 terms.append(sum_over(self.keys, product((*branch.factors, weight))))
         return sum_of(*terms)
 
-    def _sum(self, branches: tuple[Branch, ...], value: Typed, filtered: bool) -> Typed:
+    def _sum(self, branches: tuple[Branch, ...], value: Typed, nullable: bool) -> Typed:
         total = self.sink.add("sum", self._total(branches, value))
-        nullable = self.total or filtered or self._nullable(branches, value)
-        if nullable:
+        if nullable or self.total:
             none = apply("=", self._known_count(branches, value), Const(0))
             total = apply("case", none, NULL, total)
         return Typed(total, sum_type(value.type))

@@ -279,14 +279,18 @@ def product(factors: Iterable[Expr]) -> Expr:
     each condition as soon as nothing that it needs is still to come."""
     pending = [(f, inputs(f), outputs(f), _rank(f)) for part in factors for f in factors_of(part)]
     placed: list[Expr] = []
+    bound: Names = frozenset()
     while pending:
         ready = []
         for at, (_, needs, _, rank) in enumerate(pending):
             later = (gives for i, (_, _, gives, _) in enumerate(pending) if i != at)
-            if not any(needs & gives for gives in later):
+            missing = needs - bound
+            if not any(missing & gives for gives in later):
                 ready.append((rank, at))
         _, at = min(ready)
-        placed.append(pending.pop(at)[0])
+        factor, _, gives, _ = pending.pop(at)
+        placed.append(factor)
+        bound |= gives
     return product_of(*placed)
 
 

@@ -38,7 +38,7 @@ def create_relation(
             hint="use CREATE MATERIALIZED VIEW ... AS",
         )
     if not isinstance(schema, exp.Schema) or not schema.expressions:
-        raise ParseError(f"{schema.name} has no columns", position=start)
+        raise ParseError("the table has no columns", position=start, hint="write (a INT, ...)")
     name = schema.this.name
     if schema.this.db:
         raise fault(UnsupportedError, f"schemas are not supported: {schema.this.db}.{name}", schema)
@@ -59,6 +59,8 @@ def create_relation(
                 raise fault(ResolutionError, f"column {column.name} is declared twice", part)
             columns.append(column)
             found = (column.name,) if in_key else ()
+        elif isinstance(part, exp.Identifier):
+            raise fault(ParseError, f"column {part.name} has no type", part)
         else:
             found = _table_constraint(part)
         if found and key:

@@ -28,7 +28,7 @@ from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.scope import Scope, Source
-from viewlet.frontend.syntax import did_you_mean, fault
+from viewlet.frontend.syntax import COMMA, did_you_mean, fault
 from viewlet.frontend.types import Typed, comparison, convert, meeting_type
 from viewlet.functions import NULL, Const, Ref, ScalarExpr, apply
 
@@ -335,13 +335,7 @@ class From:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    return not (
-        join.side
-        or join.kind
-        or join.method
-        or join.args.get("on") is not None
-        or join.args.get("using")
-    )
+    return bool(join.meta_get(COMMA))
 
 
 def _column_aliases(node: exp.Expr) -> tuple[str, ...]:

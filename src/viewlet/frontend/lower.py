@@ -181,10 +181,29 @@ def _groups(
             raise fault(UnsupportedError, "aggregates cannot stand in GROUP BY", node)
         value = item.column if item.column is not None else scalars.lower(item.node)
         columns.append((item.name, value))
+    columns += _determined(block, columns)
     prepared = extended(lowering.variables, block.branches, scalars.take_prelude())
     branches, keys = keyed(lowering.variables, prepared, columns)
     groups = [(before.scalar, after) for (_, before), after in zip(columns, keys, strict=True)]
     return branches, groups, variables_of(keys)
+
+
+def _determined(block: Block, columns: Sequence[tuple[str, Typed]]) -> list[tuple[str, Typed]]:
+    """Columns that a grouped primary key determines may be used as if they were grouped."""
+    grouped = {typed.scalar for _, typed in columns}
+    having = block.select.args.get("having")
+    nodes = [*(item.node for item in block.items), *([having] if having is not None else [])]
+    used = {column.name for node in nodes for column in node.find_all(exp.Column)}
+    found = []
+    for source in block.scope.sources:
+        key = [typed.scalar for name in source.key for typed in source.find(name)]
+        if key and grouped.issuperset(key):
+            found += [
+                (name, typed)
+                for name, typed in source.columns
+                if name in used and typed.scalar not in grouped
+            ]
+    return found
 
 
 def _group_item(node: exp.Expr, block: Block) -> Item:

@@ -17,7 +17,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from viewlet.calculus.expr import (
+    Assign,
+    Cond,
     Expr,
+    Extreme,
+    Lift,
     Value,
     assign,
     cond,
@@ -156,8 +160,6 @@ class RowScalars(Scalars):
 
 def _one_row(branch: Branch) -> tuple[list[Expr] | None, list[ScalarExpr]]:
     """The lifts and tests of a branch that is one row at most because it only has those."""
-    from viewlet.calculus.expr import Assign, Cond, Extreme, Lift
-
     lifts: list[Expr] = []
     tests: list[ScalarExpr] = []
     for factor in branch.factors:
@@ -172,8 +174,6 @@ def _one_row(branch: Branch) -> tuple[list[Expr] | None, list[ScalarExpr]]:
 
 class SubqueryTest:
     """A truth value that hangs on the rows of a subquery."""
-
-    negated: bool
 
     def factors(self, scalars: RowScalars) -> list[Expr]:
         """As a conjunct: the product is 1 where the test is TRUE, else 0."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import TokenError
+from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
@@ -33,12 +35,26 @@ from viewlet.frontend.statements import (
     Statement,
     Update,
 )
-from viewlet.frontend.syntax import POSITION, fault, position_of
+from viewlet.frontend.syntax import COMMA, POSITION, did_you_mean, fault, position_of
 from viewlet.functions import Const
 from viewlet.schema import decode
 
 
+class ViewletParser(PostgresParser):
+    """Marks what the tree alone does not tell: which joins are commas, and where a join stands."""
+
+    def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
+        first = self._curr
+        join = super()._parse_join(*args, **options)
+        if join is not None and first is not None:
+            join.meta[COMMA] = first.token_type is TokenType.COMMA
+            join.meta["start"] = first.start
+        return join
+
+
 class ViewletDialect(Postgres):
+    Parser = ViewletParser
+
     class Tokenizer(Postgres.Tokenizer):
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -63,14 +79,6 @@ def parse(text: str) -> list[Statement]:
     """All statements of a text; the first error ends it."""
     source = Source(text)
     return [_statement(source, tokens) for tokens in _split(source)]
-
-
-def parse_view(text: str) -> CreateView:
-    """The only statement of a text, which must define a view."""
-    found = parse(text)
-    if len(found) != 1 or not isinstance(found[0], CreateView):
-        raise ParseError("expected one CREATE VIEW statement")
-    return found[0]
 
 
 def _split(source: Source) -> list[list[Token]]:
@@ -102,6 +110,7 @@ def _token_error(source: Source, message: str) -> ParseError:
 def _statement(source: Source, tokens: Sequence[Token]) -> Statement:
     start = source.position(tokens[0].start)
     text = source.text[tokens[0].start : tokens[-1].end + 1]
+    _check_words(source, tokens)
     tokens, is_stream = _without_stream(list(tokens))
     tree = _tree(source, tokens)
     for node in tree.walk():
@@ -109,6 +118,13 @@ def _statement(source: Source, tokens: Sequence[Token]) -> Statement:
         if offset is not None:
             node.meta[POSITION] = source.position(int(offset))
         if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
+            if node.name.upper() in _RESERVED:
+                raise fault(
+                    ParseError,
+                    f"unexpected {node.name!r}",
+                    node,
+                    f'quote it as "{node.name}" if it is a name',
+                )
             node.set("this", node.name.lower())
     if isinstance(tree, exp.Create):
         return _create(tree, text, start, is_stream)
@@ -122,12 +138,12 @@ def _statement(source: Source, tokens: Sequence[Token]) -> Statement:
         return _copy(tree, start)
     if isinstance(tree, exp.Drop):
         return _drop(tree, start, is_stream)
-    if isinstance(tree, exp.Query):
+    if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     raise UnsupportedError(
         f"{tokens[0].text.upper()} is not a statement of viewlet",
         position=start,
-        hint="statements are CREATE TABLE | STREAM | MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
+        hint="statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
         " COPY, DROP and SELECT",
     )
 
@@ -150,6 +166,10 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         trees = ViewletDialect().parser().parse(tokens, source.text)
     except SqlglotParseError as error:
         raise _parse_error(source, error, tokens) from None
+    except RecursionError:
+        raise ParseError(
+            "the statement is nested too deeply", position=source.position(tokens[0].start)
+        ) from None
     tree = trees[0] if trees else None
     if tree is None or isinstance(tree, exp.Command):
         raise UnsupportedError(
@@ -160,46 +180,48 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
     return tree
 
 
+def _check_words(source: Source, tokens: Sequence[Token]) -> None:
+    """Mistakes that the grammar would read as something else: SELEC 1, and SELECT a, FROM r."""
+    first = tokens[0]
+    if first.token_type is TokenType.VAR and first.text.upper() not in _FIRST_WORDS:
+        raise ParseError(
+            f"{first.text!r} does not start a statement",
+            position=source.position(first.start),
+            hint=did_you_mean(first.text.upper(), _FIRST_WORDS),
+        )
+    for token, after in pairwise(tokens):
+        if token.token_type is TokenType.COMMA and after.text.upper() in _AFTER_LISTS:
+            raise ParseError(
+                f"unexpected {after.text!r} after a comma", position=source.position(after.start)
+            )
+
+
 def _parse_error(source: Source, error: SqlglotParseError, tokens: list[Token]) -> ParseError:
     """sqlglot's first complaint, without its token dumps."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
     at = next((t for t in tokens if t.line == line and t.col == column), tokens[-1])
-    message = re.sub(r"\s*but got <Token.*?>\.?", "", str(first.get("description") or "bad syntax"))
-    message = re.sub(
-        r"Required keyword: '(\w+)' missing for .*", r"a part is missing here", message
-    )
-    if message.startswith("Invalid expression"):
+    complaint = str(first.get("description") or "bad syntax")
+    if complaint.startswith("Invalid expression"):
         message = f"unexpected {at.text!r}"
+    elif complaint.startswith("Required keyword"):
+        message = f"something is missing near {at.text!r}"
     else:
+        message = re.sub(r"\s*but got <Token.*", "", complaint)
         message = f"{message[:1].lower()}{message[1:]}, near {at.text!r}"
-    return ParseError(message, position=source.position(at.start), hint=_syntax_hint(at))
+    hint = f"after {at.text!r} the text ends" if at is tokens[-1] else None
+    return ParseError(message, position=source.position(at.start), hint=hint)
 
 
-def _syntax_hint(token: Token) -> str | None:
-    if token.text.upper() in _RESERVED:
-        return f'quote it as "{token.text}" if it is a name'
-    return None
-
-
+_FIRST_WORDS = frozenset(
+    ("CREATE", "SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "COPY", "DROP", "VALUES")
+)
+_AFTER_LISTS = frozenset(("FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", ")"))
 _RESERVED = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "ORDER",
-        "HAVING",
-        "UNION",
-        "JOIN",
-        "ON",
-        "AND",
-        "OR",
-        "NOT",
-        "TABLE",
-        "USER",
-        "END",
-    ]
+    (
+        *("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "UNION", "INTERSECT", "EXCEPT"),
+        *("JOIN", "ON", "AND", "OR", "NOT", "CASE", "WHEN", "THEN", "ELSE", "LIMIT"),
+    )
 )
 
 
@@ -221,7 +243,7 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
     if isinstance(named, exp.Schema):
         columns = tuple(column.name for column in named.expressions)
         named = named.this
-    if tree.expression is None or not isinstance(tree.expression, exp.Query):
+    if tree.expression is None or not isinstance(tree.expression, exp.Query | exp.Values):
         raise ParseError(
             f"view {named.name} has no query", position=start, hint="write AS SELECT ..."
         )
@@ -291,7 +313,16 @@ def _delete(tree: exp.Delete, start: Position) -> Delete:
 
 def _where(tree: exp.Expr) -> str | None:
     where = tree.args.get("where")
-    return where.this.sql(dialect="duckdb") if where is not None else None
+    return _sql(where.this, tree.this) if where is not None else None
+
+
+def _sql(node: exp.Expr, table: exp.Expr) -> str:
+    """The SQL of a part of a change, which may call the table by its name only."""
+    node = node.copy()
+    for column in node.find_all(exp.Column):
+        if table.alias and column.table == table.alias:
+            column.set("table", exp.to_identifier(table.name))
+    return node.sql(dialect="duckdb")
 
 
 def _update(tree: exp.Update, start: Position) -> Update:
@@ -303,7 +334,7 @@ def _update(tree: exp.Update, start: Position) -> Update:
     for part in tree.expressions:
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
             raise fault(ParseError, "SET needs column = value", part)
-        assignments.append((part.this.name, part.expression.sql(dialect="duckdb")))
+        assignments.append((part.this.name, _sql(part.expression, tree.this)))
     return Update(_target(tree)[0], tuple(assignments), _where(tree), start)
 
 
@@ -338,5 +369,10 @@ def _drop(tree: exp.Drop, start: Position, is_stream: bool) -> Drop:
             position=start,
             hint="drop a TABLE, a STREAM or a VIEW",
         )
-    name = _plain_name(tree.this)
+    names = tree.args.get("tables") or []
+    if len(names) != 1 or tree.args.get("cascade"):
+        raise UnsupportedError(
+            "DROP takes one name and no CASCADE", position=start, hint="drop one after the other"
+        )
+    name = _plain_name(names[0])
     return Drop("stream" if is_stream else kind, name, start, bool(tree.args.get("exists")))

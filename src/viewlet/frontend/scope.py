@@ -92,10 +92,11 @@ class Scope:
         sources = [s for s in self.sources if not table or s.alias == table]
         found = [typed for s in sources for typed in s.find(name)]
         if len(found) > 1:
-            owners = " and ".join(dict.fromkeys(s.alias for s in sources if s.find(name)))
+            owners = list(dict.fromkeys(s.alias for s in sources if s.find(name)))
+            where = f"{' and '.join(owners)} have it" if len(owners) > 1 else "it is there twice"
             raise fault(
                 ResolutionError,
-                f"column {name} is ambiguous: {owners} have it",
+                f"column {name} is ambiguous: {where}",
                 node,
                 f"write {sources[0].alias}.{name}" if len(sources) > 1 else None,
             )

@@ -13,6 +13,12 @@ POSITION = "position"
 """Where parse.py leaves a node's Position in the node's `meta`."""
 
 
+COMMA = "comma"
+"""Whether parse.py saw a join that is a comma, in the join's `meta`."""
+
+FEW = 8
+
+
 def position_of(node: exp.Expr | None) -> Position | None:
     """The node's place, or the first place inside it: operators have none of their own."""
     if node is None:
@@ -31,8 +37,12 @@ def fault(
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else None
+    """The closest known name, or all of them where they are few."""
+    names = {candidate.casefold(): candidate for candidate in sorted(set(known))}
+    close = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {names[close[0]]}?"
+    return f"known are {', '.join(names.values())}" if 0 < len(names) <= FEW else None
 
 
 def walk_level(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -50,10 +50,6 @@ class Typed:
     scalar: ScalarExpr
     type: Type
 
-    @property
-    def is_constant(self) -> bool:
-        return isinstance(self.scalar, Const)
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -162,7 +158,7 @@ def text_as(value: Typed, type: Type, node: exp.Expr) -> Typed:
         return Typed(Const(encode(moment, Column("value", type))), type)
     except (ValueError, KeyError, decimal.InvalidOperation, ViewletError):
         raise fault(
-            TypingError, f"'{text}' is not a {type}", node, _LITERAL_HINTS.get(type.kind)
+            TypingError, f"'{text}' does not read as {type}", node, _LITERAL_HINTS.get(type.kind)
         ) from None
 
 

@@ -27,7 +27,7 @@ from viewlet.program.ir import (
     relation_signature,
     statement,
 )
-from viewlet.schema import Catalog
+from viewlet.schema import Catalog, Physical
 
 Updates = dict[str, dict[str, Expr]]
 """Right-hand sides by map and column."""
@@ -159,10 +159,13 @@ def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
         whole = maps.inline(definition)
         found = variable_slots(whole, signatures)
         for key in planned.keys:
-            slots[key] = _wider(slots.get(key), found[key])
+            if key in found:
+                slots[key] = _wider(slots.get(key), found[key])
         physical = weight_type(whole, signatures, found)
         columns.append(ValueColumn(name, physical, whole))
-    keys = tuple(KeyColumn(key, slots[key]) for key in planned.keys)
+    # A view that is empty by definition says nothing about its keys.
+    unknown = Slot(Physical.INT, nullable=True)
+    keys = tuple(KeyColumn(key, slots.get(key, unknown)) for key in planned.keys)
     return Map(planned.name, keys, tuple(columns))
 
 

@@ -26,7 +26,7 @@ from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import Names, all_names
 from viewlet.calculus.text import to_text
-from viewlet.functions import Ref
+from viewlet.functions import Apply, Ref
 from viewlet.schema import Catalog
 
 COUNT_COLUMN = "count"
@@ -129,8 +129,19 @@ class Maps:
 
 
 def is_value(factor: Expr) -> bool:
-    """Values and sums of values: what a map adds up, as against which rows it adds up."""
-    return is_scalar_sum(factor) and not isinstance(factor, Cond)
+    """Values and sums of values: what a map adds up, as against which rows it adds up.
+
+    {not(is_null(x))} counts the known x, and is a value too: SUM(x) and COUNT(x) are columns of
+    the map that counts the rows.
+    """
+    return _counts_known(factor) if isinstance(factor, Cond) else is_scalar_sum(factor)
+
+
+def _counts_known(factor: Cond) -> bool:
+    if isinstance(factor.scalar, Apply) and factor.scalar.function == "not":
+        (inner,) = factor.scalar.arguments
+        return isinstance(inner, Apply) and inner.function == "is_null"
+    return False
 
 
 def _column_name(planned: PlannedMap, values: list[Expr]) -> str:

@@ -103,10 +103,16 @@ class Materializer:
     def _product(
         self, factors: list[Expr], keys: Names, changing: frozenset[str], bound: Names
     ) -> Expr:
-        outside, inside, bound = self._split(factors, changing, bound)
-        components = _components([f for f in inside if not _is_scalar(f)], bound)
-        scalars = [f for f in inside if _is_scalar(f)]
-        left = _attach(scalars, components, bound)
+        forced: list[Expr] = []
+        while True:
+            outside, inside, reach = self._split(factors, changing, bound, forced)
+            components = _components([f for f in inside if not _is_scalar(f)], reach)
+            left = _attach([f for f in inside if _is_scalar(f)], components, reach)
+            parts = [p for c in components for p in self._cut_cycles(c, reach)]
+            loose = [f for part in parts for f in _with_inputs(part)]
+            if not loose:
+                break
+            forced += loose
         spanning = next((f for f in left if self._spans(f, components)), None)
         if spanning is not None:
             rest = [f for f in factors if f is not spanning]
@@ -119,17 +125,19 @@ class Materializer:
                     for part in expand(spanning, scalars_too=True)
                 )
             )
-        outside += left
-        parts = [p for c in components for p in self._cut_cycles(c, bound)]
-        needed = keys | bound | frozenset[str]().union(*(visible(f) for f in outside))
-        references: list[Expr] = []
+        return project(keys, product_of(*self._references(parts, outside + left, keys | reach)))
+
+    def _references(self, parts: list[Component], outside: list[Expr], needed: Names) -> list[Expr]:
+        """What is computed in the statement, and the maps for the rest."""
+        needed = needed.union(*(visible(f) for f in outside))
+        found = list(outside)
         for i, part in enumerate(parts):
             others = frozenset[str]().union(*(p.names for j, p in enumerate(parts) if j != i))
             kept = part.names & (needed | others)
             pulled = self._pull_out(part, kept)
             kept = part.names & (kept | frozenset[str]().union(*(visible(f) for f in pulled)))
-            references += [self._reference(part, kept), *pulled]
-        return project(keys, product_of(*outside, *references))
+            found += [self._reference(part, kept), *pulled]
+        return found
 
     def _reference(self, part: Component, kept: Names) -> Expr:
         """The map that holds a component; a lone map or Exists of one needs no other."""
@@ -154,7 +162,7 @@ class Materializer:
             f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)
         ]
         reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
-        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and _needs(f) <= reach]
+        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and inputs(f) <= reach]
         while True:
             known = reach | {f.variable for f in pulled}
             users = [
@@ -180,7 +188,7 @@ class Materializer:
         return moved
 
     def _split(
-        self, factors: list[Expr], changing: frozenset[str], bound: Names
+        self, factors: list[Expr], changing: frozenset[str], bound: Names, forced: list[Expr]
     ) -> tuple[list[Expr], list[Expr], Names]:
         """(factors to compute in the statement, factors to keep as maps, variables bound)."""
         outside = [f for f in factors if is_batch(f)]
@@ -188,8 +196,8 @@ class Materializer:
         for factor in outside:
             bound |= outputs(factor)
         for factor in list(waiting):
-            if isinstance(factor, Lift | Extreme | Exists) and self._must_stay_out(
-                factor, changing
+            if isinstance(factor, Lift | Extreme | Exists) and (
+                factor in forced or self._must_stay_out(factor, changing)
             ):
                 waiting.remove(factor)
                 outside.append(factor)
@@ -202,12 +210,10 @@ class Materializer:
                     outside.append(factor)
                     progress = True
             for factor in outside:
-                if isinstance(factor, Assign | Lift | Extreme):
-                    needs = visible(factor) - {factor.variable}
-                    target = {factor.target} if isinstance(factor, Extreme) else set()
-                    if factor.variable not in bound and needs - target <= bound:
-                        bound |= {factor.variable}
-                        progress = True
+                computed = isinstance(factor, Assign | Lift | Extreme)
+                if computed and inputs(factor) <= bound and not outputs(factor) <= bound:
+                    bound |= outputs(factor)
+                    progress = True
         return outside, waiting, bound
 
     def _must_stay_out(self, factor: Lift | Extreme | Exists, changing: frozenset[str]) -> bool:
@@ -222,10 +228,9 @@ class Materializer:
         """Nothing is left to find out: a filter, a value or a lookup."""
         if isinstance(factor, Rel):
             return False
-        own = {factor.variable} if isinstance(factor, Assign | Lift | Extreme) else set()
-        if isinstance(factor, Extreme):
-            own |= {factor.target}
-        return visible(factor) - own <= bound
+        if isinstance(factor, Assign | Lift | Extreme):
+            return inputs(factor) <= bound
+        return visible(factor) <= bound
 
     def _spans(self, factor: Expr, components: list[Component]) -> bool:
         """A sum of values over variables of a component and of something else."""
@@ -286,8 +291,7 @@ class Materializer:
     def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
         if not isinstance(atom, Rel):
             # A nested factor has one value for each binding of its variables.
-            own = {atom.variable} if isinstance(atom, Lift | Extreme) else set()
-            return visible(atom) - own <= names
+            return inputs(atom) <= names if isinstance(atom, Lift | Extreme) else False
         relation = self._catalog[atom.name]
         variables = dict(zip(relation.names, atom.variables, strict=True))
         return bool(relation.key) and {variables[column] for column in relation.key} <= names
@@ -308,10 +312,12 @@ def _is_scalar(factor: Expr) -> bool:
     return is_scalar_sum(factor) or isinstance(factor, Assign)
 
 
-def _needs(factor: Lift | Extreme) -> Names:
-    """The variables that must be bound before a lift can be computed."""
-    target = {factor.target} if isinstance(factor, Extreme) else set()
-    return visible(factor) - {factor.variable} - target
+def _with_inputs(part: Component) -> list[Expr]:
+    """Nested factors that need a variable from outside of the component: no map can hold them."""
+    missing = inputs(product_of(*part.factors))
+    return [
+        f for f in part.factors if isinstance(f, Lift | Extreme | Exists) and inputs(f) & missing
+    ]
 
 
 def _bound_by(factors: Iterable[Expr]) -> Names:

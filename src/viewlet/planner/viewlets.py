@@ -12,13 +12,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viewlet.calculus.delta import Change, delta, unbounded
-from viewlet.calculus.expr import BUFFER, ZERO, Delta, Expr, Extreme, Lift, MapRef, Rel, terms_of
+from viewlet.calculus.expr import (
+    BUFFER,
+    ZERO,
+    Add,
+    Cond,
+    Delta,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Mul,
+    Rel,
+    Sum,
+    Value,
+    children,
+    rebuild,
+    terms_of,
+)
 from viewlet.calculus.query import Query
 from viewlet.calculus.rewrite import expand
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import outputs
 from viewlet.calculus.simplify import simplify
+from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
+from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.maps import Maps, PlannedMap
 from viewlet.planner.materialize import Materializer
 from viewlet.program.check import check
@@ -32,7 +51,31 @@ def compile_program(catalog: Catalog, queries: Sequence[Query]) -> Program:
     planner = _Planner(catalog)
     views = tuple(planner.view(query) for query in queries)
     planner.run()
+    views = merge_duplicates(planner.maps, planner.maintenance, views)
     return optimize(check(assemble(catalog, planner.maps, planner.maintenance, views)))
+
+
+def conditions(expr: Expr) -> frozenset[Expr]:
+    """The conditions of a query's rows, those of nested queries left aside."""
+    if isinstance(expr, Cond):
+        return frozenset((expr,))
+    if isinstance(expr, Add | Mul | Sum):
+        return frozenset[Expr]().union(*(conditions(part) for part in children(expr)))
+    return frozenset()
+
+
+def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
+    """q * {p} * a  ->  q * [case(p, 1, 0)] * a        p is not a condition of the rows
+
+    The conditions of COUNT(x) FILTER (WHERE p) and SUM(CASE WHEN p THEN a END) choose what is added
+    up, not which rows there are. As values they leave the skeleton alone, and all aggregates of a
+    query are columns of the same maps.
+    """
+    if isinstance(expr, Cond) and expr not in rows:
+        return Value(apply("case", expr.scalar, Const(1), Const(0)))
+    if isinstance(expr, Add | Mul | Sum):
+        return rebuild(expr, (as_values(part, rows) for part in children(expr)))
+    return expr
 
 
 class _Planner:
@@ -44,8 +87,10 @@ class _Planner:
 
     def view(self, query: Query) -> View:
         """Allocate the view's own map and those that its lets read."""
+        rows = conditions(query.components[0][1])
         columns = {
-            name: self._materializer.decorrelate(component) for name, component in query.components
+            name: self._materializer.decorrelate(as_values(component, rows))
+            for name, component in query.components
         }
         planned = self.maps.add_view(query.name, query.keys, columns)
         lets = tuple(self._let(let) for let in query.lets)

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from viewlet.calculus.expr import (
+    BUFFER,
     ONE,
     PRESENCE,
     Cond,
+    Exists,
     Expr,
     MapRef,
     Sum,
     factors_of,
+    is_batch,
     is_constant,
     product_of,
     terms_of,
@@ -21,8 +24,12 @@ from viewlet.calculus.factorize import separate
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
+from viewlet.calculus.typing import variable_slots
 from viewlet.program.check import check
-from viewlet.program.ir import Program, Statement, Trigger
+from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
+from viewlet.program.preaggregate import join_batches
+from viewlet.program.prune import drop_dead_maps, each_statement
+from viewlet.schema import Physical
 
 Pass = Callable[[Program], Program]
 
@@ -31,14 +38,6 @@ def optimize(program: Program) -> Program:
     for rule in PASSES:
         program = check(rule(program))
     return program
-
-
-def _each_statement(program: Program, rule: Callable[[Statement], list[Statement]]) -> Program:
-    triggers = (
-        Trigger(t.relation, tuple(new for s in t.statements for new in rule(s)))
-        for t in program.triggers
-    )
-    return replace(program, triggers=tuple(triggers))
 
 
 def split_terms(program: Program) -> Program:
@@ -57,7 +56,7 @@ def split_terms(program: Program) -> Program:
             parts.append(Statement(s.target, s.keys, op, _without_sum(term), ((column, ONE),)))
         return parts
 
-    return _each_statement(program, rule)
+    return each_statement(program, rule)
 
 
 def _without_sum(term: Expr) -> Expr:
@@ -73,7 +72,7 @@ def separate_loops(program: Program) -> Program:
     def rule(s: Statement) -> list[Statement]:
         return [replace(s, loop=schedule(separate(s.loop, frozenset(s.keys))))]
 
-    return _each_statement(program, rule)
+    return each_statement(program, rule)
 
 
 def fuse_statements(program: Program) -> Program:
@@ -170,4 +169,54 @@ def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
     return names if free <= names.keys() else None
 
 
-PASSES: tuple[Pass, ...] = (split_terms, separate_loops, fuse_statements)
+def share_domains(program: Program) -> Program:
+    """m[a] += Exists(Sum[a](Exists(d[a, b])) + Exists(e[a])) * n[a]
+    ->
+    d_domain[a] += Exists(Sum[a](Exists(d[a, b])) + Exists(e[a]))
+    m[a] += d_domain[a].* * n[a]
+
+    The domain of a nested change, computed once for all statements of the trigger that start from
+    it. A domain that is one buffer already stays as it is.
+    """
+    buffers: dict[str, Map] = {}
+    triggers = []
+    for trigger in program.triggers:
+        statements: list[Statement] = []
+        known: dict[str, str] = {}
+        for statement in trigger.statements:
+            loop: list[Expr] = []
+            for factor in factors_of(statement.loop):
+                keys = tuple(sorted(outputs(factor)))
+                if not isinstance(factor, Exists) or not is_batch(factor) or not keys:
+                    loop.append(factor)
+                    continue
+                form = canonical(factor, keys)
+                text = f"{[form.names[k] for k in keys]} {form.text}"
+                if text not in known:
+                    known[text] = f"{BUFFER}{trigger.relation}_domain_{len(known) + 1}"
+                    buffers[known[text]] = _domain_buffer(known[text], keys, factor, program)
+                    statements.append(Statement(known[text], keys, "+=", factor, ((COUNT, ONE),)))
+                loop.append(MapRef(known[text], PRESENCE, keys))
+            statements.append(replace(statement, loop=schedule(product_of(*loop))))
+        triggers.append(Trigger(trigger.relation, tuple(statements)))
+    maps = (*program.maps, *buffers.values())
+    return replace(program, maps=maps, triggers=tuple(triggers))
+
+
+COUNT = "count"
+
+
+def _domain_buffer(name: str, keys: tuple[str, ...], domain: Expr, program: Program) -> Map:
+    slots = variable_slots(domain, program.signatures())
+    columns = tuple(KeyColumn(key, slots[key]) for key in keys)
+    return Map(name, columns, (ValueColumn(COUNT, Physical.INT),), buffer=True)
+
+
+PASSES: tuple[Pass, ...] = (
+    split_terms,
+    join_batches,
+    separate_loops,
+    share_domains,
+    fuse_statements,
+    drop_dead_maps,
+)

@@ -1,24 +1,23 @@
 """Programmes as text, and back.
 
-    relation r(a: INTEGER not null, b: VARCHAR) key (a) static
-    map m[a: int, b: str?](count: int, total: float)
-      count := Sum[a, b](r(a, b))
-    buffer d[a: int](count: int)
-    on r:
-      d[a] += Δr(a, b)
-      m[a, b] += Δr(a, b) * {a < 3} | count: 1, total: a
-
-Views print after the triggers as `calculus.query` writes them and are not parsed back: a programme
-read from text has none.
+relation r(a: INTEGER not null, b: VARCHAR) key (a) static
+map m[a: int, b: str?](count: int, total: float)
+  count := Sum[a, b](r(a, b))
+buffer d[a: int](count: int)
+on r:
+  d[a] += Δr(a, b)
+  m[a, b] += Δr(a, b) * {a < 3} | count: 1, total: a
+view v[a, b] : group
+  ...                          as in calculus.query_text
+  count from m.count
 """
 
 from __future__ import annotations
 
 from viewlet.calculus.expr import ONE, Expr
-from viewlet.calculus.query import query_text
-from viewlet.calculus.text import VALUE_COLUMN, Parser, to_lines, to_text
+from viewlet.calculus.query_text import QueryParser, definition_text, query_text, relation_text
+from viewlet.calculus.text import VALUE_COLUMN, to_lines, to_text
 from viewlet.calculus.typing import Slot
-from viewlet.errors import ParseError
 from viewlet.program.ir import (
     KeyColumn,
     Map,
@@ -28,7 +27,7 @@ from viewlet.program.ir import (
     ValueColumn,
     View,
 )
-from viewlet.schema import DECIMAL, Column, Kind, Physical, Relation, Type
+from viewlet.schema import Physical, Relation
 
 
 def program_text(program: Program) -> str:
@@ -39,24 +38,15 @@ def program_text(program: Program) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def relation_text(relation: Relation) -> str:
-    columns = ", ".join(
-        f"{c.name}: {c.type}{'' if c.nullable else ' not null'}" for c in relation.columns
-    )
-    key = f" key ({', '.join(relation.key)})" if relation.key else ""
-    flags = " stream" * relation.is_stream + " static" * relation.static
-    return f"relation {relation.name}({columns}){key}{flags}"
-
-
 def map_text(map: Map) -> str:
     keys = ", ".join(f"{key.name}: {key.slot}" for key in map.keys)
     columns = ", ".join(f"{column.name}: {column.physical.value}" for column in map.columns)
     lines = [f"{'buffer' if map.buffer else 'map'} {map.name}[{keys}]({columns})"]
-    for column in map.columns:
-        if column.definition is not None:
-            body = to_lines(column.definition, 4)
-            one_line = f"  {column.name} := {to_text(column.definition)}"
-            lines.append(one_line if len(one_line) <= 100 else f"  {column.name} :=\n{body}")
+    lines += [
+        definition_text(column.name, column.definition)
+        for column in map.columns
+        if column.definition is not None
+    ]
     return "\n".join(lines)
 
 
@@ -85,57 +75,35 @@ def view_text(view: View) -> str:
 # --- parsing --------------------------------------------------------------------------------------
 
 
-class ProgramParser(Parser):
+class ProgramParser(QueryParser):
     def program(self) -> Program:
         relations: list[Relation] = []
         maps: list[Map] = []
         triggers: list[Trigger] = []
+        views: list[View] = []
         while self.next.kind != "end":
-            if self.accept("relation"):
+            if self.peek("relation"):
                 relations.append(self.relation())
             elif self.peek("map") or self.peek("buffer"):
                 maps.append(self.map())
             elif self.accept("on"):
                 triggers.append(self.trigger())
             elif self.peek("view"):
-                break
+                views.append(self.view())
             else:
-                raise self.error("expected relation, map, buffer or on")
-        return Program(tuple(relations), tuple(maps), tuple(triggers))
+                raise self.error("expected relation, map, buffer, on or view")
+        return Program(tuple(relations), tuple(maps), tuple(triggers), tuple(views))
 
-    def relation(self) -> Relation:
-        name = self.name()
-        self.expect("(")
-        columns = tuple(self.separated(self.column, ")"))
-        key: tuple[str, ...] = ()
-        if self.accept("key"):
-            self.expect("(")
-            key = self.names(")")
-        stream = self.accept("stream")
-        return Relation(name, columns, key, stream, static=self.accept("static"))
-
-    def column(self) -> Column:
-        name = self.name()
-        self.expect(":")
-        type = self.type()
-        nullable = not self.accept("not")
-        if not nullable:
-            self.expect("null")
-        return Column(name, type, nullable)
-
-    def type(self) -> Type:
-        kind = self.name()
-        if kind == "DECIMAL":
-            self.expect("(")
-            precision = int(self.number())
-            self.expect(",")
-            scale = int(self.number())
-            self.expect(")")
-            return DECIMAL(precision, scale)
-        try:
-            return Type(Kind(kind))
-        except ValueError:
-            raise self.error(f"unknown type {kind}") from None
+    def view(self) -> View:
+        query = self.query()
+        sources = []
+        while self.next.kind == "name" and self.peek("from", 1):
+            component = self.name()
+            self.expect("from")
+            map = self.name()
+            self.expect(".")
+            sources.append((component, map, self.name()))
+        return View(query, tuple(sources))
 
     def map(self) -> Map:
         buffer = self.name() == "buffer"
@@ -144,11 +112,7 @@ class ProgramParser(Parser):
         keys = tuple(self.separated(self.key, "]"))
         self.expect("(")
         columns = self.separated(self.value_column, ")")
-        definitions: dict[str, Expr] = {}
-        while self.next.kind == "name" and self.peek(":=", 1):
-            column = self.name()
-            self.expect(":=")
-            definitions[column] = self.expr()
+        definitions = self.definitions()
         return Map(
             name,
             keys,
@@ -205,8 +169,4 @@ class ProgramParser(Parser):
 
 
 def parse_program(text: str) -> Program:
-    parser = ProgramParser(text)
-    program = parser.program()
-    if parser.next.kind != "end" and not parser.peek("view"):
-        raise ParseError("expected the end", position=parser.next.position)
-    return program
+    return ProgramParser(text).program()

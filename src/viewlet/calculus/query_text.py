@@ -1,0 +1,179 @@
+"""Queries as text, and back.
+
+view v[a] : group
+  count := Sum[a](r(a, b))
+  let (x := Sum[](s(c)))
+  having count > x
+  select a : INTEGER not null := a
+  order by 1 desc nulls first
+  limit 10 offset 5
+"""
+
+from __future__ import annotations
+
+from viewlet.calculus.expr import Expr, Extreme, Lift
+from viewlet.calculus.query import OrderItem, OutputColumn, Query, ViewKind
+from viewlet.calculus.text import Parser, to_lines, to_text
+from viewlet.functions import ScalarExpr, format_constant, format_scalar
+from viewlet.schema import DECIMAL, Column, Kind, Relation, Type
+
+
+def query_text(query: Query) -> str:
+    """The definition as `explain --stage calculus` prints it."""
+    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}"]
+    lines += [definition_text(name, component) for name, component in query.components]
+    lines += [f"  let {to_text(let)}" for let in query.lets]
+    if query.having is not None:
+        lines.append(f"  having {format_scalar(query.having)}")
+    for column in query.columns:
+        null = "" if column.nullable else " not null"
+        scalar = format_scalar(column.scalar)
+        name = column.name if column.name.isidentifier() else format_constant(column.name)
+        lines.append(f"  select {name} : {column.type}{null} := {scalar}")
+    for item in query.order:
+        direction = "desc" if item.descending else "asc"
+        nulls = "first" if item.nulls_first else "last"
+        lines.append(f"  order by {item.column + 1} {direction} nulls {nulls}")
+    if query.limit is not None or query.offset:
+        count = "all" if query.limit is None else query.limit
+        lines.append(f"  limit {count} offset {query.offset}")
+    return "\n".join(lines)
+
+
+def definition_text(name: str, definition: Expr) -> str:
+    """`name := expr` on one line if it fits, else with the expression below."""
+    line = f"  {name} := {to_text(definition)}"
+    return line if len(line) <= 100 else f"  {name} :=\n{to_lines(definition, 4)}"
+
+
+def relation_text(relation: Relation) -> str:
+    columns = ", ".join(
+        f"{c.name}: {c.type}{'' if c.nullable else ' not null'}" for c in relation.columns
+    )
+    key = f" key ({', '.join(relation.key)})" if relation.key else ""
+    flags = " stream" * relation.is_stream + " static" * relation.static
+    return f"relation {relation.name}({columns}){key}{flags}"
+
+
+class QueryParser(Parser):
+    """Reads relations and views."""
+
+    def relation(self) -> Relation:
+        self.expect("relation")
+        name = self.name()
+        self.expect("(")
+        columns = tuple(self.separated(self.column, ")"))
+        key: tuple[str, ...] = ()
+        if self.accept("key"):
+            self.expect("(")
+            key = self.names(")")
+        stream = self.accept("stream")
+        return Relation(name, columns, key, stream, static=self.accept("static"))
+
+    def column(self) -> Column:
+        name = self.name()
+        self.expect(":")
+        return Column(name, self.type(), self.nullable())
+
+    def nullable(self) -> bool:
+        if self.accept("not"):
+            self.expect("null")
+            return False
+        return True
+
+    def type(self) -> Type:
+        kind = self.name()
+        if kind == "DECIMAL":
+            self.expect("(")
+            precision = int(self.number())
+            self.expect(",")
+            scale = int(self.number())
+            self.expect(")")
+            return DECIMAL(precision, scale)
+        try:
+            return Type(Kind(kind))
+        except ValueError:
+            raise self.error(f"unknown type {kind}") from None
+
+    def query(self) -> Query:
+        self.expect("view")
+        name = self.name()
+        self.expect("[")
+        keys = self.names("]")
+        self.expect(":")
+        kind = ViewKind(self.name())
+        components = tuple(self.definitions().items())
+        lets = []
+        while self.accept("let"):
+            lets.append(self.let())
+        having: ScalarExpr | None = self.scalar() if self.accept("having") else None
+        columns = []
+        while self.accept("select"):
+            columns.append(self.output_column())
+        order = []
+        while self.accept("order"):
+            order.append(self.order_item())
+        limit, offset = self.limit() if self.accept("limit") else (None, 0)
+        return Query(
+            name,
+            kind,
+            keys,
+            components,
+            tuple(columns),
+            tuple(lets),
+            having,
+            tuple(order),
+            limit,
+            offset,
+        )
+
+    def definitions(self) -> dict[str, Expr]:
+        """`name := expr`, as many as there are."""
+        found: dict[str, Expr] = {}
+        while self.next.kind == "name" and self.peek(":=", 1):
+            name = self.name()
+            self.expect(":=")
+            found[name] = self.expr()
+        return found
+
+    def let(self) -> Lift | Extreme:
+        found = self.factor()
+        if not isinstance(found, Lift | Extreme):
+            raise self.error("expected a lift")
+        return found
+
+    def output_column(self) -> OutputColumn:
+        name = self.column_name()
+        self.expect(":")
+        type = self.type()
+        nullable = self.nullable()
+        self.expect(":=")
+        return OutputColumn(name, type, nullable, self.scalar())
+
+    def column_name(self) -> str:
+        """Any name that SQL may give a column; odd ones are in quotes."""
+        if self.next.kind == "string":
+            self.at += 1
+            return self.tokens[self.at - 1].text[1:-1].replace("''", "'")
+        return self.name()
+
+    def order_item(self) -> OrderItem:
+        self.expect("by")
+        column = int(self.number()) - 1
+        descending = self.name() == "desc"
+        self.expect("nulls")
+        return OrderItem(column, descending, self.name() == "first")
+
+    def limit(self) -> tuple[int | None, int]:
+        count = None if self.accept("all") else int(self.number())
+        self.expect("offset")
+        return count, int(self.number())
+
+
+def parse_query(text: str) -> Query:
+    """The query that a text stands for."""
+    parser = QueryParser(text)
+    query = parser.query()
+    if parser.next.kind != "end":
+        raise parser.error("expected the end")
+    return query

@@ -1,0 +1,251 @@
+"""What a database has been told to keep: relations, views, and which rows of a stream a view sees.
+
+A view over a stream sees the rows that arrive after the view was made, yet views share their
+auxiliary maps. Both hold because a stream is known to programmes under one name per epoch:
+
+    s      every view made before the first row of s
+    s@1    views made after those rows, and so on
+
+Each row of s is fed to all of its epochs in use. Views made at different times read different
+relations, so nothing of them is shared by mistake; views made together share everything.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from viewlet.calculus.expr import Expr, Extreme, Lift, Rel, relations, transform
+from viewlet.calculus.query import Query
+from viewlet.errors import ResolutionError, UnsupportedError
+from viewlet.frontend.lower import lower_view
+from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.schema import Catalog, Relation
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    """A view with its query over the epochs of streams, and the views that its text names."""
+
+    statement: CreateView
+    query: Query
+    depends: frozenset[str]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The relations, by epoch, that the view's rows come from."""
+        return query_relations(self.query)
+
+
+@dataclass
+class Definitions:
+    """Copied, changed, and put in place of the old one only after the engine took it."""
+
+    relations: dict[str, CreateRelation] = field(default_factory=dict)
+    views: dict[str, ViewDefinition] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    """The epoch of each stream that a new view would read."""
+
+    def copy(self) -> Definitions:
+        return Definitions(dict(self.relations), dict(self.views), dict(self.epochs))
+
+    # What is there.
+
+    def relation(self, name: str) -> Relation:
+        if name not in self.relations:
+            raise unknown("table or stream", name, self.relations)
+        return self.relations[name].relation
+
+    def view(self, name: str) -> ViewDefinition:
+        if name not in self.views:
+            raise unknown("view", name, self.views)
+        return self.views[name]
+
+    def users_of(self, relation: str) -> list[str]:
+        """The views whose rows come from a relation."""
+        names = set(self.instances(relation))
+        return [view for view, definition in self.views.items() if definition.reads & names]
+
+    def instances(self, relation: str) -> list[str]:
+        """The names under which programmes know a relation, in the order of their epochs."""
+        epochs = range(self.epochs.get(relation, 0) + 1)
+        names = [epoch_name(relation, epoch) for epoch in epochs]
+        used = frozenset[str]().union(*(view.reads for view in self.views.values()))
+        return [name for name in names if name in used]
+
+    def passed(self) -> frozenset[str]:
+        """The epochs of streams that are over: their rows have come, and were not kept."""
+        return frozenset(
+            epoch_name(stream, epoch)
+            for stream, newest in self.epochs.items()
+            for epoch in range(newest)
+        )
+
+    def catalog(self) -> Catalog:
+        return Catalog({name: made.relation for name, made in self.relations.items()})
+
+    def planning_catalog(self) -> Catalog:
+        """The relations as programmes know them: a stream for each of its epochs."""
+        catalog = Catalog()
+        for name, made in self.relations.items():
+            for instance in self.instances(name):
+                catalog.add(replace(made.relation, name=instance))
+        return catalog
+
+    def queries(self) -> list[Query]:
+        return [definition.query for definition in self.views.values()]
+
+    # Changes.
+
+    def add_relation(self, statement: CreateRelation) -> bool:
+        """False if it was there already and the statement says IF NOT EXISTS."""
+        name = statement.relation.name
+        if name in self.relations and statement.if_not_exists:
+            return False
+        if name in self.relations and statement.replace:
+            self._reject_users(name, self.users_of(name), "replaced")
+        else:
+            self._check_free(name, statement)
+        self.relations[name] = statement
+        self.epochs[name] = 0
+        return True
+
+    def add_view(self, statement: CreateView, epochs: Mapping[str, str] | None = None) -> None:
+        """Lower the view and fix its epochs: those given, those of views it reads, or the newest.
+
+        A view that reads a stream through other views sees the rows that they see.
+        """
+        name = statement.name
+        if name in self.views and statement.if_not_exists:
+            return
+        if name in self.views and statement.replace:
+            self._reject_users(name, self._dependents(name), "replaced")
+            del self.views[name]
+        self._check_free(name, statement)
+        texts = _Lookups({view: made.statement for view, made in self.views.items()})
+        query = lower_view(statement, self.catalog(), texts)
+        chosen = {stream: epoch_name(stream, self.epochs[stream]) for stream in self.epochs}
+        for view in sorted(texts.found):
+            for instance in self.views[view].reads:
+                stream = instance.partition("@")[0]
+                if stream in self.epochs:
+                    chosen[stream] = instance
+        chosen |= epochs or {}
+        self.views[name] = ViewDefinition(
+            statement, with_relations(query, chosen), frozenset(texts.found)
+        )
+
+    def drop(self, statement: Drop) -> bool:
+        """False if it was not there and the statement says IF EXISTS."""
+        name = statement.name
+        if statement.kind == "view":
+            if name not in self.views:
+                if statement.if_exists:
+                    return False
+                raise unknown("view", name, self.views, statement)
+            self._reject_users(name, self._dependents(name), "dropped")
+            del self.views[name]
+            return True
+        if name not in self.relations:
+            if statement.if_exists:
+                return False
+            raise unknown(statement.kind, name, self.relations, statement)
+        is_stream = self.relation(name).is_stream
+        if is_stream != (statement.kind == "stream"):
+            kind = "stream" if is_stream else "table"
+            raise ResolutionError(
+                f"{name} is a {kind}",
+                position=statement.position,
+                hint=f"write DROP {kind.upper()}",
+            )
+        self._reject_users(name, self.users_of(name), "dropped")
+        del self.relations[name], self.epochs[name]
+        return True
+
+    def saw_rows(self, streams: Iterable[str]) -> None:
+        """From now on new views of these streams belong to a later epoch."""
+        for stream in streams:
+            if epoch_name(stream, self.epochs[stream]) in self.instances(stream):
+                self.epochs[stream] += 1
+
+    def _dependents(self, view: str) -> list[str]:
+        return [name for name, definition in self.views.items() if view in definition.depends]
+
+    def _check_free(self, name: str, statement: CreateRelation | CreateView) -> None:
+        if name in self.relations or name in self.views:
+            kind = "view" if name in self.views else "relation"
+            raise ResolutionError(
+                f"{kind} {name} already exists",
+                position=statement.position,
+                hint="choose another name, drop it first, or write IF NOT EXISTS",
+            )
+
+    def _reject_users(self, name: str, users: Sequence[str], verb: str) -> None:
+        if users:
+            shown = ", ".join(users)
+            raise UnsupportedError(
+                f"{name} cannot be {verb} while views use it: {shown}", hint=f"first drop {shown}"
+            )
+
+
+class _Lookups(Mapping[str, CreateView]):
+    """Remembers which views the frontend looked up."""
+
+    def __init__(self, views: Mapping[str, CreateView]) -> None:
+        self._views = views
+        self.found: set[str] = set()
+
+    def __getitem__(self, name: str) -> CreateView:
+        view = self._views[name]
+        self.found.add(name)
+        return view
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._views
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._views)
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+
+def epoch_name(stream: str, epoch: int) -> str:
+    return f"{stream}@{epoch}" if epoch else stream
+
+
+def query_relations(query: Query) -> frozenset[str]:
+    parts: list[Expr] = [component for _, component in query.components]
+    return frozenset[str]().union(*(relations(part) for part in (*parts, *query.lets)))
+
+
+def with_relations(query: Query, names: Mapping[str, str]) -> Query:
+    """R(x) -> names[R](x) everywhere in the query."""
+    if all(names.get(name, name) == name for name in query_relations(query)):
+        return query
+
+    def rename(node: Expr) -> Expr:
+        return (
+            Rel(names.get(node.name, node.name), node.variables) if isinstance(node, Rel) else node
+        )
+
+    lets = []
+    for let in query.lets:
+        renamed = transform(let, rename)
+        assert isinstance(renamed, Lift | Extreme)
+        lets.append(renamed)
+    components = tuple((name, transform(part, rename)) for name, part in query.components)
+    return replace(query, components=components, lets=tuple(lets))
+
+
+def unknown(
+    kind: str, name: str, known: Iterable[str], statement: Drop | None = None
+) -> ResolutionError:
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {close[0]}?" if close else None
+    if hint is None:
+        hint = f"there are: {', '.join(names)}" if names else f"create the {kind} first"
+    position = statement.position if statement is not None else None
+    return ResolutionError(f"there is no {kind} {name}", position=position, hint=hint)

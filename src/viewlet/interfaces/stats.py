@@ -1,0 +1,62 @@
+"""What a view costs: its maps and how long its refreshes take."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from viewlet.runtime.engine import MapSize
+
+_KEPT = 10_000
+"""Refresh times that percentiles are taken of: the newest."""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Figures of one view. Maps are shared: two views may both count one."""
+
+    view: str
+    maps: Mapping[str, MapSize]
+    rows: int
+    bytes: int
+    refreshes: int
+    p50_ms: float
+    p99_ms: float
+    rows_per_s: float
+
+
+@dataclass
+class Timings:
+    """Refresh times of one view, in seconds."""
+
+    refreshes: int = 0
+    changed_rows: int = 0
+    seconds: float = 0.0
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    def add(self, seconds: float, rows: int) -> None:
+        self.refreshes += 1
+        self.changed_rows += rows
+        self.seconds += seconds
+        self.recent.append(seconds)
+
+    def percentile_ms(self, share: float) -> float:
+        """The smallest recent time that at least this share of refreshes did not exceed."""
+        if not self.recent:
+            return 0.0
+        ordered = sorted(self.recent)
+        position = min(len(ordered) - 1, max(0, -(-int(share * 100) * len(ordered) // 100) - 1))
+        return ordered[position] * 1000
+
+    def of(self, view: str, maps: Mapping[str, MapSize], rows: int) -> Stats:
+        return Stats(
+            view,
+            maps,
+            rows,
+            sum(size.bytes for size in maps.values()),
+            self.refreshes,
+            self.percentile_ms(0.5),
+            self.percentile_ms(0.99),
+            self.changed_rows / self.seconds if self.seconds else 0.0,
+        )

@@ -1,0 +1,145 @@
+"""A view as its user holds it: live, read-only, a mapping from key to row.
+
+    grouped view   key = its GROUP BY columns        v[key] = the row
+    plain view     key = the whole row               v[key] = how often it occurs
+    total          key = ()                          v[()]  = the one row
+
+A key of one column is that column's value, without a tuple around it. Rows are named tuples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, namedtuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from viewlet.calculus.expr import Assign, Cond, Exists, Extreme, Lift, Sum, factors_of
+from viewlet.calculus.query import COUNT, Query, ViewKind
+from viewlet.calculus.scope import outputs
+from viewlet.functions import Ref
+from viewlet.interfaces.rows import to_arrow
+from viewlet.runtime.engine import Row
+from viewlet.schema import decode
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+Read = Callable[[], tuple[int, list[Row]]]
+"""The version of the database and the view's encoded rows at it."""
+
+
+class View(Mapping[Any, Any]):
+    """See the module's head. Every read sees the state after some whole batch, the newest."""
+
+    def __init__(self, query: Query, read: Read) -> None:
+        self._query = query
+        self._read = read
+        self._row = row_class(query)
+        self._identity = identity(query)
+        self._version = -1
+        self._records: dict[Any, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self._query.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self._query.columns)
+
+    def rows(self) -> list[Any]:
+        """All rows in the view's order, repeated as often as they occur."""
+        return [self._decoded(row) for row in self._read()[1]]
+
+    def to_arrow(self) -> pa.Table:
+        columns = [(column.name, column.type) for column in self._query.columns]
+        return to_arrow(columns, self._read()[1])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        import polars
+
+        found = polars.from_arrow(self.to_arrow())
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def __getitem__(self, key: Any) -> Any:
+        records = self._current()
+        if isinstance(key, tuple) and len(key) == 1 and key not in records:
+            (key,) = key
+        return records[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._current()))
+
+    def __len__(self) -> int:
+        return len(self._current())
+
+    def __repr__(self) -> str:
+        return f"<View {self.name}({', '.join(self.columns)}): {len(self)} rows>"
+
+    def _decoded(self, row: Row) -> Any:
+        types = (column.type for column in self._query.columns)
+        return self._row(*map(decode, row, types))
+
+    def _current(self) -> dict[Any, Any]:
+        version, rows = self._read()
+        if version != self._version:
+            decoded = [self._decoded(row) for row in rows]
+            if self._identity is None:
+                self._records = dict(Counter(decoded))
+            else:
+                self._records = {self._key(row): row for row in decoded}
+            self._version = version
+        return self._records
+
+    def _key(self, row: Any) -> Any:
+        assert self._identity is not None
+        key = tuple(row[position] for position in self._identity)
+        return key[0] if len(key) == 1 else key
+
+
+def row_class(query: Query) -> Any:
+    names = [column.name for column in query.columns]
+    return namedtuple(
+        query.name.capitalize() if query.name.isidentifier() else "Row", names, rename=True
+    )
+
+
+def identity(query: Query) -> tuple[int, ...] | None:
+    """Positions of the output columns that tell rows apart, or None if a row may occur twice.
+
+    They are the group's keys where all of them are selected. In row form (MIN and MAX),
+    Sum[k](Exists(Sum[g](Q)) * (m := ...) * ...), the group is g.
+    """
+    if query.kind is ViewKind.TOTAL:
+        return ()
+    group: frozenset[str] | None = frozenset(query.keys)
+    if query.kind is ViewKind.BAG:
+        group = _row_form_group(query)
+    if group is None:
+        return None
+    positions: dict[str, int] = {}
+    for index, column in enumerate(query.columns):
+        if isinstance(column.scalar, Ref):
+            positions.setdefault(column.scalar.name, index)
+    if not group <= positions.keys():
+        return None
+    return tuple(sorted(positions[name] for name in group))
+
+
+def _row_form_group(query: Query) -> frozenset[str] | None:
+    body = dict(query.components)[COUNT]
+    if isinstance(body, Sum):
+        body = body.body
+    groups = []
+    for factor in factors_of(body):
+        if isinstance(factor, Exists):
+            groups.append(outputs(factor))
+        elif not isinstance(factor, Lift | Extreme | Assign | Cond):
+            return None
+    return groups[0] if len(groups) == 1 else None

@@ -1,0 +1,164 @@
+"""What every engine can do: run one trigger programme, batch by atomic batch.
+
+An engine owns the state of one programme. The database above it checks rows against tables and
+constraints, so an engine sees encoded rows (see schema.py) that are valid, and every number in it
+is net: a row that comes and goes in one batch does not appear.
+
+Contract
+    install   replaces the programme; fills new maps from the tables, and keeps what streams have
+              brought to maps that the old programme had too; on an error the old programme stays
+    apply     all of a batch or, with an exception, nothing of it
+    undo      takes back the last applied batch, once
+    changes   what the last batch did to the rows that a user sees, ORDER BY and LIMIT included
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from viewlet.calculus.expr import (
+    Expr,
+    MapRef,
+    Mul,
+    Rel,
+    Sum,
+    children,
+    product_of,
+    rebuild,
+    relations,
+    sum_over,
+)
+from viewlet.calculus.query import Query, sort_rows
+from viewlet.calculus.rewrite import canonical
+from viewlet.calculus.ring import Gmr
+from viewlet.calculus.scope import all_names, outputs
+from viewlet.errors import StateError
+from viewlet.program.ir import Map, Program
+from viewlet.schema import Scalar
+
+Row = tuple[Scalar, ...]
+Weighted = list[tuple[Row, int]]
+"""Rows with multiplicities; negative for rows that went."""
+
+
+@dataclass(frozen=True)
+class MapSize:
+    """How much a state map holds."""
+
+    records: int
+    bytes: int
+
+
+class Engine(Protocol):
+    @property
+    def program(self) -> Program: ...
+
+    def install(self, program: Program, tables: Mapping[str, Gmr], passed: frozenset[str]) -> None:
+        """`passed` are the streams of which rows have come already; other streams are empty."""
+        ...
+
+    def apply(self, changes: Sequence[tuple[str, Gmr]]) -> None: ...
+
+    def undo(self) -> None: ...
+
+    def rows(self, view: str) -> list[Row]:
+        """The rows of a view as a user sees them, in its order."""
+        ...
+
+    def changes(self, view: str) -> Weighted: ...
+
+    def sizes(self) -> Mapping[str, MapSize]: ...
+
+    def save(self, directory: Path) -> None: ...
+
+    def load(self, program: Program, directory: Path) -> None:
+        """Take programme and state from what `save` wrote, instead of `install`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def visible_rows(query: Query, found: Weighted) -> list[Row]:
+    """Rows with multiplicities -> what the user reads."""
+    return sort_rows(query, found)
+
+
+def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:
+    """new - old as bags; rows that went first, so that a mirror never holds a key twice."""
+    total = Counter(new)
+    total.subtract(Counter(old))
+    return sorted(((row, n) for row, n in total.items() if n), key=lambda item: item[1] > 0)
+
+
+# --- moving from one programme to the next --------------------------------------------------------
+
+
+class Held:
+    """The columns of a programme by what they hold, whatever their variables are called."""
+
+    def __init__(self, program: Program) -> None:
+        self._columns: dict[tuple[str, frozenset[str]], tuple[Map, str, tuple[str, ...]]] = {}
+        for map in program.maps:
+            for column in map.columns:
+                if column.definition is not None:
+                    text, keys = _canonical(column.definition, map.key_names)
+                    self._columns.setdefault((text, frozenset(keys)), (map, column.name, keys))
+
+    def find(self, expr: Expr, keys: tuple[str, ...]) -> MapRef | None:
+        """expr over keys -> the column that holds it, with these keys in the map's order."""
+        text, numbered = _canonical(expr, keys)
+        found = self._columns.get((text, frozenset(numbered)))
+        if found is None:
+            return None
+        map, column, order = found
+        names = dict(zip(numbered, keys, strict=True))
+        return MapRef(map.name, column, tuple(names[number] for number in order))
+
+    def rewrite(self, expr: Expr) -> Expr:
+        """Put columns in the place of the largest parts that they hold."""
+        whole = self.find(expr, tuple(sorted(outputs(expr)))) if relations(expr) else None
+        if whole is not None:
+            return whole
+        if isinstance(expr, Sum) and isinstance(expr.body, Mul):
+            expr = sum_over(expr.keys, product_of(*_with_own_sums(expr.body.factors, expr.keys)))
+        parts = children(expr)
+        return rebuild(expr, (self.rewrite(part) for part in parts)) if parts else expr
+
+
+def _with_own_sums(factors: tuple[Expr, ...], keys: tuple[str, ...]) -> Iterator[Expr]:
+    """Sum[k](R(k, x) * Q) -> Sum[k](Sum[k](R(k, x)) * Q)  where x is R's alone."""
+    for index, factor in enumerate(factors):
+        others = factors[:index] + factors[index + 1 :]
+        shared = frozenset(keys).union(*(all_names(other) for other in others))
+        alone = isinstance(factor, Rel) and outputs(factor) - shared
+        yield sum_over(outputs(factor) & shared, factor) if alone else factor
+
+
+def _canonical(expr: Expr, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    form = canonical(expr, keys)
+    return form.text, tuple(form.names.get(key, key) for key in keys)
+
+
+def from_old_maps(
+    held: Held, definition: Expr, keys: tuple[str, ...], passed: frozenset[str]
+) -> Expr | None:
+    """How to fill a column that reads streams of which rows have come; None if it reads none.
+
+    A stream is not kept: what it brought lives in the maps of the old programme only. A definition
+    that cannot be put in terms of these is a StateError.
+    """
+    if not relations(definition) & passed:
+        return None
+    found = held.find(definition, keys) or held.rewrite(definition)
+    lost = relations(found) & passed
+    if lost:
+        shown = ", ".join(sorted(name.partition("@")[0] for name in lost))
+        raise StateError(
+            f"rows of stream {shown} have passed and were not kept",
+            hint="create the view before the stream's first rows, or declare a TABLE",
+        )
+    return found

@@ -1,0 +1,457 @@
+-- Bad statements, each followed by the error it must give: kind, line:column, message, hint.
+
+SELEC a FROM r
+--! ParseError 1:1 | 'SELEC' does not start a statement | did you mean SELECT?
+
+CREATE VIEW v AS SELECT FROM
+--! ParseError 1:25 | expected table name, near 'FROM' | after 'FROM' the text ends
+
+CREATE VIEW v AS SELECT a FROM r WHERE
+--! ParseError 1:34 | something is missing near 'WHERE' | after 'WHERE' the text ends
+
+CREATE VIEW v AS SELECT a FROM r GROUP
+--! ParseError 1:34 | unexpected 'GROUP' | quote it as "GROUP" if it is a name
+
+CREATE VIEW v AS SELECT a, FROM r
+--! ParseError 1:28 | unexpected 'FROM' after a comma | -
+
+CREATE VIEW v AS SELECT (a FROM r
+--! ParseError 1:28 | expecting ), near 'FROM' | -
+
+CREATE VIEW v AS SELECT 'abc FROM r
+--! ParseError 1:25 | a string, quoted name or comment is not closed | write '' for a quote inside of a string
+
+CREATE VIEW v AS SELECT a FROM r WHERE a = = 1
+--! ParseError 1:44 | something is missing near '=' | -
+
+CREATE VIEW v
+--! ParseError 1:1 | view v has no query | write AS SELECT ...
+
+CREATE VIEW v AS
+--! ParseError 1:1 | view v has no query | write AS SELECT ...
+
+CREATE INDEX i ON r (a)
+--! UnsupportedError 1:1 | CREATE INDEX is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
+
+CREATE FUNCTION f() RETURNS INT AS 'x'
+--! UnsupportedError 1:1 | CREATE FUNCTION is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
+
+ALTER TABLE r ADD COLUMN z INT
+--! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP and SELECT
+
+GRANT SELECT ON r TO x
+--! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP and SELECT
+
+CREATE TABLE
+--! ParseError 1:8 | expected table name, near 'TABLE' | after 'TABLE' the text ends
+
+CREATE TABLE z ()
+--! ParseError 1:1 | the table has no columns | write (a INT, ...)
+
+CREATE TABLE z (a)
+--! ParseError 1:17 | column a has no type | -
+
+CREATE TABLE z (a BLOB)
+--! UnsupportedError 1:17 | type BYTEA is not supported | use BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP or VARCHAR
+
+CREATE TABLE z (a INT[])
+--! UnsupportedError 1:17 | type INT[] is not supported | use BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP or VARCHAR
+
+CREATE TABLE z (a DECIMAL(50,2))
+--! TypingError 1:27 | DECIMAL(50,2) is not a type | precision is 1 to 38, scale 0 to the precision
+
+CREATE TABLE z (a DECIMAL(5,9))
+--! TypingError 1:27 | DECIMAL(5,9) is not a type | precision is 1 to 38, scale 0 to the precision
+
+CREATE TABLE z (a INT, a INT)
+--! ResolutionError 1:24 | column a is declared twice | -
+
+CREATE TABLE z (a INT, PRIMARY KEY (q))
+--! ResolutionError 1:14 | the primary key names q, which z does not have | known are a
+
+CREATE TABLE z (a INT PRIMARY KEY, b INT, PRIMARY KEY (b))
+--! ParseError 1:56 | z has two primary keys | -
+
+CREATE TABLE z (a INT DEFAULT 5)
+--! UnsupportedError 1:17 | DEFAULT 5 is not supported | a column may have a type, NOT NULL and PRIMARY KEY
+
+CREATE TABLE z (a INT CHECK (a > 1))
+--! UnsupportedError 1:17 | CHECK (a > 1) is not supported | a column may have a type, NOT NULL and PRIMARY KEY
+
+CREATE TABLE z (a INT) WITH (fast = true)
+--! UnsupportedError 1:14 | option fast=TRUE is not supported | the only option is WITH (static = true)
+
+CREATE STREAM z (a INT) WITH (static = true)
+--! UnsupportedError 1:15 | a stream cannot be static | use CREATE TABLE
+
+CREATE TABLE z AS SELECT a FROM r
+--! UnsupportedError 1:1 | CREATE TABLE ... AS is not supported | use CREATE MATERIALIZED VIEW ... AS
+
+CREATE TABLE db.z (a INT)
+--! UnsupportedError 1:14 | schemas are not supported: db.z | -
+
+CREATE TABLE "a b" (a INT)
+--! UnsupportedError 1:14 | table name 'a b' is not supported | use letters, digits and _
+
+CREATE VIEW v AS SELECT q FROM r
+--! ResolutionError 1:25 | no column q | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a FROM rr
+--! ResolutionError 1:32 | no table, stream or view rr | did you mean r?
+
+CREATE VIEW v AS SELECT aa FROM r
+--! ResolutionError 1:25 | no column aa | did you mean a?
+
+CREATE VIEW v AS SELECT z.a FROM r
+--! ResolutionError 1:25 | no table z in FROM | known are r
+
+CREATE VIEW v AS SELECT r.q FROM r
+--! ResolutionError 1:25 | r has no column q | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT b FROM r, s
+--! ResolutionError 1:25 | column b is ambiguous: r and s have it | write r.b
+
+CREATE VIEW v AS SELECT r.a FROM r, r
+--! ResolutionError 1:37 | r is in FROM more than once | give one of them another name, as in r AS r2
+
+CREATE VIEW v AS SELECT x.a FROM r AS x JOIN s AS x ON true
+--! ResolutionError 1:46 | x is in FROM more than once | give one of them another name, as in x AS x2
+
+CREATE VIEW v AS SELECT a FROM pub.r
+--! UnsupportedError 1:32 | schemas are not supported: pub.r | write r
+
+CREATE VIEW v AS SELECT a, a FROM r
+--! ResolutionError 1:28 | column a is twice in the result | give one of them another name with AS
+
+CREATE VIEW v (p, q) AS SELECT a FROM r
+--! ResolutionError 1:13 | view v names 2 columns and has 1 | -
+
+CREATE VIEW v AS SELECT * FROM r JOIN s USING (zz)
+--! ResolutionError 1:48 | USING: column zz is not there in r | -
+
+CREATE VIEW v AS SELECT r.a FROM r JOIN s ON r.b = s.bb
+--! ResolutionError 1:52 | s has no column bb | did you mean b?
+
+CREATE VIEW v AS SELECT a FROM r JOIN s
+--! UnsupportedError 1:34 | the join has no condition | add ON ..., or CROSS JOIN
+
+CREATE VIEW v AS SELECT r.a FROM r, s JOIN u ON u.b = r.b
+--! ResolutionError 1:55 | no table r in FROM | known are s, u
+
+CREATE VIEW v AS SELECT "A" FROM r
+--! ResolutionError 1:25 | no column A | did you mean a?
+
+CREATE VIEW v AS SELECT a FROM v
+--! ResolutionError 1:32 | no table, stream or view v | known are r, s, t, u
+
+CREATE VIEW v AS SELECT a + e FROM r
+--! TypingError 1:29 | operator + needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE e > 5
+--! TypingError 1:40 | the comparison mixes INTEGER and VARCHAR | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a
+--! TypingError 1:40 | WHERE needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT a FROM r WHERE a AND b = 1
+--! TypingError 1:40 | WHERE needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT a FROM r WHERE d = 5
+--! TypingError 1:40 | the comparison mixes DATE and INTEGER | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT a FROM r WHERE d > 'yesterday'
+--! TypingError 1:40 | 'yesterday' does not read as DATE | write dates as DATE '1998-12-01'
+
+CREATE VIEW v AS SELECT a FROM r WHERE d > DATE '2020-13-01'
+--! TypingError 1:49 | '2020-13-01' does not read as DATE | write dates as DATE '1998-12-01'
+
+CREATE VIEW v AS SELECT NOT a FROM r
+--! TypingError 1:29 | NOT needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT -e FROM r
+--! TypingError 1:26 | - needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT UPPER(a) FROM r
+--! TypingError 1:31 | UPPER needs a VARCHAR, a is INTEGER | write CAST(a AS VARCHAR)
+
+CREATE VIEW v AS SELECT a LIKE 'x' FROM r
+--! TypingError 1:25 | LIKE needs a VARCHAR, a is INTEGER | write CAST(a AS VARCHAR)
+
+CREATE VIEW v AS SELECT SUM(e) FROM r
+--! TypingError 1:29 | SUM needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT AVG(d) FROM r
+--! TypingError 1:29 | AVG needs a number, d is DATE | -
+
+CREATE VIEW v AS SELECT CASE WHEN a > 1 THEN a ELSE e END FROM r
+--! TypingError 1:35 | CASE mixes INTEGER and VARCHAR | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT CASE WHEN a THEN 1 END FROM r
+--! TypingError 1:35 | WHEN needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT COALESCE(a, d) FROM r
+--! TypingError 1:25 | COALESCE mixes DATE and INTEGER | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT CAST(e AS INT) FROM r
+--! TypingError 1:30 | VARCHAR cannot be cast to INTEGER | -
+
+CREATE VIEW v AS SELECT CAST(d AS INT) FROM r
+--! TypingError 1:30 | DATE cannot be cast to INTEGER | -
+
+CREATE VIEW v AS SELECT EXTRACT(YEAR FROM a) FROM r
+--! TypingError 1:43 | EXTRACT needs a date, a is INTEGER | -
+
+CREATE VIEW v AS SELECT EXTRACT(CENTURY FROM d) FROM r
+--! UnsupportedError 1:46 | EXTRACT(CENTURY ...) is not supported | parts are YEAR, QUARTER, MONTH, DAY, HOUR, MINUTE, SECOND, DOW and DOY
+
+CREATE VIEW v AS SELECT a + INTERVAL '1' DAY FROM r
+--! TypingError 1:25 | an interval cannot be added to INTEGER | -
+
+CREATE VIEW v AS SELECT d + INTERVAL '1 fortnight' FROM r
+--! UnsupportedError 1:25 | interval INTERVAL '1 FORTNIGHT' is not supported | write one whole number and one unit, as in INTERVAL '3' MONTH
+
+CREATE VIEW v AS SELECT INTERVAL '1' DAY FROM r
+--! UnsupportedError 1:34 | an interval can only be added to or subtracted from a date | write d + INTERVAL '3' MONTH
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN ('x', 'y')
+--! TypingError 1:40 | 'x' does not read as INTEGER | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN (SELECT e FROM r)
+--! TypingError 1:40 | the comparison mixes INTEGER and VARCHAR | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN (SELECT b, x FROM s)
+--! TypingError 1:40 | 1 values are compared with 2 columns | select as many columns as there are values on the left
+
+CREATE VIEW v AS SELECT a FROM r WHERE (a, b) IN (SELECT b FROM s)
+--! TypingError 1:41 | 2 values are compared with 1 columns | select as many columns as there are values on the left
+
+CREATE VIEW v AS SELECT a FROM r UNION SELECT b, x FROM s
+--! TypingError 1:25 | the sides have 1 and 2 columns | -
+
+CREATE VIEW v AS SELECT a FROM r UNION SELECT e FROM r
+--! TypingError 1:25 | column 1 (a) mixes INTEGER and VARCHAR | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT a, SUM(b) FROM r
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a, b, SUM(c) FROM r GROUP BY a
+--! TypingError 1:28 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT a FROM r WHERE SUM(b) > 1
+--! UnsupportedError 1:40 | aggregate SUM cannot stand here | conditions on aggregates belong in HAVING
+
+CREATE VIEW v AS SELECT SUM(SUM(a)) FROM r
+--! UnsupportedError 1:29 | aggregates cannot be nested | -
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY SUM(b)
+--! UnsupportedError 1:43 | aggregates cannot stand in GROUP BY | -
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY 3
+--! ResolutionError 1:43 | GROUP BY 3 is not a column of the result | positions are 1 to 1
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY 3
+--! ResolutionError 1:43 | ORDER BY 3 is not a column of the result | positions are 1 to 1
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY b
+--! UnsupportedError 1:43 | ORDER BY needs a column of the select list | known are a
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY a HAVING b > 1
+--! TypingError 1:52 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT a FROM r LIMIT 'x'
+--! TypingError 1:40 | LIMIT needs a whole number | -
+
+CREATE VIEW v AS SELECT a FROM r LIMIT -1
+--! TypingError 1:41 | LIMIT needs a whole number | -
+
+CREATE VIEW v AS SELECT ROW_NUMBER() OVER (ORDER BY a) FROM r
+--! UnsupportedError 1:25 | window functions are not supported | join with a grouped subquery instead
+
+CREATE VIEW v AS SELECT SUM(a) OVER (PARTITION BY b) FROM r
+--! UnsupportedError 1:25 | window functions are not supported | join with a grouped subquery instead
+
+CREATE VIEW v AS WITH RECURSIVE q AS (SELECT a FROM r UNION ALL SELECT a FROM q) SELECT a FROM q
+--! UnsupportedError 1:33 | recursive table q is not supported | unroll it to the depth that you need, with joins
+
+CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT b FROM s WHERE s.b = r.b) q
+--! UnsupportedError 1:51 | LATERAL is not supported | write a plain join
+
+CREATE VIEW v AS SELECT RANDOM() FROM r
+--! UnsupportedError 1:25 | RANDOM() changes by itself, a view cannot follow it | keep the value in a table and join it
+
+CREATE VIEW v AS SELECT a FROM r WHERE d < NOW()
+--! UnsupportedError 1:44 | CURRENT_TIMESTAMP changes by itself, a view cannot follow it | keep the value in a table and join it
+
+CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE
+--! UnsupportedError 1:40 | CURRENT_DATE changes by itself, a view cannot follow it | keep the value in a table and join it
+
+CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY ROLLUP (a)
+--! UnsupportedError 1:59 | ROLLUP, CUBE and GROUPING SETS are not supported | write one view for each grouping, or UNION ALL of them
+
+CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY GROUPING SETS ((a), ())
+--! UnsupportedError 1:67 | ROLLUP, CUBE and GROUPING SETS are not supported | write one view for each grouping, or UNION ALL of them
+
+CREATE VIEW v AS SELECT DISTINCT ON (a) a, b FROM r
+--! UnsupportedError 1:38 | DISTINCT ON is not supported | use GROUP BY with MIN or MAX
+
+CREATE VIEW v AS SELECT a FROM (SELECT a FROM r ORDER BY a LIMIT 3) q
+--! UnsupportedError 1:66 | LIMIT in a subquery is not supported | put ORDER BY and LIMIT on the view, or select MIN or MAX
+
+CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b FROM s)
+--! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
+
+CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b, x FROM s)
+--! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT (SELECT MAX(b), MIN(b) FROM s) FROM r
+--! TypingError 1:33 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT MEDIAN(a) FROM r
+--! UnsupportedError 1:25 | aggregate PERCENTILE_CONT is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR
+
+CREATE VIEW v AS SELECT STRING_AGG(e, ',') FROM r
+--! UnsupportedError 1:36 | aggregate STRING_AGG is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR
+
+CREATE VIEW v AS SELECT my_function(a) FROM r
+--! ResolutionError 1:25 | no function my_function | -
+
+CREATE VIEW v AS SELECT substrin(e, 1) FROM r
+--! ResolutionError 1:25 | no function substrin | did you mean substring?
+
+CREATE VIEW v AS SELECT a FROM r TABLESAMPLE SYSTEM (10)
+--! UnsupportedError 1:32 | TABLESAMPLE is not supported | -
+
+CREATE VIEW v AS SELECT a FROM r FOR UPDATE
+--! UnsupportedError 1:25 | FOR UPDATE is not supported | -
+
+CREATE VIEW v AS SELECT a FROM generate_series(1, 3) q(a)
+--! UnsupportedError 1:32 | table functions are not supported | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE a = ANY (ARRAY[1, 2])
+--! UnsupportedError 1:40 | ANY and ALL need a subquery | for a list of values write x IN (1, 2, 3)
+
+CREATE VIEW v AS SELECT *
+--! ResolutionError 1:25 | * needs a FROM | -
+
+CREATE VIEW v AS SELECT q.* FROM r
+--! ResolutionError 1:25 | no table q in FROM | known are r
+
+CREATE VIEW v AS WITH q AS (SELECT a FROM r), q AS (SELECT b FROM s) SELECT a FROM q
+--! ResolutionError 1:47 | WITH names q twice | -
+
+CREATE VIEW v AS SELECT w FROM (SELECT a FROM r) q(z, y)
+--! ResolutionError 1:40 | 2 column names for 1 columns | -
+
+CREATE VIEW v AS SELECT a FROM r SEMI JOIN s ON r.b = s.b
+--! UnsupportedError 1:34 | SEMI JOIN is not supported | use [NOT] EXISTS
+
+INSERT INTO r VALUES (a, 1)
+--! ResolutionError 1:23 | a is not a constant | -
+
+INSERT INTO r (a, b) VALUES (1)
+--! ParseError 1:30 | 1 values for 2 columns | -
+
+INSERT INTO r VALUES (1 + NOW())
+--! UnsupportedError 1:27 | CURRENT_TIMESTAMP changes by itself, a view cannot follow it | keep the value in a table and join it
+
+INSERT INTO r VALUES (1) ON CONFLICT DO NOTHING
+--! UnsupportedError 1:13 | ON CONFLICT is not supported | -
+
+UPDATE r SET a = 1 FROM s
+--! UnsupportedError 1:1 | UPDATE ... FROM is not supported | -
+
+DELETE FROM r USING s
+--! UnsupportedError 1:1 | DELETE ... USING is not supported | -
+
+COPY r FROM 'x.orc'
+--! UnsupportedError 1:13 | the format of 'x.orc' is not known | name the file .csv or .parquet, or add (FORMAT csv)
+
+COPY r TO 'x.csv'
+--! UnsupportedError 1:1 | COPY reads one file into a table | write COPY t FROM 'file.csv'
+
+DROP INDEX i
+--! UnsupportedError 1:1 | DROP INDEX is not supported | drop a TABLE, a STREAM or a VIEW
+
+CREATE VIEW v AS SELECT a FROM r; SELECT a FROM r WHERE (
+--! ParseError 1:57 | something is missing near '(' | after '(' the text ends
+
+CREATE VIEW v AS SELECT a FROM r WHERE a ~ 'x'
+--! UnsupportedError 1:40 | a ~ 'x' is not supported | -
+
+CREATE VIEW v AS SELECT a FROM r QUALIFY COUNT(*) > 1
+--! UnsupportedError 1:42 | QUALIFY is not supported | filter a grouped subquery instead
+
+CREATE VIEW v AS SELECT c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c AS x FROM r
+--! TypingError 1:25 | the product has 40 decimals, at most 38 can be kept | convert one side with CAST(... AS DOUBLE)
+
+CREATE VIEW v AS SELECT TRIM('x' FROM e) FROM r
+--! UnsupportedError 1:30 | TRIM takes away blanks only | use REPLACE
+
+CREATE VIEW v AS SELECT ROUND(c, a) FROM r
+--! UnsupportedError 1:25 | ROUND needs a constant number of digits | -
+
+CREATE VIEW v AS SELECT COUNT(DISTINCT *) FROM r
+--! ParseError 1:40 | * cannot stand here | -
+
+CREATE VIEW v AS SELECT SUM(a, b) FROM r
+--! ParseError 1:33 | the number of provided arguments (2) is greater than the maximum number of supported arguments (1), near ')' | -
+
+CREATE VIEW v AS SELECT SUM(*) FROM r
+--! TypingError 1:25 | SUM takes one argument | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE EXISTS (SELECT zz FROM s)
+--! ResolutionError 1:55 | no column zz | known are a, b, c, d, e, k, x
+
+CREATE VIEW v AS VALUES (1, 2), (3)
+--! ResolutionError 1:26 | VALUES lists have different lengths | -
+
+CREATE VIEW v AS
+SELECT a,
+       qq
+FROM r
+--! ResolutionError 3:8 | no column qq | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a FROM r;
+
+CREATE VIEW w AS
+  SELECT a FROM r
+  WHERE zz > 1
+--! ResolutionError 5:9 | no column zz | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a FROM r -- comment
+WHERE b = 'x'
+--! TypingError 2:7 | 'x' does not read as INTEGER | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT r.b FROM r, s WHERE r.b = 1)
+--! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
+
+CREATE VIEW v AS SELECT a FROM r LEFT JOIN s
+--! UnsupportedError 1:34 | the join has no condition | add ON ..., or CROSS JOIN
+
+CREATE VIEW v AS SELECT s.x FROM r, s ORDER BY s.xx
+--! UnsupportedError 1:48 | ORDER BY needs a column of the select list | did you mean x?
+
+CREATE VIEW v AS SELECT a FROM r WHERE (a, b) < (SELECT b, n FROM u)
+--! UnsupportedError 1:41 | (a, b) is not supported | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE (a, b) < ALL (SELECT b, n FROM u)
+--! UnsupportedError 1:41 | rows compare with = and <> only | -
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY a HAVING SUM(q) > 1
+--! ResolutionError 1:56 | no column q | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT id FROM t WHERE id = (SELECT a FROM t t2 WHERE t2.a = 1)
+--! UnsupportedError 1:54 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
+
+CREATE VIEW v AS SELECT SUM(a) FILTER (WHERE b) FROM r
+--! TypingError 1:46 | WHERE needs a condition, b is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT x FROM (SELECT a AS x, b AS x FROM r) q
+--! ResolutionError 1:25 | column x is ambiguous: it is there twice | -
+
+DROP TABLE r, s
+--! UnsupportedError 1:1 | DROP takes one name and no CASCADE | drop one after the other
+
+DROP TABLE r CASCADE
+--! UnsupportedError 1:1 | DROP takes one name and no CASCADE | drop one after the other
+

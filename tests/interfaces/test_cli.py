@@ -1,0 +1,119 @@
+"""The command line, as a process would use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import viewlet
+from viewlet.interfaces.cli import app, main
+from viewlet.program.text import parse_program
+
+VIEWS = """
+CREATE TABLE r (a INT NOT NULL, b INT);
+CREATE STREAM s (b INT, c DECIMAL(12,2));
+CREATE MATERIALIZED VIEW v AS
+SELECT r.a, SUM(s.c) AS total FROM r JOIN s ON r.b = s.b GROUP BY r.a;
+"""
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Path:
+    file = tmp_path / "views.sql"
+    file.write_text(VIEWS)
+    return file
+
+
+def output(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_version() -> None:
+    assert output("--version") == f"viewlet {viewlet.__version__}\n"
+
+
+def test_program_reads_back(views: Path) -> None:
+    program = parse_program(output("explain", str(views)))
+    assert {relation.name for relation in program.relations} == {"r", "s"}
+    assert {trigger.relation for trigger in program.triggers} == {"r", "s"}
+    assert "v" in {map.name for map in program.maps}
+
+
+def test_sql_reads_back(views: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.sql"
+    again.write_text(output("explain", str(views), "--stage", "sql"))
+    assert output("explain", str(again)) == output("explain", str(views))
+
+
+def test_calculus(views: Path) -> None:
+    text = output("explain", str(views), "--stage", "calculus")
+    assert "relation r(a: INTEGER not null, b: INTEGER)" in text
+    assert "view v[" in text
+
+
+def test_json(views: Path) -> None:
+    report = json.loads(output("explain", str(views), "--format", "json"))
+    program = parse_program(report["text"])
+    assert report["counts"]["maps"] == len(program.state)
+    assert report["counts"]["statements"] == sum(len(t.statements) for t in program.triggers)
+    assert report["views"][0]["columns"] == [
+        {"name": "a", "type": "INTEGER"},
+        {"name": "total", "type": "DECIMAL(38,2)"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("CREATE VIEW v AS\nSELECT x FROM nope", [], "line 2, column 15"),
+        ("SELECT 1", [], "SELECT cannot be explained"),
+        (VIEWS, ["--stage", "kernels"], "no stage kernels"),
+    ],
+)
+def test_errors_are_one_message(
+    text: str,
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "bad.sql"
+    file.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["viewlet", "explain", str(file), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("viewlet: ")
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain", "/nowhere/x.sql"], "cannot read /nowhere/x.sql: No such file"),
+        (["bench", "chess"], "there is no workload chess"),
+    ],
+)
+def test_a_process_ends_with_1(arguments: list[str], message: str) -> None:
+    source = Path(__file__).parents[2] / "src"
+    run = subprocess.run(
+        [sys.executable, "-m", "viewlet.interfaces.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(source)},
+    )
+    assert run.returncode == 1
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr

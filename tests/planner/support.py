@@ -1,0 +1,128 @@
+"""Programmes from calculus text, and the check that a programme keeps all its maps right."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.frontend.oracle import SQL, lower_last, read_catalog
+from viewlet.calculus.evaluate import evaluate
+from viewlet.calculus.expr import Delta, MapRef, Rel
+from viewlet.calculus.query import Query, ViewKind, evaluate_query
+from viewlet.calculus.ring import Gmr, Key
+from viewlet.calculus.scope import outputs
+from viewlet.calculus.text import parse
+from viewlet.planner.viewlets import compile_program
+from viewlet.program.interpret import Interpreter
+from viewlet.program.ir import Program
+from viewlet.schema import INTEGER, Catalog, Column, Relation
+
+
+def catalog_of(text: str) -> Catalog:
+    """`R(a, b) S(b, c)`: relations of integers, none of them NULL."""
+    catalog = Catalog()
+    for part in text.replace(")", ")\n").split("\n"):
+        if part.strip():
+            name, _, columns = part.strip().rstrip(")").partition("(")
+            found = tuple(Column(c.strip(), INTEGER, False) for c in columns.split(","))
+            catalog.add(Relation(name, found))
+    return catalog
+
+
+def compile_text(text: str, relations: str) -> Program:
+    expr = parse(text)
+    keys = tuple(sorted(outputs(expr)))
+    query = Query("q", ViewKind.GROUP, keys, (("count", expr),), ())
+    return compile_program(catalog_of(relations), [query])
+
+
+def workload_queries() -> list[tuple[str, str]]:
+    return [
+        (folder.name, path.stem)
+        for folder in sorted(SQL.iterdir())
+        for path in sorted(folder.glob("*.sql"), key=lambda p: (len(p.stem), p.stem))
+        if path.stem != "schema"
+    ]
+
+
+def workload(folder: str, name: str) -> tuple[Catalog, Query]:
+    catalog = read_catalog((SQL / folder / "schema.sql").read_text())
+    return catalog, lower_last(Path(SQL / folder / f"{name}.sql").read_text(), catalog)
+
+
+class Relations:
+    """Base relations beside the programme, for the definitions of its maps."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.contents_of = {relation.name: Gmr() for relation in catalog}
+
+    def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
+        return self.contents_of[atom.name]
+
+
+def assert_maintains(
+    catalog: Catalog,
+    queries: Iterable[Query],
+    rows: Mapping[str, list[Key]],
+    batch_size: int,
+    seed: int,
+    every: int = 1,
+) -> None:
+    """Replay the rows as inserts with some deletes; every map must equal its definition."""
+    queries = list(queries)
+    program = compile_program(catalog, queries)
+    relations = Relations(catalog)
+    for relation in catalog:
+        if relation.static:
+            for row in rows[relation.name]:
+                relations.contents_of[relation.name].add(row, 1)
+    interpreter = Interpreter(program)
+    interpreter.load(relations.contents_of)
+    for step, changes in enumerate(stream(catalog, rows, batch_size, seed), start=1):
+        for name, delta in changes.items():
+            interpreter.apply(name, delta)
+            for row, weight in delta.items():
+                relations.contents_of[name].add(row, weight)
+        if step % every == 0:
+            assert_exact(program, interpreter, relations, queries)
+    assert_exact(program, interpreter, relations, queries)
+
+
+def assert_exact(
+    program: Program, interpreter: Interpreter, relations: Relations, queries: list[Query]
+) -> None:
+    for map in (*program.state, *program.constants):
+        for column in map.columns:
+            assert column.definition is not None
+            wanted = evaluate(column.definition, map.key_names, relations)
+            found = interpreter.store[map.name, column.name]
+            assert found == wanted, f"{map.name}.{column.name}"
+    for view, query in zip(program.views, queries, strict=True):
+        wanted_rows = sorted(map_repr(evaluate_query(query, relations)))
+        assert sorted(map_repr(interpreter.rows(view))) == wanted_rows
+
+
+def map_repr(rows: Iterable[object]) -> list[str]:
+    return [repr(row) for row in rows]
+
+
+def stream(
+    catalog: Catalog, rows: Mapping[str, list[Key]], batch_size: int, seed: int
+) -> Iterable[dict[str, Gmr]]:
+    """Batches over several relations: mostly inserts, a quarter deletes of rows that are there."""
+    chance = random.Random(seed)
+    waiting = [(r.name, row) for r in catalog if not r.static for row in rows[r.name]]
+    chance.shuffle(waiting)
+    live: list[tuple[str, Key]] = []
+    while waiting:
+        changes: dict[str, Gmr] = {}
+        for _ in range(batch_size):
+            if live and chance.random() < 0.25:
+                name, row = live.pop(chance.randrange(len(live)))
+                changes.setdefault(name, Gmr()).add(row, -1)
+            elif waiting:
+                name, row = waiting.pop()
+                live.append((name, row))
+                changes.setdefault(name, Gmr()).add(row, 1)
+        yield changes

@@ -1,0 +1,121 @@
+"""Imports point one way (DESIGN section 3), and heavy libraries stay where they belong."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "viewlet"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+BASE = {"errors", "schema", "functions"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "schema": {"errors"},
+    "functions": {"errors", "schema"},
+    "calculus": BASE,
+    "frontend": BASE | {"calculus"},
+    "program": BASE | {"calculus"},
+    "planner": BASE | {"calculus", "frontend", "program"},
+    "distributed": BASE | {"calculus", "program"},
+    "storage": BASE,
+    "kernels": BASE | {"calculus", "program", "storage"},
+    "runtime": BASE | {"calculus", "program", "distributed", "kernels", "storage"},
+    "linalg": BASE | {"storage", "runtime"},
+    "signals": BASE | {"storage", "runtime"},
+}
+"""Package -> the packages that it may import, itself left out; interfaces may import all."""
+
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "sqlglot": ("frontend/",),
+    "numba": ("storage/", "kernels/", "linalg/", "signals/"),
+    "pyspark": ("runtime/", "linalg/", "signals/", "interfaces/"),
+    "duckdb": ("interfaces/",),
+}
+"""Library -> where it may be imported."""
+
+LAZY = {"pyspark", "duckdb", "pandas", "polars", "matplotlib"}
+"""Libraries that are imported inside functions only, so that nobody pays who does not use them."""
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every imported module, and whether the import is at the top of the file.
+
+    Imports under TYPE_CHECKING are for the type checker alone and do not count as run.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {
+        id(node)
+        for scope in ast.walk(tree)
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) or is_type_checking(scope)
+        for node in ast.walk(scope)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) not in inside
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            if module == "viewlet":
+                for alias in node.names:
+                    yield f"viewlet.{alias.name}", id(node) not in inside
+            else:
+                yield module, id(node) not in inside
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
+
+
+def package_of(path: Path) -> str:
+    first = path.relative_to(SOURCE).parts[0]
+    return first.removesuffix(".py")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_directions(path: Path) -> None:
+    package = package_of(path)
+    if package in ("interfaces", "__init__"):
+        return
+    for module, _ in imports(path):
+        parts = module.split(".")
+        if parts[0] == "viewlet" and len(parts) > 1 and parts[1] != package:
+            assert parts[1] in ALLOWED[package], f"{package} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_libraries(path: Path) -> None:
+    for module, top in imports(path):
+        library = module.split(".")[0]
+        if library in LIBRARIES:
+            assert name_of(path).startswith(LIBRARIES[library]), f"{module} does not belong here"
+        if library in LAZY:
+            assert not top, f"{module} is imported at the top"
+
+
+def test_import_is_light() -> None:
+    """`import viewlet` loads none of the heavy libraries."""
+    heavy = ("numpy", "numba", "pyarrow", "duckdb", "sqlglot", "pyspark", "pandas", "scipy")
+    code = f"import sys, viewlet; print([m for m in {heavy!r} if m in sys.modules])"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(SOURCE.parent)},
+    )
+    assert run.stdout.strip() == "[]"
