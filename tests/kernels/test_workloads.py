@@ -10,7 +10,6 @@ from tests.frontend.workloads import random_rows
 from tests.kernels.harness import Changes, Pair
 
 from viewlet.planner.viewlets import compile_program
-from viewlet.program.optimize import optimize
 
 QUERIES = [
     (workload.name, path.stem)
@@ -24,7 +23,7 @@ def replay(workload: str, query: str, single: bool, seed: int) -> None:
     """All rows in batches, then some of them taken back."""
     catalog = read_catalog((SQL / workload / "schema.sql").read_text())
     lowered = lower_last((SQL / workload / f"{query}.sql").read_text(), catalog)
-    pair = Pair(optimize(compile_program(catalog, [lowered])), single=single)
+    pair = Pair(compile_program(catalog, [lowered]), single=single)
     rows = {name: list(found) for name, found in random_rows(catalog, seed).items()}
     pair.load_static(rows)
     rng = random.Random(seed)

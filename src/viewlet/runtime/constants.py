@@ -54,13 +54,19 @@ def load_constants(
     source = _Tables(tables)
     for map in program.constants:
         pool = pools[map.name]
-        pool.descriptor[STAMP] = 0
         for place, column in enumerate(map.columns):
             if column.definition is None:
                 continue
-            for key, weight in evaluate(column.definition, map.key_names, source).items():
-                words = tuple(_words(key, pool.layout.keys, texts)) or (np.int64(0),)
-                _put(pool, words, place, to_value(weight))
+            found = evaluate(column.definition, map.key_names, source)
+            fill_column(pool, place, found, texts)
+
+
+def fill_column(pool: Pool, place: int, contents: Gmr, texts: Dictionary) -> None:
+    """Add a weighted relation to one value column of a map, without a log."""
+    pool.descriptor[STAMP] = 0
+    for key, weight in contents.items():
+        words = tuple(_words(key, pool.layout.keys, texts)) or (np.int64(0),)
+        _put(pool, words, place, to_value(weight))
 
 
 def _words(

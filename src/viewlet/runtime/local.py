@@ -137,6 +137,8 @@ class LocalEngine:
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         """One atomic batch over any number of relations."""
         coded = [(name, self.code(name, batch)) for name, batch in changes]
+        # Records that the batch before has emptied go only now: until then it can be undone.
+        commit_all(*self._kept_at)
         self._stamp += 1
         begin_all(*self._kept_at, self._stamp)
         try:
@@ -149,13 +151,17 @@ class LocalEngine:
                     f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"
                 ) from None
             raise
-        commit_all(*self._kept_at)
+
+    def undo(self) -> None:
+        """Take back the last batch; a second time nothing is left to take back."""
+        rollback_all(*self._kept_at)
 
     def load(self, tables: Mapping[str, Batch]) -> None:
         """Fill the maps of a new engine from existing rows, without a log to undo it.
 
         Static tables must be among the first tables that an engine is given.
         """
+        commit_all(*self._kept_at)
         begin_all(*self._kept_at, 0)
         try:
             load_constants(self.program, tables, self._pools, self.dictionary)
@@ -268,7 +274,7 @@ class LocalEngine:
         sources = {name: (map, column) for name, map, column in view.sources}
         map = sources[COUNT][0]
         pool = self._pools[map]
-        places = {name: self._column(*source) for name, source in sources.items()}
+        places = {name: self.place(*source) for name, source in sources.items()}
         if view.query.kind is ViewKind.TOTAL:
             found = pool.live()[:1]
             components = {
@@ -298,27 +304,42 @@ class LocalEngine:
         old: dict[str, Array] = {}
         new: dict[str, Array] = {}
         for name, (_, column) in sources.items():
-            place = self._column(map, column)
-            word = pool.layout.value_words[place] - pool.layout.key_width + 1
-            is_float = pool.layout.values[place] is Physical.FLOAT
-            before = np.ascontiguousarray(log[:, word])
-            old[name] = before.view(np.float64) if is_float else before
+            place = self.place(map, column)
+            old[name] = pool.old_column(place)
             new[name] = pool.value_column(place, found)
         return Changed(keys, nulls, old, new)
 
-    def contents(self, map: str, column: str) -> dict[tuple[Any, ...], Any]:
-        """One value column by decoded key."""
-        pool, place = self._pools[map], self._column(map, column)
+    def contents(
+        self, map: str, column: str, *, before: bool = False
+    ) -> dict[tuple[Any, ...], Any]:
+        """One value column by decoded key, as it is or as it was before the last batch."""
+        pool, place = self._pools[map], self.place(map, column)
         found = pool.live(place)
-        keys, nulls = self._keys(map, found)
+        contents = dict(
+            zip(self._key_rows(map, found), pool.value_column(place, found).tolist(), strict=True)
+        )
+        if before:
+            log = pool.logged()
+            rows = self._key_rows(map, log[:, 0])
+            for key, value in zip(rows, pool.old_column(place).tolist(), strict=True):
+                if value:
+                    contents[key] = value
+                else:
+                    contents.pop(key, None)
+        return contents
+
+    def _key_rows(self, map: str, records: Array) -> list[tuple[Any, ...]]:
+        keys, nulls = self._keys(map, records)
         columns = [
             [None if gaps is not None and gaps[i] else value for i, value in enumerate(k.tolist())]
             for k, gaps in zip(keys, nulls, strict=True)
         ]
-        rows = list(zip(*columns, strict=True)) if columns else [()] * len(found)
-        return dict(zip(rows, pool.value_column(place, found).tolist(), strict=True))
+        return list(zip(*columns, strict=True)) if columns else [()] * len(records)
 
-    def _column(self, map: str, column: str) -> int:
+    def pool(self, map: str) -> Pool:
+        return self._pools[map]
+
+    def place(self, map: str, column: str) -> int:
         return [c.name for c in self.module.loops.maps[map].columns].index(column)
 
     def _value_or_zero(self, map: str, place: int) -> Array:
@@ -370,6 +391,7 @@ class LocalEngine:
 
     def save(self, directory: str | Path) -> None:
         """Write all maps to a directory, to be read by `restore` of an equal programme."""
+        commit_all(*self._kept_at)
         place = Path(directory)
         place.mkdir(parents=True, exist_ok=True)
         arrays = {"state": self._state}

@@ -154,6 +154,12 @@ class Pool:
         rows = int(self.descriptor[LOGGED])
         return self.log[: rows * self._row].reshape(rows, self._row)
 
+    def old_column(self, column: int) -> Array:
+        """A value column of the logged records as it was before the batch."""
+        word = self.layout.value_words[column] - self.layout.key_width + 1
+        before = np.ascontiguousarray(self.logged()[:, word])
+        return before.view(np.float64) if self.layout.values[column] is Physical.FLOAT else before
+
     def nbytes(self) -> int:
         """Bytes in use: records and tables, without the untouched part of the pool."""
         tables = sum(self._arrays.array(table).nbytes for table in self._tables)
