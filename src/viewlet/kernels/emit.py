@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from viewlet.calculus.expr import Add, Expr, Mul, Value
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.frame import (
     COLUMNS,
@@ -28,11 +27,12 @@ from viewlet.kernels.frame import (
     WEIGHTS,
     Frame,
 )
-from viewlet.kernels.nodes import Block, Factors, Loops, Named, Node, Step
-from viewlet.kernels.scalars import ScalarWriter, Scope, Texts, Variable
+from viewlet.kernels.nodes import Block, Loops, Named, Node, Step
+from viewlet.kernels.scalars import Texts, Variable
+from viewlet.kernels.weights import WeightWriter, key_words, same_value
 from viewlet.program.ir import Program
 from viewlet.schema import Physical
-from viewlet.storage.columns import HEADER, MASK, RECORDS, SLOTS, STAMP, TREE, Layout
+from viewlet.storage.columns import HEADER, MASK, RECORDS, SLOTS, STAMP, TREE
 
 INT, FLOAT, STR, BOOL = Physical.INT, Physical.FLOAT, Physical.STR, Physical.BOOL
 
@@ -100,29 +100,19 @@ def identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-class _Writer:
+class _Writer(WeightWriter):
     """Writes one function."""
 
     def __init__(self, frame: Frame, relation: str, single: bool = False) -> None:
+        super().__init__(frame.texts)
         self.frame = frame
         self.relation = relation
         self.single = single
-        self.scalars = ScalarWriter(frame.texts)
-        self.lines: list[str] = []
-        self.depth = 1
-        self.temporaries = 0
         self.targets: tuple[str, ...] = ()
-        # Probes whose result a local holds, with the depth of the block that did them.
-        self.found: dict[tuple[str, str], tuple[str, int]] = {}
         self.counted = False
         self.written: frozenset[str] = frozenset()
         self.row = "row"
         self.step = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-        # What was found in a block that has ended is not at hand any more.
-        self.found = {k: f for k, f in self.found.items() if f[1] <= self.depth}
 
     @contextmanager
     def nest(self, header: str) -> Iterator[None]:
@@ -130,10 +120,6 @@ class _Writer:
         self.depth += 1
         yield
         self.depth -= 1
-
-    def temporary(self, base: str) -> str:
-        self.temporaries += 1
-        return f"{base}{self.temporaries}"
 
     # Functions.
 
@@ -297,7 +283,7 @@ class _Writer:
             field = relation.columns[column]
             load = "load_float" if field.type.physical is FLOAT else "load"
             null = f"load_byte(nulls_{column}, {self.row})" if field.nullable else None
-            tests.append(_same(variable, f"{load}(column_{column}, {self.row})", null))
+            tests.append(same_value(variable, f"{load}(column_{column}, {self.row})", null))
         with self.nest(f"if {' and '.join(tests)}:"):
             self.block(node.body)
 
@@ -394,7 +380,7 @@ class _Writer:
             if code.null is not None:
                 tests.append(f"not {code.null}")
             value = f"load(ranks, {code.value})" if by_rank else code.value
-            bounds[operator[0]] = (operator, self._local("bound", value))
+            bounds[operator[0]] = (operator, self.local("bound", value))
         if len(bounds) == 2:
             (low_operator, low), (high_operator, high) = bounds[">"], bounds["<"]
             both = low_operator == ">=" and high_operator == "<="
@@ -430,13 +416,6 @@ class _Writer:
             else:
                 self.line(f"{targets} = minus({targets}, {lower})")
 
-    def _local(self, base: str, code: str) -> str:
-        if re.fullmatch(r"[a-z]\w*", code):
-            return code
-        name = self.temporary(base)
-        self.line(f"{name} = {code}")
-        return name
-
     def _bind_key(self, node: ir.BindKey) -> None:
         layout = self.frame.layouts[node.map]
         word = layout.key_words[node.position]
@@ -450,7 +429,7 @@ class _Writer:
         word, field = layout.key_words[node.position], layout.keys[node.position]
         load = "load_float" if field.physical is FLOAT else "load"
         null = f"load({node.record}, {word + 1})" if field.nullable else None
-        with self.nest(f"if {_same(node.variable, f'{load}({node.record}, {word})', null)}:"):
+        with self.nest(f"if {same_value(node.variable, f'{load}({node.record}, {word})', null)}:"):
             self.block(node.body)
 
     def _column(self, node: ir.Column) -> None:
@@ -591,7 +570,7 @@ class _Writer:
             if physical is FLOAT:
                 found.append((word, self.pair(factors)))
             else:
-                found.append((word, (self._local("by", self.whole(factors)),)))
+                found.append((word, (self.local("by", self.whole(factors)),)))
         return found
 
     def _return_full(self, map: str, skip: str) -> None:
@@ -601,106 +580,6 @@ class _Writer:
         self.line(f"store(state, {SKIP}, {skip})")
         self.line(f"store(state, {FULL}, {self.frame.maps.index(map)})")
         self.line("return 1")
-
-    # Weights.
-
-    def whole(self, factors: Factors) -> str:
-        """A product of int factors."""
-        codes = [
-            f.name if isinstance(f, Named) else self.whole_of(f.expr, f.scope) for f in factors
-        ]
-        product = codes[0] if codes else "1"
-        for code in codes[1:]:
-            product = f"times({product}, {code})"
-        return product
-
-    def whole_of(self, expr: Expr, scope: Scope) -> str:
-        if isinstance(expr, Value):
-            code = self.scalars.code(expr.scalar, scope)
-            value = f"(1 if {code.value} else 0)" if code.physical is BOOL else code.value
-            return value if code.null is None else f"(0 if {code.null} else {value})"
-        assert isinstance(expr, Add | Mul)
-        function = "plus" if isinstance(expr, Add) else "times"
-        parts = [
-            self.whole_of(p, scope) for p in (expr.terms if isinstance(expr, Add) else expr.factors)
-        ]
-        found = parts[0]
-        for part in parts[1:]:
-            found = f"{function}({found}, {part})"
-        return found
-
-    def pair(self, factors: Factors) -> tuple[str, str]:
-        """A product with a float factor as a pair; int factors are multiplied first."""
-        whole = tuple(f for f in factors if f.physical is not FLOAT)
-        pairs = [
-            (f.name, f"{f.name}_low") if isinstance(f, Named) else self.pair_of(f.expr, f.scope)
-            for f in factors
-            if f.physical is FLOAT
-        ]
-        if whole or not pairs:
-            code = self.whole(whole)
-            pairs.insert(0, self._pair(f"pair_of({code})"))
-        found = pairs[0]
-        for high, low in pairs[1:]:
-            found = self._pair(f"pair_times({found[0]}, {found[1]}, {high}, {low})")
-        return found
-
-    def pair_of(self, expr: Expr, scope: Scope) -> tuple[str, str]:
-        if isinstance(expr, Value):
-            code = self.scalars.code(expr.scalar, scope)
-            if code.physical is FLOAT:
-                value = (
-                    code.value if code.null is None else f"(0.0 if {code.null} else {code.value})"
-                )
-                return self._local("p", value), "0.0"
-            return self._pair(f"pair_of({self.whole_of(expr, scope)})")
-        assert isinstance(expr, Add | Mul)
-        function = "pair_plus" if isinstance(expr, Add) else "pair_times"
-        parts = [
-            self.pair_of(p, scope) for p in (expr.terms if isinstance(expr, Add) else expr.factors)
-        ]
-        found = parts[0]
-        for high, low in parts[1:]:
-            found = self._pair(f"{function}({found[0]}, {found[1]}, {high}, {low})")
-        return found
-
-    def _pair(self, code: str) -> tuple[str, str]:
-        high = self.temporary("p")
-        self.line(f"{high}, {high}_low = {code}")
-        return high, f"{high}_low"
-
-
-def key_words(layout: Layout, positions: list[int], key: list[Variable]) -> tuple[str, list[str]]:
-    """A key as a tuple of words, and the tests under which it can match at all."""
-    words: list[str] = []
-    tests: list[str] = []
-    for position, variable in sorted(zip(positions, key, strict=True), key=lambda p: p[0]):
-        field, slot = layout.keys[position], variable.slot
-        if field.physical is FLOAT:
-            value = variable.name if slot.physical is FLOAT else f"float({variable.name})"
-            words.append(f"float_bits({value})")
-        elif slot.physical is FLOAT:
-            tests.append(f"{variable.name} == floor({variable.name})")
-            words.append(f"int({variable.name})")
-        else:
-            words.append(variable.name)
-        if field.nullable:
-            words.append(variable.null if slot.nullable else "zero")
-        elif slot.nullable:
-            tests.append(f"{variable.null} == 0")
-    if not words:
-        words = ["zero"]
-    return f"({', '.join(words)},)", tests
-
-
-def _same(variable: Variable, value: str, null: str | None) -> str:
-    """Source of: a variable is the same as a value, NULL being the same as NULL."""
-    equal = f"{variable.name} == {value}"
-    if variable.slot.nullable and null is not None:
-        return f"({equal} and {variable.null} == {null})"
-    if variable.slot.nullable:
-        return f"({equal} and {variable.null} == 0)"
-    return f"({equal} and {null} == 0)" if null is not None else equal
 
 
 def _updates(step: Step) -> int:
