@@ -12,12 +12,26 @@ from tests.kernels.harness import Pair
 from tests.kernels.programs import ALL
 
 
-@pytest.mark.parametrize("single", [False, True], ids=["batch", "single"])
-@pytest.mark.parametrize("name", ALL)
-def test_agrees_with_interpreter(name: str, single: bool) -> None:
+def agree(name: str, single: bool) -> None:
     pair = Pair(ALL[name], single=single)
     for seed in range(3):
         pair.run(seed)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_batches_agree_with_interpreter(name: str) -> None:
+    agree(name, single=False)
+
+
+@pytest.mark.parametrize("name", ["join", "nested", "ranges"])
+def test_single_tuples_agree_with_interpreter(name: str) -> None:
+    agree(name, single=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*ALL} - {"join", "nested", "ranges"}))
+def test_more_single_tuples_agree_with_interpreter(name: str) -> None:
+    agree(name, single=True)
 
 
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="this is that run")
