@@ -17,9 +17,9 @@ TEXTS = ["", "a%b", "a_b", "axb", "new\nline", "ab", "special x requests", "ÄÖ
 @pytest.mark.parametrize(
     "pattern", ["a%", "%b", "a_b", "%special%requests%", "", "%", "_", "new_line", "a\\%b"]
 )
-def test_many_likes_are_as_one(pattern: str) -> None:
-    quoted = pattern.replace("'", "''")
-    scalar = parse_scalar(f"like(text, '{quoted}')")
+@pytest.mark.parametrize("form", ["like(text, '{}')", "not(like(text, '{}'))"])
+def test_many_likes_are_as_one(pattern: str, form: str) -> None:
+    scalar = parse_scalar(form.format(pattern))
     dictionary = Dictionary(TEXTS)
     tables = TextTables(Texts([Lookup(scalar, "text", Physical.BOOL)]), dictionary)
     assert tables.update()

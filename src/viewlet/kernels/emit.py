@@ -542,7 +542,11 @@ class _Writer(WeightWriter):
             tests = [f"{weight[0]} != 0" for _, weight in weights]
             self.line(f"if {' or '.join(tests)}:")
             self.depth += 1
-        words, _ = key_words(layout, list(range(len(layout.keys))), node.key)
+        words, tests = key_words(layout, list(range(len(layout.keys))), node.key)
+        if tests:
+            # What an earlier equality has made sure of, unless the programme is wrong.
+            with self.nest(f"if not ({' and '.join(tests)}):"):
+                self.line('raise ValueError("a key that cannot be NULL is NULL")')
         at, map = self.temporary("at"), _map(node.map)
         self.line(f"{at} = {self._find(node.map, words)}")
         # Only a record that this batch has not touched yet needs to be made or logged.

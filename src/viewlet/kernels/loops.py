@@ -6,8 +6,6 @@ from collections import Counter
 
 from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
-from viewlet.calculus.typing import Slot
-from viewlet.errors import ProgramError
 from viewlet.kernels.nodes import (
     AddTo,
     BindKey,
@@ -108,10 +106,7 @@ class _TriggerBuilder(RowBuilder):
             return self._term_without_keys(term, target, updates, needed)
 
         def add(scope: dict[str, Variable], factors: Factors) -> Block:
-            key = [
-                self._fit(scope[name], column.slot, statement)
-                for name, column in zip(statement.keys, target.keys, strict=True)
-            ]
+            key = [scope[name] for name in statement.keys]
             block: Block = []
             columns = []
             for column, physical, expr in updates:
@@ -170,13 +165,6 @@ class _TriggerBuilder(RowBuilder):
             [Scan(source.name, record, block)],
             frozenset((source.name,)),
         )
-
-    def _fit(self, variable: Variable, slot: Slot, where: Statement) -> Variable:
-        if variable.slot.nullable and not slot.nullable:
-            raise ProgramError(f"{variable.name} may be NULL, the key of {where.target} may not")
-        if variable.slot.physical is Physical.FLOAT and slot.physical is not Physical.FLOAT:
-            raise ProgramError(f"{variable.name} is a float, the key of {where.target} is not")
-        return variable
 
 
 def _fuse(left: Step, right: Step) -> Step | None:

@@ -1,4 +1,8 @@
-"""Maps over static tables alone: computed once from their definitions, then only read."""
+"""What maps hold before the first row comes: their definitions over static tables alone.
+
+Maps that read static tables only are so computed once and for all. Others are mostly empty then,
+but not where a definition says something of nothing: SELECT COUNT(*) has a row over empty tables.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +54,10 @@ def _rows(batch: Batch) -> Iterator[tuple[tuple[Scalar, ...], int]]:
 def load_constants(
     program: Program, tables: Mapping[str, Batch], pools: Mapping[str, Pool], texts: Dictionary
 ) -> None:
-    """Fill the programme's constant maps from the rows of static tables, not yet coded."""
-    source = _Tables(tables)
-    for map in program.constants:
+    """Fill the programme's maps from the rows of static tables, not yet coded."""
+    static = {r.name for r in program.relations if r.static}
+    source = _Tables({name: batch for name, batch in tables.items() if name in static})
+    for map in program.maps:
         pool = pools[map.name]
         for place, column in enumerate(map.columns):
             if column.definition is None:

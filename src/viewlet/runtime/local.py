@@ -90,6 +90,7 @@ class LocalEngine:
         self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
         self.dictionary = dictionary if dictionary is not None else Dictionary()
         self._stamp = 0
+        self._started = False
         self._used = self.module.loops.columns
         self._plan_reading()
         if "state" in self._arrays.names():
@@ -103,6 +104,7 @@ class LocalEngine:
 
     def _take_up(self) -> None:
         """Use the arrays as they are; addresses in them are those of another process."""
+        self._started = True
         self._state = self._arrays.array("state")
         if len(self._state) != self.module.frame.size:
             raise StateError("these arrays hold the state of another programme")
@@ -164,12 +166,15 @@ class LocalEngine:
         commit_all(*self._kept_at)
         begin_all(*self._kept_at, 0)
         try:
-            load_constants(self.program, tables, self._pools, self.dictionary)
+            if not self._started:
+                load_constants(self.program, tables, self._pools, self.dictionary)
+                self._started = True
             for relation, batch in tables.items():
                 self._run(relation, self.code(relation, batch))
         except BaseException as error:
             for pool in self._pools.values():
                 pool.create()
+            self._started = False
             if isinstance(error, OverflowError):
                 raise RangeError(f"{error}; nothing was loaded") from None
             raise

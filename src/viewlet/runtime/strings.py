@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from viewlet.functions import Apply, Const, Ref, evaluate
+from viewlet.functions import Apply, Const, Ref, ScalarExpr, evaluate
 from viewlet.kernels.scalars import Lookup, Texts
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array
@@ -78,13 +78,21 @@ class _Table:
 
     @property
     def pattern(self) -> str | None:
-        """The pattern of a plain LIKE, which Arrow matches for many strings at once."""
-        scalar = self.lookup.scalar
+        """The pattern of a plain LIKE or NOT LIKE, which Arrow matches for many strings at once."""
+        scalar = self._like
         if not isinstance(scalar, Apply) or scalar.function != "like":
             return None
         text, pattern = scalar.arguments
-        plain = isinstance(text, Ref) and isinstance(pattern, Const)
-        return str(pattern.value) if plain and isinstance(pattern, Const) else None
+        if isinstance(text, Ref) and isinstance(pattern, Const):
+            return str(pattern.value)
+        return None
+
+    @property
+    def _like(self) -> ScalarExpr:
+        """The scalar without a NOT in front."""
+        scalar = self.lookup.scalar
+        negated = isinstance(scalar, Apply) and scalar.function == "not"
+        return scalar.arguments[0] if negated and isinstance(scalar, Apply) else scalar
 
     def match(self, first: int, texts: list[str | None], pattern: str) -> None:
         """Fill the entries of a LIKE from code `first` on."""
@@ -92,6 +100,8 @@ class _Table:
         import pyarrow.compute as pc
 
         found = pc.match_like(pa.array(texts, pa.string()), pattern)
+        if self._like is not self.lookup.scalar:
+            found = pc.invert(found)
         here = slice(first, first + len(texts))
         self.gaps[here] = np.asarray(found.is_null())
         self.values[here] = np.asarray(found.fill_null(False))
