@@ -1,1 +1,1 @@
-"""Trigger programmes to native code. Imports program and storage."""
+"""Trigger programmes as native code: loops, their Python source, and its compilation."""

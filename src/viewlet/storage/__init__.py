@@ -1,1 +1,1 @@
-"""State in flat arrays: columns, hash maps, indexes. Touches numpy and numba only."""
+"""State in flat arrays: record pools, hash indexes, chains for slices, ordered indexes."""

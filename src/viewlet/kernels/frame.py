@@ -1,0 +1,67 @@
+"""The state array of a programme: the one thing that a kernel is given.
+
+control    where a trigger stands, so that it can go on after Python has made room
+columns    addresses of the running batch's columns and null masks
+tables     addresses of the lookup tables over strings, and of their null masks
+constants  the codes of the programme's string constants
+maps       one descriptor each (storage.columns)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from viewlet.kernels.nodes import Loops
+from viewlet.kernels.scalars import Texts
+from viewlet.program.ir import Map
+from viewlet.storage.columns import KeyField, Layout
+
+STEP = 0  # the trigger's step to run
+ROW = 1  # the outer row to start from, -1 for the first
+SKIP = 2  # updates of that row that are done already
+LOW = 3  # the batch's rows: LOW .. HIGH - 1
+HIGH = 4
+WEIGHTS = 5  # address of the rows' weights
+FULL = 6  # number of the map that had no room
+RANKS = 7  # address of the ranks of strings by code
+COLUMNS = 8
+
+
+@dataclass
+class Frame:
+    """Where everything is in the state array."""
+
+    loops: Loops
+    texts: Texts
+    layouts: dict[str, Layout] = field(init=False)
+    maps: list[str] = field(init=False)
+    offsets: dict[str, int] = field(init=False)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.layouts = {name: _layout(map, self.loops) for name, map in self.loops.maps.items()}
+        self.maps = list(self.layouts)
+        at = self.constants + len(self.texts.constants)
+        self.offsets = {}
+        for name, layout in self.layouts.items():
+            self.offsets[name] = at
+            at += layout.descriptor_words
+        self.size = at
+
+    @property
+    def tables(self) -> int:
+        widest = max((len(r.columns) for r in self.loops.program.relations), default=0)
+        return COLUMNS + 2 * widest
+
+    @property
+    def constants(self) -> int:
+        return self.tables + 2 * len(self.texts.lookups)
+
+
+def _layout(map: Map, loops: Loops) -> Layout:
+    return Layout(
+        map.name,
+        tuple(KeyField(key.slot.physical, key.slot.nullable) for key in map.keys),
+        tuple(column.physical for column in map.columns),
+        tuple(loops.indexes.get(map.name, ())),
+    )

@@ -1,0 +1,188 @@
+"""A programme's triggers as loops: one step after the other, each a statement or several."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from viewlet.calculus.expr import Expr, terms_of
+from viewlet.calculus.scope import all_names
+from viewlet.kernels.nodes import (
+    AddTo,
+    BindKey,
+    Block,
+    ClearBuffer,
+    ClearColumn,
+    Column,
+    Factors,
+    Loops,
+    Named,
+    Rows,
+    Scan,
+    Step,
+    Total,
+    Update,
+)
+from viewlet.kernels.patterns import column_position, mentions, with_lookups_first
+from viewlet.kernels.rows import RowBuilder
+from viewlet.kernels.scalars import Variable
+from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.text import statement_text
+from viewlet.schema import Physical
+
+
+def build_loops(program: Program) -> Loops:
+    loops = Loops(program, {m.name: m for m in program.maps})
+    for trigger in program.triggers:
+        loops.columns[trigger.relation] = set()
+        loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps()
+    return loops
+
+
+class _TriggerBuilder(RowBuilder):
+    def __init__(self, loops: Loops, trigger: Trigger) -> None:
+        super().__init__(loops)
+        self.trigger = trigger
+
+    def steps(self) -> list[Step]:
+        found: list[Step] = []
+        buffers = [m.name for m in self.loops.program.maps if m.buffer]
+        written = {s.target for s in self.trigger.statements}
+        for name in buffers:
+            if name in written:
+                found.append(Step(f"clear {name}", (), [ClearBuffer(name)]))
+        for statement in self.trigger.statements:
+            for step in self._statement(statement):
+                fused = _fuse(found[-1], step) if found else None
+                if fused is None:
+                    found.append(step)
+                else:
+                    found[-1] = fused
+        return found
+
+    def _statement(self, statement: Statement) -> list[Step]:
+        target = self.loops.maps[statement.target]
+        if statement.target not in statement.reads:
+            return self._clearing(statement, target) + self._fill(statement, target)
+        # A right-hand side sees its own target as it was: it is computed in full first.
+        buffer = self.new_buffer(target.keys, [target.column(c) for c, _ in statement.updates])
+        first = [Step(f"clear {buffer.name}", (), [ClearBuffer(buffer.name)])]
+        return [
+            *first,
+            *self._fill(statement, buffer),
+            *self._clearing(statement, target),
+            self._copy(statement, buffer, target),
+        ]
+
+    def _clearing(self, statement: Statement, target: Map) -> list[Step]:
+        if statement.op != ":=":
+            return []
+        columns = [name for name, _ in statement.updates]
+        if target.buffer and len(columns) == len(target.columns):
+            return [Step(f"clear {target.name}", (), [ClearBuffer(target.name)])]
+        return [
+            Step(
+                f"clear {target.name}.{name}",
+                (),
+                [ClearColumn(target.name, column_position(target, name))],
+            )
+            for name in columns
+        ]
+
+    def _fill(self, statement: Statement, target: Map) -> list[Step]:
+        self.uses = Counter(mentions(statement))
+        text = statement_text(statement).strip()
+        return [
+            Step(text, (target.name,), self._term(statement, term, target), statement.reads)
+            for term in terms_of(statement.loop)
+        ]
+
+    def _term(self, statement: Statement, term: Expr, target: Map) -> Block:
+        updates = [
+            (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
+        ]
+        needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
+        term = with_lookups_first(term, [e for _, _, e in updates])
+        if not statement.keys:
+            return self._term_without_keys(term, target, updates, needed)
+
+        def add(scope: dict[str, Variable], factors: Factors) -> Block:
+            key = [scope[name] for name in statement.keys]
+            block: Block = []
+            columns = []
+            for column, physical, expr in updates:
+                before, weight = self.weight(expr, scope)
+                block += before
+                columns.append((column, physical, (*factors, *weight)))
+            return [*block, Update(target.name, key, columns)]
+
+        return self.rows(term, {}, needed, (), add)
+
+    def _term_without_keys(
+        self,
+        term: Expr,
+        target: Map,
+        updates: list[tuple[int, Physical, Expr]],
+        needed: frozenset[str],
+    ) -> Block:
+        """Sums for the one record of a map without keys stay in locals until the loop ends."""
+        totals = [(c, physical, self.name("total")) for c, physical, _ in updates]
+
+        def add(scope: dict[str, Variable], factors: Factors) -> Block:
+            block: Block = []
+            for (_, physical, name), (_, _, expr) in zip(totals, updates, strict=True):
+                before, weight = self.weight(expr, scope)
+                block += [*before, AddTo(name, physical, (*factors, *weight))]
+            return block
+
+        block = self.rows(term, {}, needed, (), add)
+        for _, physical, name in reversed(totals):
+            block = [Total(name, physical, block)]
+        columns: list[tuple[int, Physical, Factors]] = [
+            (column, physical, (Named(name, physical),)) for column, physical, name in totals
+        ]
+        return [*block, Update(target.name, [], columns)]
+
+    def _copy(self, statement: Statement, source: Map, target: Map) -> Step:
+        record = self.name("at")
+        scope: list[Variable] = []
+        block: Block = []
+        for i, key in enumerate(source.keys):
+            variable = Variable(self.name(key.name), key.slot)
+            scope.append(variable)
+            block.append(BindKey(variable, source.name, i, record))
+        columns: list[tuple[int, Physical, Factors]] = []
+        values: list[Column] = []
+        for i, (name, _) in enumerate(statement.updates):
+            physical = source.columns[i].physical
+            weight = self.name("w")
+            values.append(Column(weight, source.name, i, record, []))
+            columns.append((column_position(target, name), physical, (Named(weight, physical),)))
+        block += values
+        block.append(Update(target.name, scope, columns))
+        return Step(
+            f"{target.name} += {source.name}",
+            (target.name,),
+            [Scan(source.name, record, block)],
+            frozenset((source.name,)),
+        )
+
+
+def _fuse(left: Step, right: Step) -> Step | None:
+    """Two steps over the batch's rows -> one, where neither reads what the other writes."""
+    if {*left.targets} & right.reads or {*right.targets} & left.reads:
+        return None
+    if len(left.block) != 1 or len(right.block) != 1:
+        return None
+    (first,), (second,) = left.block, right.block
+    if not isinstance(first, Rows) or not isinstance(second, Rows):
+        return None
+    if first.equal or second.equal:
+        return None
+    binds = list(dict.fromkeys((*first.binds, *second.binds)))
+    rows = Rows(binds, [], first.weight, [*first.body, *second.body])
+    return Step(
+        f"{left.text}\n{right.text}",
+        (*left.targets, *right.targets),
+        [rows],
+        left.reads | right.reads,
+    )

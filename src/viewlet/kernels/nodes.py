@@ -1,0 +1,286 @@
+"""The loop language: what a trigger iterates, looks up and adds, before it is written as source.
+
+A block is a list of nodes that run in order; a node with a body runs it for each record, or where
+its condition holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from viewlet.calculus.expr import Expr
+from viewlet.functions import ScalarExpr
+from viewlet.kernels.scalars import Scope, Variable
+from viewlet.program.ir import Map, Program
+from viewlet.schema import Physical
+from viewlet.storage.columns import Index
+
+
+@dataclass(frozen=True)
+class Named:
+    """A weight that a local holds; a float is a pair of locals."""
+
+    name: str
+    physical: Physical
+
+
+@dataclass(frozen=True)
+class Pure:
+    """A weight computed from bound variables alone."""
+
+    expr: Expr
+    scope: Scope
+    physical: Physical
+
+
+Factor = Named | Pure
+Factors = tuple[Factor, ...]
+
+
+@dataclass
+class Rows:
+    """for each row of the batch: bind columns, require others to be equal, take the weight"""
+
+    binds: list[tuple[Variable, int]]
+    equal: list[tuple[Variable, int]]
+    weight: str
+    body: Block
+
+
+@dataclass
+class Get:
+    """the record under a whole key, if there is one"""
+
+    map: str
+    record: str
+    key: list[Variable]
+    body: Block
+
+
+@dataclass
+class Scan:
+    map: str
+    record: str
+    body: Block
+
+
+@dataclass
+class Slice:
+    map: str
+    index: int
+    record: str
+    key: list[Variable]
+    body: Block
+
+
+@dataclass
+class Walk:
+    """counted records of a group from one end of the order, until `stop` is set"""
+
+    map: str
+    index: int
+    place: int
+    record: str
+    key: list[Variable]
+    greatest: bool
+    stop: str
+    body: Block
+
+
+@dataclass
+class Range:
+    """name = the sum of a column over the keys that satisfy all bounds"""
+
+    name: str
+    physical: Physical
+    map: str
+    index: int
+    place: int
+    key: list[Variable]
+    bounds: list[tuple[str, ScalarExpr]]
+    scope: Scope
+
+
+@dataclass
+class BindKey:
+    """variable = a key column of a record"""
+
+    variable: Variable
+    map: str
+    position: int
+    record: str
+
+
+@dataclass
+class MatchKey:
+    """only where a key column of a record is the same as a variable"""
+
+    variable: Variable
+    map: str
+    position: int
+    record: str
+    body: Block
+
+
+@dataclass
+class Column:
+    """name = a value column of a record; `body` only where it is not zero"""
+
+    name: str
+    map: str
+    column: int
+    record: str
+    body: Block
+
+
+@dataclass
+class Present:
+    """only where a record is there: some value is not zero"""
+
+    map: str
+    record: str
+    body: Block
+
+
+@dataclass
+class Let:
+    variable: Variable
+    scalar: ScalarExpr
+    scope: Scope
+
+
+@dataclass
+class If:
+    scalar: ScalarExpr
+    scope: Scope
+    body: Block
+
+
+@dataclass
+class NotNull:
+    variable: Variable
+    body: Block
+
+
+@dataclass
+class Total:
+    """name = 0, then whatever the body adds to it"""
+
+    name: str
+    physical: Physical
+    body: Block
+
+
+@dataclass
+class AddTo:
+    name: str
+    physical: Physical
+    factors: Factors
+
+
+@dataclass
+class LetTotal:
+    """variable = the weight that was added up, rounded once"""
+
+    variable: Variable
+    name: str
+
+
+@dataclass
+class IfTotal:
+    """where the weight that was added up is not zero"""
+
+    name: str
+    physical: Physical
+    body: Block
+
+
+@dataclass
+class NoBest:
+    """variable = NULL, before an extreme is looked for"""
+
+    variable: Variable
+
+
+@dataclass
+class Better:
+    """variable = candidate where that is nearer to the wanted end; `stop` ends a Walk"""
+
+    variable: Variable
+    candidate: Variable
+    greatest: bool
+    stop: str | None
+
+
+@dataclass
+class ClearBuffer:
+    map: str
+
+
+@dataclass
+class ClearColumn:
+    """a value column becomes zero in all records"""
+
+    map: str
+    column: int
+
+
+@dataclass
+class Update:
+    """map[key].column += product of factors, for each column"""
+
+    map: str
+    key: list[Variable]
+    columns: list[tuple[int, Physical, Factors]]
+
+
+Node = (
+    Rows
+    | Get
+    | Scan
+    | Slice
+    | Walk
+    | Range
+    | BindKey
+    | MatchKey
+    | Column
+    | Present
+    | Let
+    | If
+    | NotNull
+    | Total
+    | AddTo
+    | LetTotal
+    | IfTotal
+    | NoBest
+    | Better
+    | ClearBuffer
+    | ClearColumn
+    | Update
+)
+Block = list[Node]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a trigger that runs to its end before the next one starts.
+
+    `reads` are the maps that it looks into. Updates of its targets are counted, to go on after
+    Python has made room.
+    """
+
+    text: str
+    targets: tuple[str, ...]
+    block: Block
+    reads: frozenset[str] = frozenset()
+
+
+@dataclass
+class Loops:
+    """All triggers of a programme as steps, and the indexes that their accesses ask for."""
+
+    program: Program
+    maps: dict[str, Map]
+    steps: dict[str, list[Step]] = field(default_factory=dict)
+    indexes: dict[str, list[Index]] = field(default_factory=dict)
+    columns: dict[str, set[int]] = field(default_factory=dict)

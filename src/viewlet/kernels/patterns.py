@@ -1,0 +1,135 @@
+"""What the builder of loops recognises in expressions."""
+
+from __future__ import annotations
+
+import re
+
+from viewlet.calculus.expr import (
+    PRESENCE,
+    Assign,
+    Cond,
+    Delta,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    MapRef,
+    Rel,
+    Sum,
+    Value,
+    factors_of,
+    product_of,
+    walk,
+)
+from viewlet.calculus.scope import outputs, visible
+from viewlet.calculus.typing import Slot
+from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
+from viewlet.kernels.scalars import Scope, Variable
+from viewlet.program.ir import Map, Statement
+
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def next_factor(members: tuple[Expr, ...], scope: Scope) -> tuple[Expr, tuple[Expr, ...]]:
+    """The factor to do next: before a loop, what does not depend on it.
+
+    A * (x := q) -> (x := q) * A  where A iterates and q needs nothing that A binds
+    """
+    first = members[0]
+    if isinstance(first, Delta | MapRef) and outputs(first) - scope.keys():
+        for i, member in enumerate(members[1:], 1):
+            bound = {member.variable} if isinstance(member, Assign | Lift | Extreme) else set()
+            ready = isinstance(member, Cond | Assign | Lift | Extreme | Exists)
+            if ready and bound.isdisjoint(outputs(first)) and visible(member) - bound <= set(scope):
+                return member, (*members[:i], *members[i + 1 :])
+    return first, members[1:]
+
+
+def narrowed(variable: Variable, slot: Slot) -> Variable:
+    """What is the same as a key that cannot be NULL is not NULL."""
+    if variable.slot.nullable and not slot.nullable:
+        return Variable(variable.name, Slot(variable.slot.physical))
+    return variable
+
+
+def column_position(map: Map, column: str) -> int:
+    return [c.name for c in map.columns].index(column)
+
+
+def only_atom(term: Expr) -> MapRef | None:
+    """The map of a term that is one, up to a constant coefficient."""
+    found = [f for f in factors_of(term) if not isinstance(f, Value)]
+    constants = all(not free_variables(f.scalar) for f in factors_of(term) if isinstance(f, Value))
+    if len(found) == 1 and constants and isinstance(found[0], MapRef):
+        return found[0]
+    return None
+
+
+def ranges_over(atom: MapRef | None, target: str, scope: Scope) -> bool:
+    """Whether all keys but the target are bound."""
+    return (
+        atom is not None
+        and atom.keys.count(target) == 1
+        and all(name in scope or name == target for name in atom.keys)
+    )
+
+
+def bound_of(expr: Expr, free: set[str]) -> tuple[str, str, ScalarExpr] | None:
+    """{p < x} or {x > p} -> (p, <, x)  where x has no free variable"""
+    if not isinstance(expr, Cond) or not isinstance(expr.scalar, Apply):
+        return None
+    function, arguments = expr.scalar.function, expr.scalar.arguments
+    if function not in MIRRORED:
+        return None
+    left, right = arguments
+    if isinstance(left, Ref) and left.name in free and not free_variables(right) & free:
+        return left.name, function, right
+    if isinstance(right, Ref) and right.name in free and not free_variables(left) & free:
+        return right.name, MIRRORED[function], left
+    return None
+
+
+def mentions(statement: Statement) -> list[str]:
+    """Every place where a variable stands in a statement."""
+    found = list(statement.keys)
+    for part in (statement.loop, *(update for _, update in statement.updates)):
+        for node in walk(part):
+            if isinstance(node, Delta | Rel):
+                found += node.variables
+            elif isinstance(node, MapRef | Sum):
+                found += node.keys
+            elif isinstance(node, Value | Cond):
+                found += free_variables(node.scalar)
+            elif isinstance(node, Assign):
+                found += [node.variable, *free_variables(node.scalar)]
+            elif isinstance(node, Lift):
+                found.append(node.variable)
+            elif isinstance(node, Extreme):
+                found += [node.variable, node.target]
+    return found
+
+
+def plain_name(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def with_lookups_first(term: Expr, updates: list[Expr]) -> Expr:
+    """L * L' | M[k].c * q -> L * M[k].* * L' | M[k].c * q  where L binds k
+
+    What every update multiplies with must be there: it is looked up as soon as its key is known,
+    before nested sums are computed for rows that then weigh nothing.
+    """
+    shared: set[tuple[str, tuple[str, ...]]] | None = None
+    for update in updates:
+        found = {(f.name, f.keys) for f in factors_of(update) if isinstance(f, MapRef)}
+        shared = found if shared is None else shared & found
+    factors = list(factors_of(term))
+    for name, keys in sorted(shared or ()):
+        at_hand = any(isinstance(f, MapRef) and (f.name, f.keys) == (name, keys) for f in factors)
+        bound: frozenset[str] = frozenset()
+        for i, factor in enumerate(factors):
+            bound |= outputs(factor)
+            if not at_hand and bound >= set(keys):
+                factors.insert(i + 1, MapRef(name, PRESENCE, keys))
+                break
+    return product_of(*factors)

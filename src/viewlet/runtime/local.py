@@ -1,0 +1,446 @@
+"""The engine in one process: maps in flat arrays, triggers as native code.
+
+    engine = LocalEngine(program)
+    engine.apply([("orders", batch), ("lineitem", batch)])      all of it or nothing
+    engine.records(view)                                         keys and components as columns
+
+A batch is applied relation by relation. Where anything fails (an overflow, a bad string), all maps
+are put back to what they were before the first relation. Not for several threads at once: callers
+serialise apply and reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewlet.calculus.query import COUNT, ViewKind
+from viewlet.errors import DataError, RangeError, StateError
+from viewlet.kernels.emit import identifier
+from viewlet.kernels.frame import (
+    COLUMNS,
+    FULL,
+    HIGH,
+    RANKS,
+    WEIGHTS,
+)
+from viewlet.kernels.jit import compile_program, load_module
+from viewlet.program.ir import Program, View
+from viewlet.program.text import program_text
+from viewlet.runtime.batching import Batch
+from viewlet.runtime.constants import load_constants
+from viewlet.runtime.strings import Dictionary, TextTables
+from viewlet.schema import Column, Physical
+from viewlet.storage.columns import RANKS as MAP_RANKS
+from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
+from viewlet.storage.multimap import begin_all, commit_all, rollback_all
+from viewlet.storage.pool import Pool
+
+
+@dataclass
+class Records:
+    """Keys as columns with null masks, and the components' weights, of some records of a view."""
+
+    keys: list[Array]
+    nulls: list[Array | None]
+    components: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.components.values())))
+
+
+@dataclass
+class Changed:
+    """The records that a batch touched, with the components before and after it."""
+
+    keys: list[Array]
+    nulls: list[Array | None]
+    old: dict[str, Array]
+    new: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.new.values())))
+
+
+class LocalEngine:
+    """Holds the maps of one programme and runs its triggers.
+
+    `single`: apply every batch tuple by tuple, in native code, instead of as a whole. `arrays`:
+    where the maps live; if they hold this programme's state already, it is taken up as it is, and
+    `dictionary` must be the one that its strings were coded with.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        single: bool = False,
+        arrays: Arrays | None = None,
+        dictionary: Dictionary | None = None,
+    ) -> None:
+        self.program = program
+        self.single = single
+        self.module = compile_program(program)
+        self._kernels = load_module(self.module)
+        self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
+        self.dictionary = dictionary if dictionary is not None else Dictionary()
+        self._stamp = 0
+        self._started = False
+        self._used = self.module.loops.columns
+        self._plan_reading()
+        if "state" in self._arrays.names():
+            self._take_up()
+        else:
+            self._state = self._arrays.create("state", self.module.frame.size, np.int64)
+            self._make_pools()
+            for pool in self._pools.values():
+                pool.create()
+        self._begin_texts()
+
+    def _take_up(self) -> None:
+        """Use the arrays as they are; addresses in them are those of another process."""
+        self._started = True
+        self._state = self._arrays.array("state")
+        if len(self._state) != self.module.frame.size:
+            raise StateError("these arrays hold the state of another programme")
+        self._make_pools()
+        for pool in self._pools.values():
+            pool.attach()
+            self._stamp = max(self._stamp, int(pool.descriptor[STAMP]))
+
+    def _make_pools(self) -> None:
+        frame = self.module.frame
+        self._pools: dict[str, Pool] = {}
+        for name, layout in frame.layouts.items():
+            offset = frame.offsets[name]
+            descriptor = self._state[offset : offset + layout.descriptor_words]
+            buffer = self.module.loops.maps[name].buffer
+            self._pools[name] = Pool(layout, self._arrays, descriptor, buffer)
+        kept = [pool for pool in self._pools.values() if not pool.buffer]
+        # The addresses of all lasting maps' descriptors, for what is done to each of them.
+        self._kept = np.array([pool.address for pool in kept], np.int64)
+        self._kept_at = (_address(self._kept), len(kept))
+        self._state_address = _address(self._state)
+
+    def _begin_texts(self) -> None:
+        texts = self.module.texts
+        self._texts = TextTables(texts, self.dictionary)
+        for i, text in enumerate(texts.constants):
+            self._state[self.module.frame.constants + i] = self.dictionary.code(text)
+        self._update_texts()
+
+    # Changes.
+
+    def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
+        """One atomic batch over any number of relations."""
+        coded = [(name, self.code(name, batch)) for name, batch in changes]
+        # Records that the batch before has emptied go only now: until then it can be undone.
+        commit_all(*self._kept_at)
+        self._stamp += 1
+        begin_all(*self._kept_at, self._stamp)
+        try:
+            for relation, batch in coded:
+                self._run(relation, batch)
+        except BaseException as error:
+            rollback_all(*self._kept_at)
+            if isinstance(error, OverflowError):
+                raise RangeError(
+                    f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"
+                ) from None
+            raise
+
+    def undo(self) -> None:
+        """Take back the last batch; a second time nothing is left to take back."""
+        rollback_all(*self._kept_at)
+
+    def load(self, tables: Mapping[str, Batch]) -> None:
+        """Fill the maps of a new engine from existing rows, without a log to undo it.
+
+        Static tables must be among the first tables that an engine is given.
+        """
+        commit_all(*self._kept_at)
+        begin_all(*self._kept_at, 0)
+        try:
+            if not self._started:
+                load_constants(self.program, tables, self._pools, self.dictionary)
+                self._started = True
+            for relation, batch in tables.items():
+                self._run(relation, self.code(relation, batch))
+        except BaseException as error:
+            for pool in self._pools.values():
+                pool.create()
+            self._started = False
+            if isinstance(error, OverflowError):
+                raise RangeError(f"{error}; nothing was loaded") from None
+            raise
+        commit_all(*self._kept_at)
+
+    def code(self, relation: str, batch: Batch) -> Batch:
+        """The batch with strings as codes: those of columns that some trigger reads."""
+        if batch.coded:
+            return batch
+        schema = self._relations.get(relation)
+        if schema is None:
+            raise DataError(f"no relation {relation}", hint=", ".join(self._relations))
+        if len(batch.columns) != len(schema.columns):
+            raise DataError(f"{relation} has {len(schema.columns)} columns")
+        texts = self._text_columns[relation]
+        if not texts:
+            return batch
+        used = self._used.get(relation, set())
+        columns = list(batch.columns)
+        for i in texts:
+            columns[i] = self.dictionary.encode(columns[i] if i in used else ())
+        return Batch(columns, batch.nulls, batch.weights, coded=True)
+
+    def _plan_reading(self) -> None:
+        """What every batch needs to know, once."""
+        shape = "each_" if self.single else "on_"
+        self._relations = {r.name: r for r in self.program.relations}
+        self._text_columns = {
+            r.name: [i for i, c in enumerate(r.columns) if c.type.physical is Physical.STR]
+            for r in self.program.relations
+        }
+        self._triggers = {
+            trigger.relation: getattr(self._kernels, shape + identifier(trigger.relation))
+            for trigger in self.program.triggers
+        }
+        self._reads = {
+            name: [
+                (
+                    i,
+                    _dtype(self._relations[name].columns[i]),
+                    self._relations[name].columns[i].nullable,
+                )
+                for i in sorted(self._used[name])
+            ]
+            for name in self._triggers
+        }
+
+    def _run(self, relation: str, batch: Batch) -> None:
+        kernel = self._triggers.get(relation)
+        if kernel is None or not len(batch):
+            return
+        if len(self.dictionary) != self._texts_known:
+            self._update_texts()
+        state = self._state
+        kept_alive = self._point_to(relation, batch)
+        state[: HIGH + 1] = (0, -1, 0, 0, len(batch))  # STEP, ROW, SKIP, LOW, HIGH
+        address = self._state_address
+        while kernel(address):
+            self._pools[self.module.frame.maps[state[FULL]]].make_room()
+        del kept_alive
+
+    def _point_to(self, relation: str, batch: Batch) -> list[Array]:
+        """Write the addresses of the batch's columns; the arrays must live while kernels run."""
+        alive: list[Array] = []
+        state = self._state
+        for i, dtype, nullable in self._reads[relation]:
+            column = batch.columns[i]
+            if column.dtype != dtype or not column.flags.c_contiguous:
+                column = np.ascontiguousarray(column, dtype)
+            alive.append(column)
+            state[COLUMNS + 2 * i] = _address(column)
+            if nullable:
+                nulls = batch.nulls[i]
+                if nulls is None:
+                    nulls = np.zeros(len(batch), np.uint8)
+                elif nulls.dtype != np.uint8 or not nulls.flags.c_contiguous:
+                    nulls = np.ascontiguousarray(nulls, np.uint8)
+                alive.append(nulls)
+                state[COLUMNS + 2 * i + 1] = _address(nulls)
+        weights = np.ascontiguousarray(batch.weights, np.int64)
+        alive.append(weights)
+        state[WEIGHTS] = _address(weights)
+        return alive
+
+    def _update_texts(self) -> None:
+        """Lookup tables and ranks for the strings that have come, and where they are now."""
+        self._texts.update()
+        self._texts_known = len(self.dictionary)
+        frame = self.module.frame
+        for i, table in enumerate(self._texts.tables):
+            self._state[frame.tables + 2 * i] = _address(table.values)
+            self._state[frame.tables + 2 * i + 1] = _address(table.gaps)
+        ranks = _address(self._texts.ranks)
+        self._state[RANKS] = ranks
+        for pool in self._pools.values():
+            pool.descriptor[MAP_RANKS] = ranks
+
+    # Reading.
+
+    def records(self, view: View) -> Records:
+        """The records of a view that are there: one, if only virtually, for a TOTAL view."""
+        sources = {name: (map, column) for name, map, column in view.sources}
+        map = sources[COUNT][0]
+        pool = self._pools[map]
+        places = {name: self.place(*source) for name, source in sources.items()}
+        if view.query.kind is ViewKind.TOTAL:
+            found = pool.live()[:1]
+            components = {
+                name: self._value_or_zero(sources[name][0], place) for name, place in places.items()
+            }
+            return Records([], [], components)
+        found = pool.live(places[COUNT])
+        keys, nulls = self._keys(map, found)
+        components = {}
+        for name, (source, _) in sources.items():
+            records = found if source == map else self._matching(map, found, source)
+            values = self._pools[source].value_column(places[name], np.maximum(records, 0))
+            components[name] = np.where(records >= 0, values, 0)
+        return Records(keys, nulls, components)
+
+    def changed(self, view: View) -> Changed:
+        """The keys that the last batch touched; O(batch)."""
+        sources = {name: (map, column) for name, map, column in view.sources}
+        maps = {map for map, _ in sources.values()}
+        if len(maps) > 1:
+            raise StateError(f"view {view.name} is kept in several maps: {', '.join(maps)}")
+        map = maps.pop()
+        pool = self._pools[map]
+        log = pool.logged()
+        found = log[:, 0]
+        keys, nulls = self._keys(map, found)
+        old: dict[str, Array] = {}
+        new: dict[str, Array] = {}
+        for name, (_, column) in sources.items():
+            place = self.place(map, column)
+            old[name] = pool.old_column(place)
+            new[name] = pool.value_column(place, found)
+        return Changed(keys, nulls, old, new)
+
+    def contents(
+        self, map: str, column: str, *, before: bool = False
+    ) -> dict[tuple[Any, ...], Any]:
+        """One value column by decoded key, as it is or as it was before the last batch."""
+        pool, place = self._pools[map], self.place(map, column)
+        found = pool.live(place)
+        contents = dict(
+            zip(self._key_rows(map, found), pool.value_column(place, found).tolist(), strict=True)
+        )
+        if before:
+            log = pool.logged()
+            rows = self._key_rows(map, log[:, 0])
+            for key, value in zip(rows, pool.old_column(place).tolist(), strict=True):
+                if value:
+                    contents[key] = value
+                else:
+                    contents.pop(key, None)
+        return contents
+
+    def _key_rows(self, map: str, records: Array) -> list[tuple[Any, ...]]:
+        keys, nulls = self._keys(map, records)
+        columns = [
+            [None if gaps is not None and gaps[i] else value for i, value in enumerate(k.tolist())]
+            for k, gaps in zip(keys, nulls, strict=True)
+        ]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(records)
+
+    def pool(self, map: str) -> Pool:
+        return self._pools[map]
+
+    def place(self, map: str, column: str) -> int:
+        return [c.name for c in self.module.loops.maps[map].columns].index(column)
+
+    def _value_or_zero(self, map: str, place: int) -> Array:
+        """The value of a map without keys; 0 while it has no record."""
+        pool = self._pools[map]
+        found = pool.live()[:1]
+        value = pool.value_column(place, found)
+        return value if len(value) else np.zeros(1, value.dtype)
+
+    def _keys(self, map: str, records: Array) -> tuple[list[Array], list[Array | None]]:
+        pool = self._pools[map]
+        keys: list[Array] = []
+        nulls: list[Array | None] = []
+        for i, field in enumerate(pool.layout.keys):
+            values, gaps = pool.key_column(i, records)
+            if field.physical is Physical.STR:
+                values = self.dictionary.decode(values)
+            elif field.physical is Physical.BOOL:
+                values = values != 0
+            keys.append(values)
+            nulls.append(gaps)
+        return keys, nulls
+
+    def _matching(self, map: str, records: Array, other: str) -> Array:
+        """The records of another map with the same keys, -1 where there is none."""
+        width = self._pools[map].layout.key_width
+        mine = self._pools[map].table()[records, :width]
+        theirs = self._pools[other].live()
+        numbers = {
+            row.tobytes(): int(number)
+            for row, number in zip(
+                np.ascontiguousarray(self._pools[other].table()[theirs, :width]),
+                theirs,
+                strict=True,
+            )
+        }
+        rows = np.ascontiguousarray(mine)
+        return np.fromiter((numbers.get(r.tobytes(), -1) for r in rows), np.int64, len(rows))
+
+    # Size and persistence.
+
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Records and bytes of every map."""
+        return {
+            name: {"records": len(pool.live()), "bytes": pool.nbytes()}
+            for name, pool in self._pools.items()
+            if not pool.buffer
+        }
+
+    def save(self, directory: str | Path) -> None:
+        """Write all maps to a directory, to be read by `restore` of an equal programme."""
+        commit_all(*self._kept_at)
+        place = Path(directory)
+        place.mkdir(parents=True, exist_ok=True)
+        arrays = {"state": self._state}
+        for pool in self._pools.values():
+            for name in pool.array_names():
+                arrays[name] = self._arrays.array(name)
+        for i, (_, array) in enumerate(arrays.items()):
+            np.save(place / f"{i}.npy", array)
+        about = {
+            "program": program_text(self.program),
+            "kernels": self._kernels.__name__,
+            "arrays": list(arrays),
+            "strings": self.dictionary.strings[1:],
+            "stamp": self._stamp,
+        }
+        (place / "engine.json").write_text(json.dumps(about), encoding="utf-8")
+
+    def restore(self, directory: str | Path) -> None:
+        """Take the state that `save` wrote; StateError if it is another programme's."""
+        place = Path(directory)
+        try:
+            about = json.loads((place / "engine.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise StateError(f"no saved engine in {place}: {error}") from None
+        if about["kernels"] != self._kernels.__name__:
+            raise StateError(
+                f"the state in {place} belongs to other views or another version of viewlet",
+                hint="load the base tables again",
+            )
+        for i, name in enumerate(about["arrays"]):
+            saved = np.load(place / f"{i}.npy")
+            if name in self._arrays.names():
+                self._arrays.resize(name, len(saved))[:] = saved
+            else:
+                self._arrays.create(name, len(saved), saved.dtype)[:] = saved
+        self._take_up()
+        self.dictionary = Dictionary(about["strings"])
+        self._stamp = about["stamp"]
+        self._begin_texts()
+
+
+def _dtype(column: Column) -> Any:
+    return np.dtype(np.float64 if column.type.physical is Physical.FLOAT else np.int64)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,169 @@
+"""The dictionary of strings: a code for each, and what kernels look up by code.
+
+Codes are given in the order of arrival, 0 is NULL. Tables hold, for every string of a programme's
+lookups (LIKE, SUBSTRING, comparisons with constants), the function's value by code; ranks hold the
+strings' order. Both are brought up to date when strings have come, never while a kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from viewlet.functions import Apply, Const, Ref, ScalarExpr, evaluate
+from viewlet.kernels.scalars import Lookup, Texts
+from viewlet.schema import Physical, Scalar
+from viewlet.storage.columns import Array
+
+_MANY = 256
+
+
+class Dictionary:
+    """Strings by code and codes by string."""
+
+    def __init__(self, strings: Sequence[str] = ()) -> None:
+        self.strings: list[str | None] = [None]
+        self.codes: dict[str | None, int] = {None: 0}
+        self.encode(strings)
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def code(self, text: str | None) -> int:
+        found = self.codes.get(text)
+        if found is None:
+            found = self.codes[text] = len(self.strings)
+            self.strings.append(text)
+        return found
+
+    def encode(self, texts: Iterable[str | None]) -> Array:
+        """The codes of many strings; each distinct one is looked up once."""
+        if isinstance(texts, np.ndarray) and len(texts) > _MANY:
+            import pyarrow as pa
+
+            found = pa.array(texts, pa.string()).dictionary_encode()
+            codes = self._codes_of(found.dictionary.to_pylist())
+            places = found.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
+            return np.asarray(np.append(codes, 0)[places])
+        return self._codes_of(texts)
+
+    def _codes_of(self, texts: Iterable[str | None]) -> Array:
+        return np.fromiter((self.code(text) for text in texts), np.int64)
+
+    def decode(self, codes: Array) -> Array:
+        lookup = np.array(self.strings, dtype=object)
+        return np.asarray(lookup[codes])
+
+
+class _Table:
+    """The values of one lookup by code."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+        kind = np.float64 if lookup.physical is Physical.FLOAT else np.int64
+        self.values: Array = np.zeros(64, kind)
+        self.gaps: Array = np.zeros(64, np.uint8)
+
+    def fill(self, code: int, text: str | None, dictionary: Dictionary) -> int:
+        """Compute one entry; gives the code of a string that it made, else 0."""
+        value: Scalar = evaluate(self.lookup.scalar, {self.lookup.variable: text})
+        self.gaps[code] = value is None
+        made = 0
+        if self.lookup.physical is Physical.STR:
+            made = dictionary.code(value)  # type: ignore[arg-type]
+            value = made
+        self.values[code] = value or 0
+        return made
+
+    @property
+    def pattern(self) -> str | None:
+        """The pattern of a plain LIKE or NOT LIKE, which Arrow matches for many strings at once."""
+        scalar = self._like
+        if not isinstance(scalar, Apply) or scalar.function != "like":
+            return None
+        text, pattern = scalar.arguments
+        if isinstance(text, Ref) and isinstance(pattern, Const):
+            return str(pattern.value)
+        return None
+
+    @property
+    def _like(self) -> ScalarExpr:
+        """The scalar without a NOT in front."""
+        scalar = self.lookup.scalar
+        negated = isinstance(scalar, Apply) and scalar.function == "not"
+        return scalar.arguments[0] if negated and isinstance(scalar, Apply) else scalar
+
+    def match(self, first: int, texts: list[str | None], pattern: str) -> None:
+        """Fill the entries of a LIKE from code `first` on."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.match_like(pa.array(texts, pa.string()), pattern)
+        if self._like is not self.lookup.scalar:
+            found = pc.invert(found)
+        here = slice(first, first + len(texts))
+        self.gaps[here] = np.asarray(found.is_null())
+        self.values[here] = np.asarray(found.fill_null(False))
+
+    def reserve(self, count: int) -> None:
+        if count > len(self.values):
+            size = max(count, 2 * len(self.values))
+            self.values = _longer(self.values, size)
+            self.gaps = _longer(self.gaps, size)
+
+
+class TextTables:
+    """All lookup tables and ranks of one programme over one dictionary."""
+
+    def __init__(self, texts: Texts, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+        self.tables = [_Table(lookup) for lookup in texts.lookups]
+        self.ranks: Array = np.zeros(1, np.int64)
+        self._ranked = texts.ranks
+        self._filled = 0
+        # Strings made by lookups are looked up again, as often as one may feed another; a
+        # function that always makes new strings must not go on for ever.
+        self._depth: dict[int, int] = {}
+        self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
+
+    def update(self) -> bool:
+        """Take in what the dictionary has got since; True if any address may have changed."""
+        if self._filled == len(self.dictionary):
+            return False
+        first = code = self._filled
+        slow = [table for table in self.tables if table.pattern is None]
+        while code < len(self.dictionary):
+            if not slow:
+                break
+            depth = self._depth.pop(code, 0)
+            text = self.dictionary.strings[code]
+            for table in slow:
+                table.reserve(len(self.dictionary))
+                if depth <= self._most:
+                    made = table.fill(code, text, self.dictionary)
+                    if made > code:
+                        self._depth.setdefault(made, depth + 1)
+            code += 1
+        for table in self.tables:
+            table.reserve(len(self.dictionary))
+            if table.pattern is not None:
+                table.match(first, self.dictionary.strings[first:], table.pattern)
+        self._filled = len(self.dictionary)
+        if self._ranked:
+            self.ranks = _ranks(self.dictionary)
+        return True
+
+
+def _ranks(dictionary: Dictionary) -> Array:
+    """Each code's place in the order of all strings; NULL is before all."""
+    order = sorted(range(1, len(dictionary)), key=dictionary.strings.__getitem__)  # type: ignore[arg-type]
+    ranks = np.zeros(len(dictionary), np.int64)
+    ranks[order] = np.arange(1, len(dictionary))
+    return ranks
+
+
+def _longer(array: Array, size: int) -> Array:
+    longer = np.zeros(size, array.dtype)
+    longer[: len(array)] = array
+    return longer

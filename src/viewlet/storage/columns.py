@@ -1,0 +1,245 @@
+"""How a map lies in memory, and the arrays that hold it.
+
+One record is a row of 64-bit words:
+
+    keys      one word for each key column, two where it is nullable (value, then 1 for NULL)
+    values    one word for each int column, two for each float column (a pair hi, lo)
+    stamp     the number of the last batch that touched the record; negative in free records
+    links     one word for each slice index (next, previous), three or more for each ordered index
+              (left and right, parent, subtree sums)
+
+Everything about a record is in one place, so that a probe costs one cache miss in the index and one
+in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
+floats their bits.
+
+A descriptor of each map (addresses, counters, index blocks) lies in the programme's state array;
+the constants below are its positions. Who owns what: Python owns the arrays and is the only one to
+replace them, between two kernel calls; kernels change contents and counters only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewlet.errors import UnsupportedError
+from viewlet.schema import Physical
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Positions in a map's descriptor.
+USED = 0  # records ever taken from the pool: numbers 0 .. USED - 1
+FREE = 1  # first record of the free list, -1 at its end
+CAPACITY = 2
+LOGGED = 3  # rows in the undo log
+LOG_CAPACITY = 4
+ZEROS = 5  # 1 when some value became zero since the last sweep
+STAMP = 6  # the number of the running batch; 0 switches the log off
+RECORDS = 7  # addresses
+LOG = 8
+STRIDE = 9  # bytes of a record
+KEYS = 10  # words
+VALUES = 11
+RANKS = 12  # address of the strings' ranks by code
+INDEXES = 13  # number of index blocks, the unique index first
+HEADER = 14
+
+# Positions in an index block.
+KIND = 0
+SLOTS = 1  # address of the hash table: record numbers, -1 where empty
+MASK = 2
+PARTS = 3  # number of key words that the index hashes
+LINK = 4  # first link word in the record
+ORDER = 5  # the key word that orders
+ORDER_KIND = 6
+SUMS = 7  # number of subtree sums
+PART = 8  # the hashed words, ascending
+SUM = 24  # for each subtree sum: the value word, its kind, the word that holds the sum
+BLOCK = 48
+
+UNIQUE, CHAIN, TREE = 0, 1, 2
+BY_INT, BY_FLOAT, BY_RANK = 0, 1, 2
+SUM_INT, SUM_FLOAT, COUNT_INT, COUNT_FLOAT = 0, 1, 2, 3
+
+_MAX_PARTS = SUM - PART
+_MAX_SUMS = (BLOCK - SUM) // 3
+
+
+@dataclass(frozen=True)
+class Index:
+    """A secondary index: records by some key columns, and for TREE in the order of another.
+
+    `sums` are value columns whose subtree sums are kept, or (column, True) for the number of
+    records in which the column is not zero.
+    """
+
+    kind: int
+    parts: tuple[int, ...]
+    order: int = -1
+    sums: tuple[tuple[int, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class KeyField:
+    physical: Physical
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Word positions of one map's records."""
+
+    name: str
+    keys: tuple[KeyField, ...]
+    values: tuple[Physical, ...]
+    indexes: tuple[Index, ...] = ()
+    key_words: tuple[int, ...] = field(init=False)
+    value_words: tuple[int, ...] = field(init=False)
+    link_words: tuple[int, ...] = field(init=False)
+    stamp_word: int = field(init=False)
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        word, key_words, value_words, link_words = 0, [], [], []
+        for key in self.keys:
+            key_words.append(word)
+            word += 2 if key.nullable else 1
+        # A map without keys has one record, under the key word 0.
+        word = max(word, 1)
+        for value in self.values:
+            value_words.append(word)
+            word += 2 if value is Physical.FLOAT else 1
+        stamp, word = word, word + 1
+        for index in self.indexes:
+            link_words.append(word)
+            word += 1 if index.kind == CHAIN else 2 + sum(self._sum_widths(index))
+        for name, found in (
+            ("key_words", tuple(key_words)),
+            ("value_words", tuple(value_words)),
+            ("link_words", tuple(link_words)),
+            ("stamp_word", stamp),
+            ("width", word),
+        ):
+            object.__setattr__(self, name, found)
+
+    def _sum_widths(self, index: Index) -> list[int]:
+        return [
+            2 if self.values[column] is Physical.FLOAT and not counts else 1
+            for column, counts in index.sums
+        ]
+
+    @property
+    def key_width(self) -> int:
+        """Words of the whole key."""
+        return max(sum(2 if key.nullable else 1 for key in self.keys), 1)
+
+    @property
+    def value_width(self) -> int:
+        return self.stamp_word - self.key_width
+
+    def part_words(self, parts: tuple[int, ...]) -> list[int]:
+        """The words of some key columns, ascending."""
+        return [
+            word
+            for part in sorted(parts)
+            for word in range(self.key_words[part], self.key_words[part] + self._key_size(part))
+        ]
+
+    def _key_size(self, part: int) -> int:
+        return 2 if self.keys[part].nullable else 1
+
+    def sum_word(self, index: int, place: int) -> int:
+        """Where a record holds a subtree sum of one of its ordered indexes."""
+        widths = self._sum_widths(self.indexes[index])
+        return self.link_words[index] + 2 + sum(widths[:place])
+
+    @property
+    def descriptor_words(self) -> int:
+        return HEADER + BLOCK * (1 + len(self.indexes))
+
+    def block(self, index: int) -> int:
+        """Offset of an index block in the descriptor; the unique index is -1."""
+        return HEADER + BLOCK * (index + 1)
+
+    def describe(self) -> Array:
+        """A fresh descriptor: everything but addresses and capacities."""
+        words = np.zeros(self.descriptor_words, np.int64)
+        words[FREE] = -1
+        words[STRIDE] = 8 * self.width
+        words[KEYS] = self.key_width
+        words[VALUES] = self.value_width
+        words[INDEXES] = 1 + len(self.indexes)
+        self._describe_index(words[HEADER:], UNIQUE, list(range(self.key_width)), 0)
+        for number, index in enumerate(self.indexes):
+            block = words[self.block(number) :]
+            self._describe_index(
+                block, index.kind, self.part_words(index.parts), self.link_words[number]
+            )
+            if index.kind == TREE:
+                self._describe_order(block, number, index)
+        return words
+
+    def _describe_index(self, block: Array, kind: int, parts: list[int], link: int) -> None:
+        block[KIND], block[LINK] = kind, link
+        if kind != UNIQUE and len(parts) > _MAX_PARTS:
+            raise UnsupportedError(
+                f"map {self.name} needs an index over {len(parts)} key words",
+                hint=f"join on at most {_MAX_PARTS} columns",
+            )
+        block[PARTS] = len(parts)
+        if kind != UNIQUE:
+            block[PART : PART + len(parts)] = parts
+
+    def _describe_order(self, block: Array, number: int, index: Index) -> None:
+        by = {Physical.FLOAT: BY_FLOAT, Physical.STR: BY_RANK}
+        block[ORDER] = self.key_words[index.order]
+        block[ORDER_KIND] = by.get(self.keys[index.order].physical, BY_INT)
+        if len(index.sums) > _MAX_SUMS:
+            raise UnsupportedError(
+                f"map {self.name} needs {len(index.sums)} sums in one ordered index",
+                hint=f"split the view so that at most {_MAX_SUMS} aggregates share a range",
+            )
+        block[SUMS] = len(index.sums)
+        for place, (column, counts) in enumerate(index.sums):
+            kind = 2 * counts + (self.values[column] is Physical.FLOAT)
+            at = SUM + 3 * place
+            block[at : at + 3] = (self.value_words[column], kind, self.sum_word(number, place))
+
+
+class Arrays(Protocol):
+    """Where arrays come from: anonymous memory, or a worker's memory-mapped files."""
+
+    def array(self, name: str) -> Array: ...
+    def create(self, name: str, shape: Any, dtype: Any) -> Array: ...
+    def resize(self, name: str, length: int) -> Array: ...
+    def names(self) -> list[str]: ...
+
+
+class MemoryArrays:
+    """Arrays in the process's own memory."""
+
+    def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
+        self._arrays: dict[str, Array] = dict(arrays or {})
+
+    def array(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def create(self, name: str, shape: Any, dtype: Any) -> Array:
+        self._arrays[name] = np.zeros(shape, dtype)
+        return self._arrays[name]
+
+    def resize(self, name: str, length: int) -> Array:
+        """The first `length` elements; new ones are zero."""
+        old = self._arrays[name]
+        # np.zeros leaves untouched pages to the operating system, np.resize would fill them.
+        new = np.zeros((length, *old.shape[1:]), old.dtype)
+        kept = min(length, len(old))
+        new[:kept] = old[:kept]
+        self._arrays[name] = new
+        return new
+
+    def names(self) -> list[str]:
+        return list(self._arrays)

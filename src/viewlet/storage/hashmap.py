@@ -1,0 +1,154 @@
+"""Open addressing with linear probing: the table of every index, whatever hangs on its slots.
+
+A slot holds the number of a record: of the only record with that key (unique index), of the head of
+a chain, or of the root of a tree. Keys are never stored twice; a probe compares with the record.
+`m` is the address of a map's descriptor, `ix` that of an index block, `at` that of a record.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from viewlet.storage.columns import (
+    KIND,
+    MASK,
+    PART,
+    PARTS,
+    RECORDS,
+    SLOTS,
+    STRIDE,
+    UNIQUE,
+)
+from viewlet.storage.memory import load, load_half, mix, spread, store_half
+
+Words = tuple[int, ...]
+"""A key as words; kernels pass tuples, so that each length is compiled to straight code."""
+
+
+@njit(cache=True, nogil=True)
+def hash_words(key: Words) -> int:
+    if len(key) == 1:
+        return spread(key[0])
+    seed = len(key)
+    for word in key:
+        seed = mix(seed, word)
+    return seed
+
+
+@njit(cache=True, nogil=True)
+def find(slots: int, mask: int, records: int, stride: int, key: Words) -> int:
+    """The address of the record with this key, 0 if there is none.
+
+    Kernels read the table's address and mask once, not at every probe.
+    """
+    slot = hash_words(key) & mask
+    while True:
+        record = load_half(slots, slot)
+        if record < 0:
+            return 0
+        at = records + record * stride
+        same = True
+        for i in range(len(key)):
+            same &= load(at, i) == key[i]
+        if same:
+            return at
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def find_group(m: int, ix: int, key: Words) -> int:
+    """The head or root of the records whose indexed words are `key`, -1 if there are none."""
+    slots = load(ix, SLOTS)
+    mask = load(ix, MASK)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    slot = hash_words(key) & mask
+    while True:
+        record = load_half(slots, slot)
+        if record < 0:
+            return -1
+        at = records + record * stride
+        same = True
+        for i in range(len(key)):
+            same &= load(at, load(ix, PART + i)) == key[i]
+        if same:
+            return record
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def only_group(ix: int) -> int:
+    """The same for an index over no words: all records are one group, in slot 0."""
+    return load_half(load(ix, SLOTS), 0)
+
+
+@njit(cache=True, nogil=True)
+def part(ix: int, i: int) -> int:
+    """The i-th word that the index hashes."""
+    return i if load(ix, KIND) == UNIQUE else load(ix, PART + i)
+
+
+@njit(cache=True, nogil=True)
+def hash_record(ix: int, at: int) -> int:
+    """The same as hash_words over the record's indexed words."""
+    parts = load(ix, PARTS)
+    if parts == 1:
+        return spread(load(at, part(ix, 0)))
+    seed = parts
+    for i in range(parts):
+        seed = mix(seed, load(at, part(ix, i)))
+    return seed
+
+
+@njit(cache=True, nogil=True)
+def slot_for(m: int, ix: int, at: int) -> int:
+    """The slot of the record's group: the one it has, or the empty one where it belongs."""
+    slots = load(ix, SLOTS)
+    mask = load(ix, MASK)
+    parts = load(ix, PARTS)
+    slot = hash_record(ix, at) & mask
+    while True:
+        record = load_half(slots, slot)
+        if record < 0:
+            return slot
+        other = load(m, RECORDS) + record * load(m, STRIDE)
+        same = True
+        for i in range(parts):
+            word = part(ix, i)
+            same &= load(other, word) == load(at, word)
+        if same:
+            return slot
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def empty_slot(m: int, ix: int, slot: int) -> None:
+    """Take a slot out and move later ones of its run up, so that no probe meets a gap."""
+    slots = load(ix, SLOTS)
+    mask = load(ix, MASK)
+    probe = slot
+    while True:
+        probe = (probe + 1) & mask
+        record = load_half(slots, probe)
+        if record < 0:
+            break
+        home = hash_record(ix, load(m, RECORDS) + record * load(m, STRIDE)) & mask
+        if (probe - home) & mask >= (probe - slot) & mask:
+            store_half(slots, slot, record)
+            slot = probe
+    store_half(slots, slot, -1)
+
+
+@njit(cache=True, nogil=True)
+def rehash(m: int, ix: int, old: int, length: int) -> int:
+    """Enter the slots of an old table of `length` slots into the index's new, empty one."""
+    slots = load(ix, SLOTS)
+    mask = load(ix, MASK)
+    for i in range(length):
+        record = load_half(old, i)
+        if record >= 0:
+            slot = hash_record(ix, load(m, RECORDS) + record * load(m, STRIDE)) & mask
+            while load_half(slots, slot) >= 0:
+                slot = (slot + 1) & mask
+            store_half(slots, slot, record)
+    return 0

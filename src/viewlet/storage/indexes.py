@@ -1,0 +1,51 @@
+"""Slice indexes: doubly linked chains of the records that share some key columns."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from viewlet.storage.columns import LINK, RECORDS, SLOTS, STRIDE
+from viewlet.storage.hashmap import empty_slot, slot_for
+from viewlet.storage.memory import load, load_half, store_half
+
+
+@njit(cache=True, nogil=True)
+def next_in_chain(ix: int, at: int) -> int:
+    """The record after this one, -1 at the end."""
+    return load_half(at, 2 * load(ix, LINK))
+
+
+@njit(cache=True, nogil=True)
+def link_chain(m: int, ix: int, record: int) -> None:
+    """Put a new record in front of its chain."""
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    at = records + record * stride
+    link = 2 * load(ix, LINK)
+    slot = slot_for(m, ix, at)
+    head = load_half(load(ix, SLOTS), slot)
+    store_half(at, link, head)
+    store_half(at, link + 1, -1)
+    if head >= 0:
+        store_half(records + head * stride, link + 1, record)
+    store_half(load(ix, SLOTS), slot, record)
+
+
+@njit(cache=True, nogil=True)
+def unlink_chain(m: int, ix: int, record: int) -> None:
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    at = records + record * stride
+    link = 2 * load(ix, LINK)
+    after = load_half(at, link)
+    before = load_half(at, link + 1)
+    if after >= 0:
+        store_half(records + after * stride, link + 1, before)
+    if before >= 0:
+        store_half(records + before * stride, link, after)
+    else:
+        slot = slot_for(m, ix, at)
+        if after >= 0:
+            store_half(load(ix, SLOTS), slot, after)
+        else:
+            empty_slot(m, ix, slot)

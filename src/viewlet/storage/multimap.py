@@ -1,0 +1,310 @@
+"""A map with all its indexes: what kernels do to records.
+
+Within a batch records are only added: one whose values have all become zero stays linked, and is
+skipped by every reader because its values are zero. `sweep` takes such records out when the batch
+is done. So the undo log need not know about indexes: `rollback` writes old values back and sweeps.
+
+Contract: `upsert` logs a record's old values the first time a batch touches it, and gives 0 when
+the pool or the log is full. The kernel then returns to Python, which makes room, and goes on at
+the same update; nothing is done twice.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from viewlet.storage.arithmetic import plus, settle
+from viewlet.storage.columns import (
+    BLOCK,
+    CAPACITY,
+    CHAIN,
+    FREE,
+    HEADER,
+    INDEXES,
+    KEYS,
+    KIND,
+    LINK,
+    LOG,
+    LOG_CAPACITY,
+    LOGGED,
+    MASK,
+    RECORDS,
+    SLOTS,
+    STAMP,
+    STRIDE,
+    TREE,
+    USED,
+    VALUES,
+    ZEROS,
+)
+from viewlet.storage.hashmap import Words, empty_slot, hash_record, hash_words, slot_for
+from viewlet.storage.indexes import link_chain, unlink_chain
+from viewlet.storage.memory import (
+    load,
+    load_float,
+    load_half,
+    store,
+    store_float,
+    store_half,
+)
+from viewlet.storage.ordered import PARENT, link_tree, refresh, unlink_tree
+
+
+@njit(cache=True, nogil=True)
+def upsert(m: int, key: Words) -> int:
+    """The address of the record with this key, made if need be and logged; 0 when full."""
+    slots = load(m, HEADER + SLOTS)
+    mask = load(m, HEADER + MASK)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    slot = hash_words(key) & mask
+    while True:
+        record = load_half(slots, slot)
+        if record < 0:
+            break
+        at = records + record * stride
+        same = True
+        for i in range(len(key)):
+            same &= load(at, i) == key[i]
+        if same:
+            stamp = load(m, STAMP)
+            word = load(m, KEYS) + load(m, VALUES)
+            if stamp == 0 or load(at, word) == stamp:
+                return at
+            return at if keep_old(m, record, at) else 0
+        slot = (slot + 1) & mask
+    record = take_record(m)
+    if record < 0:
+        return 0
+    at = records + record * stride
+    for i in range(len(key)):
+        store(at, i, key[i])
+    for i in range(load(m, VALUES)):
+        store(at, len(key) + i, 0)
+    store(at, len(key) + load(m, VALUES), -1)
+    store_half(slots, slot, record)
+    keep_old(m, record, at)
+    if load(m, INDEXES) > 1:
+        link_secondary(m, record)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def keep_old(m: int, record: int, at: int) -> bool:
+    """Log the record's values before their first change in this batch; False when full."""
+    values = load(m, VALUES)
+    keys = load(m, KEYS)
+    stamp = load(m, STAMP)
+    if stamp != 0:
+        logged = load(m, LOGGED)
+        if logged == load(m, LOG_CAPACITY):
+            return False
+        row = load(m, LOG) + logged * 8 * (values + 1)
+        store(row, 0, record)
+        for i in range(values):
+            store(row, i + 1, load(at, keys + i))
+        store(m, LOGGED, logged + 1)
+    store(at, keys + values, stamp)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def take_record(m: int) -> int:
+    """The number of a free record, -1 when pool or log is full."""
+    if load(m, STAMP) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
+        return -1
+    record = load(m, FREE)
+    if record >= 0:
+        at = load(m, RECORDS) + record * load(m, STRIDE)
+        store(m, FREE, -2 - load(at, load(m, KEYS) + load(m, VALUES)))
+        return record
+    record = load(m, USED)
+    if record == load(m, CAPACITY):
+        return -1
+    store(m, USED, record + 1)
+    return record
+
+
+@njit(cache=True, nogil=True)
+def link_secondary(m: int, record: int) -> None:
+    for i in range(1, load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        if load(ix, KIND) == CHAIN:
+            link_chain(m, ix, record)
+        else:
+            link_tree(m, ix, record)
+
+
+@njit(cache=True, nogil=True)
+def add_int(m: int, at: int, word: int, by: int) -> None:
+    """value += by"""
+    new = plus(load(at, word), by)
+    store(at, word, new)
+    if new == 0:
+        store(m, ZEROS, 1)
+
+
+@njit(cache=True, nogil=True)
+def add_float(m: int, at: int, word: int, by: float, by_low: float) -> None:
+    """The same for a pair."""
+    high, low = settle(load_float(at, word), load_float(at, word + 1), by, by_low)
+    store_float(at, word, high)
+    store_float(at, word + 1, low)
+    if high == 0.0:
+        store(m, ZEROS, 1)
+
+
+@njit(cache=True, nogil=True)
+def refresh_trees(m: int, at: int) -> None:
+    """Bring the subtree sums of all ordered indexes up to date with a record."""
+    record = (at - load(m, RECORDS)) // load(m, STRIDE)
+    for i in range(1, load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        if load(ix, KIND) == TREE:
+            refresh(m, ix, record)
+
+
+@njit(cache=True, nogil=True)
+def is_dead(m: int, at: int) -> bool:
+    keys = load(m, KEYS)
+    return all_zero(at, keys, load(m, VALUES))
+
+
+@njit(cache=True, nogil=True)
+def all_zero(at: int, start: int, count: int) -> bool:
+    found = 0
+    for i in range(count):
+        found |= load(at, start + i)
+    return found == 0
+
+
+@njit(cache=True, nogil=True)
+def remove(m: int, record: int) -> None:
+    """Take a record out of all indexes and give it to the free list; its key stays readable."""
+    at = load(m, RECORDS) + record * load(m, STRIDE)
+    unique = m + 8 * HEADER
+    empty_slot(m, unique, slot_for(m, unique, at))
+    for i in range(1, load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        if load(ix, KIND) == CHAIN:
+            unlink_chain(m, ix, record)
+        else:
+            unlink_tree(m, ix, record)
+    store(at, load(m, KEYS) + load(m, VALUES), -2 - load(m, FREE))
+    store(m, FREE, record)
+
+
+@njit(cache=True, nogil=True)
+def sweep(m: int) -> int:
+    """Remove the touched records that have become nothing; all of them if the log is off."""
+    if load(m, ZEROS) == 0:
+        return 0
+    removed = 0
+    stamp_word = load(m, KEYS) + load(m, VALUES)
+    logged = load(m, STAMP) != 0
+    count = load(m, LOGGED) if logged else load(m, USED)
+    row_size = 8 * (load(m, VALUES) + 1)
+    for i in range(count):
+        record = load(load(m, LOG) + i * row_size, 0) if logged else i
+        at = load(m, RECORDS) + record * load(m, STRIDE)
+        if load(at, stamp_word) >= 0 and is_dead(m, at):
+            remove(m, record)
+            removed += 1
+    store(m, ZEROS, 0)
+    return removed
+
+
+@njit(cache=True, nogil=True)
+def rollback(m: int) -> int:
+    """Write the logged values back and remove the records that the batch had made."""
+    values = load(m, VALUES)
+    keys = load(m, KEYS)
+    for i in range(load(m, LOGGED)):
+        row = load(m, LOG) + i * 8 * (values + 1)
+        at = load(m, RECORDS) + load(row, 0) * load(m, STRIDE)
+        for j in range(values):
+            store(at, keys + j, load(row, j + 1))
+        if load(m, INDEXES) > 1:
+            refresh_trees(m, at)
+    store(m, ZEROS, 1)
+    removed = sweep(m)
+    store(m, LOGGED, 0)
+    return removed
+
+
+@njit(cache=True, nogil=True)
+def clear_buffer(m: int) -> None:
+    """Forget all records. O(records), or one pass over the tables where that is less."""
+    used = load(m, USED)
+    if used == 0:
+        return
+    for i in range(load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        slots = load(ix, SLOTS)
+        mask = load(ix, MASK)
+        if used * 4 > mask:
+            for slot in range(mask + 1):
+                store_half(slots, slot, -1)
+        else:
+            for record in range(used):
+                if holds_slot(m, ix, record):
+                    # Slots already emptied lie in between, so only the record itself ends it.
+                    at = load(m, RECORDS) + record * load(m, STRIDE)
+                    slot = hash_record(ix, at) & mask
+                    while load_half(slots, slot) != record:
+                        slot = (slot + 1) & mask
+                    store_half(slots, slot, -1)
+    store(m, USED, 0)
+    store(m, FREE, -1)
+    store(m, ZEROS, 0)
+
+
+@njit(cache=True, nogil=True)
+def holds_slot(m: int, ix: int, record: int) -> bool:
+    """Whether the record is the one in its group's slot: head of a chain, root of a tree."""
+    at = load(m, RECORDS) + record * load(m, STRIDE)
+    kind = load(ix, KIND)
+    if kind == CHAIN:
+        return load_half(at, 2 * load(ix, LINK) + 1) < 0
+    if kind == TREE:
+        return load_half(at, 2 * load(ix, LINK) + PARENT) < 0
+    return True
+
+
+@njit(cache=True, nogil=True)
+def clear_column(m: int, word: int, width: int) -> bool:
+    """Set one value to zero in all records, logged; False when full, to be called again."""
+    stamp = load(m, STAMP)
+    stamp_word = load(m, KEYS) + load(m, VALUES)
+    for record in range(load(m, USED)):
+        at = load(m, RECORDS) + record * load(m, STRIDE)
+        if load(at, stamp_word) >= 0 and not all_zero(at, word, width):
+            if stamp != 0 and load(at, stamp_word) != stamp and not keep_old(m, record, at):
+                return False
+            for i in range(width):
+                store(at, word + i, 0)
+            if load(m, INDEXES) > 1:
+                refresh_trees(m, at)
+    store(m, ZEROS, 1)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def begin_all(maps: int, count: int, stamp: int) -> None:
+    """Start a batch on all maps whose descriptors' addresses stand at `maps`."""
+    for i in range(count):
+        m = load(maps, i)
+        store(m, STAMP, stamp)
+        store(m, LOGGED, 0)
+
+
+@njit(cache=True, nogil=True)
+def commit_all(maps: int, count: int) -> None:
+    for i in range(count):
+        sweep(load(maps, i))
+
+
+@njit(cache=True, nogil=True)
+def rollback_all(maps: int, count: int) -> None:
+    for i in range(count):
+        rollback(load(maps, i))

@@ -1,0 +1,322 @@
+"""Ordered indexes: one treap for each group, every node with the sums of its subtree.
+
+The sum of a value column over a range of keys, the least and the greatest key, and every update
+cost O(log n), where a hash index would walk the whole group (thesis 4.2 leaves them O(n)). A node
+is the record itself; its priority is a hash of its number, so that the shape needs no randomness.
+Sums are made from the children at every change: nothing accumulates, so float sums cannot drift.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from viewlet.storage.arithmetic import pair_plus, plus
+from viewlet.storage.columns import (
+    BY_FLOAT,
+    BY_RANK,
+    COUNT_INT,
+    LINK,
+    ORDER,
+    ORDER_KIND,
+    RANKS,
+    RECORDS,
+    SLOTS,
+    STRIDE,
+    SUM,
+    SUM_FLOAT,
+    SUM_INT,
+    SUMS,
+)
+from viewlet.storage.hashmap import empty_slot, slot_for
+from viewlet.storage.memory import (
+    load,
+    load_float,
+    load_half,
+    mix,
+    store,
+    store_float,
+    store_half,
+)
+
+LEFT, RIGHT, PARENT = 0, 1, 2
+"""Halves of the link words."""
+
+
+@njit(cache=True, nogil=True)
+def node(m: int, record: int) -> int:
+    return load(m, RECORDS) + record * load(m, STRIDE)
+
+
+@njit(cache=True, nogil=True)
+def kin(m: int, ix: int, record: int, which: int) -> int:
+    """The left child, right child or parent of a node, -1 if there is none."""
+    return load_half(node(m, record), 2 * load(ix, LINK) + which)
+
+
+@njit(cache=True, nogil=True)
+def set_kin(m: int, ix: int, record: int, which: int, other: int) -> None:
+    store_half(node(m, record), 2 * load(ix, LINK) + which, other)
+
+
+@njit(cache=True, nogil=True)
+def own_int(at: int, word: int, kind: int) -> int:
+    """What one record adds to a subtree sum."""
+    if kind == SUM_INT:
+        return load(at, word)
+    if kind == COUNT_INT:
+        return 1 if load(at, word) != 0 else 0
+    return 1 if load_float(at, word) != 0.0 else 0
+
+
+@njit(cache=True, nogil=True)
+def pull(m: int, ix: int, record: int) -> None:
+    """sum(node) = own + sum(left) + sum(right), for every kept sum"""
+    at = node(m, record)
+    left = kin(m, ix, record, LEFT)
+    right = kin(m, ix, record, RIGHT)
+    for i in range(load(ix, SUMS)):
+        word = load(ix, SUM + 3 * i)
+        kind = load(ix, SUM + 3 * i + 1)
+        place = load(ix, SUM + 3 * i + 2)
+        if kind == SUM_FLOAT:
+            high, low = load_float(at, word), load_float(at, word + 1)
+            if left >= 0:
+                child = node(m, left)
+                high, low = pair_plus(
+                    high, low, load_float(child, place), load_float(child, place + 1)
+                )
+            if right >= 0:
+                child = node(m, right)
+                high, low = pair_plus(
+                    high, low, load_float(child, place), load_float(child, place + 1)
+                )
+            store_float(at, place, high)
+            store_float(at, place + 1, low)
+        else:
+            total = own_int(at, word, kind)
+            if left >= 0:
+                total = plus(total, load(node(m, left), place))
+            if right >= 0:
+                total = plus(total, load(node(m, right), place))
+            store(at, place, total)
+
+
+@njit(cache=True, nogil=True)
+def refresh(m: int, ix: int, record: int) -> None:
+    """After a record's values changed: the sums of it and of all above it."""
+    while record >= 0:
+        pull(m, ix, record)
+        record = kin(m, ix, record, PARENT)
+
+
+@njit(cache=True, nogil=True)
+def goes_before(m: int, ix: int, at: int, other: int) -> bool:
+    """Whether the key of record `at` is less than that of record `other`."""
+    word = load(ix, ORDER)
+    kind = load(ix, ORDER_KIND)
+    if kind == BY_FLOAT:
+        return load_float(at, word) < load_float(other, word)
+    if kind == BY_RANK:
+        ranks = load(m, RANKS)
+        return load(ranks, load(at, word)) < load(ranks, load(other, word))
+    return load(at, word) < load(other, word)
+
+
+@njit(cache=True, nogil=True)
+def below(m: int, ix: int, at: int, bound: float, inclusive: bool) -> bool:
+    """key < bound, or key <= bound; the bound of a string is its rank."""
+    word = load(ix, ORDER)
+    kind = load(ix, ORDER_KIND)
+    if kind == BY_FLOAT:
+        key = load_float(at, word)
+        return key < bound or (inclusive and key == bound)
+    whole = load(at, word)
+    if kind == BY_RANK:
+        whole = load(load(m, RANKS), whole)
+    return whole < bound or (inclusive and whole == bound)
+
+
+@njit(cache=True, nogil=True)
+def rotate_up(m: int, ix: int, record: int) -> None:
+    """Swap a node with its parent; their subtree sums are left to the caller."""
+    parent = kin(m, ix, record, PARENT)
+    above = kin(m, ix, parent, PARENT)
+    side = LEFT if kin(m, ix, parent, LEFT) == record else RIGHT
+    inner = kin(m, ix, record, 1 - side)
+    set_kin(m, ix, parent, side, inner)
+    if inner >= 0:
+        set_kin(m, ix, inner, PARENT, parent)
+    set_kin(m, ix, record, 1 - side, parent)
+    set_kin(m, ix, parent, PARENT, record)
+    set_kin(m, ix, record, PARENT, above)
+    if above >= 0:
+        set_kin(m, ix, above, LEFT if kin(m, ix, above, LEFT) == parent else RIGHT, record)
+
+
+@njit(cache=True, nogil=True)
+def priority(record: int) -> int:
+    return mix(0x5BD1E995, record)
+
+
+@njit(cache=True, nogil=True)
+def link_tree(m: int, ix: int, record: int) -> None:
+    """Insert a new record as a leaf and rotate it up to where its priority belongs."""
+    at = node(m, record)
+    for which in range(3):
+        set_kin(m, ix, record, which, -1)
+    slots = load(ix, SLOTS)
+    slot = slot_for(m, ix, at)
+    parent = load_half(slots, slot)
+    if parent < 0:
+        store_half(slots, slot, record)
+        pull(m, ix, record)
+        return
+    while True:
+        side = LEFT if goes_before(m, ix, at, node(m, parent)) else RIGHT
+        child = kin(m, ix, parent, side)
+        if child < 0:
+            break
+        parent = child
+    set_kin(m, ix, parent, side, record)
+    set_kin(m, ix, record, PARENT, parent)
+    while parent >= 0 and priority(record) > priority(parent):
+        rotate_up(m, ix, record)
+        pull(m, ix, parent)
+        parent = kin(m, ix, record, PARENT)
+    if parent < 0:
+        store_half(slots, slot, record)
+    refresh(m, ix, record)
+
+
+@njit(cache=True, nogil=True)
+def unlink_tree(m: int, ix: int, record: int) -> None:
+    """Rotate a node down until it is a leaf, then cut it off."""
+    slots = load(ix, SLOTS)
+    slot = slot_for(m, ix, node(m, record))
+    is_root = load_half(slots, slot) == record
+    while True:
+        left = kin(m, ix, record, LEFT)
+        right = kin(m, ix, record, RIGHT)
+        if left < 0 and right < 0:
+            break
+        child = left
+        if left < 0 or (right >= 0 and priority(right) > priority(left)):
+            child = right
+        rotate_up(m, ix, child)
+        if is_root:
+            store_half(slots, slot, child)
+            is_root = False
+    parent = kin(m, ix, record, PARENT)
+    if parent < 0:
+        empty_slot(m, ix, slot)
+        return
+    set_kin(m, ix, parent, LEFT if kin(m, ix, parent, LEFT) == record else RIGHT, -1)
+    refresh(m, ix, parent)
+
+
+@njit(cache=True, nogil=True)
+def sum_below(m: int, ix: int, root: int, place: int, bound: float, inclusive: bool) -> int:
+    """Sum over keys < bound (or <= bound) of an int sum, the one numbered `place`."""
+    word = load(ix, SUM + 3 * place)
+    kind = load(ix, SUM + 3 * place + 1)
+    held = load(ix, SUM + 3 * place + 2)
+    total = 0
+    record = root
+    while record >= 0:
+        at = node(m, record)
+        if below(m, ix, at, bound, inclusive):
+            total = plus(total, own_int(at, word, kind))
+            left = kin(m, ix, record, LEFT)
+            if left >= 0:
+                total = plus(total, load(node(m, left), held))
+            record = kin(m, ix, record, RIGHT)
+        else:
+            record = kin(m, ix, record, LEFT)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def float_sum_below(
+    m: int, ix: int, root: int, place: int, bound: float, inclusive: bool
+) -> tuple[float, float]:
+    """The same for a float sum, as a pair."""
+    word = load(ix, SUM + 3 * place)
+    held = load(ix, SUM + 3 * place + 2)
+    high, low = 0.0, 0.0
+    record = root
+    while record >= 0:
+        at = node(m, record)
+        if below(m, ix, at, bound, inclusive):
+            high, low = pair_plus(high, low, load_float(at, word), load_float(at, word + 1))
+            left = kin(m, ix, record, LEFT)
+            if left >= 0:
+                child = node(m, left)
+                high, low = pair_plus(
+                    high, low, load_float(child, held), load_float(child, held + 1)
+                )
+            record = kin(m, ix, record, RIGHT)
+        else:
+            record = kin(m, ix, record, LEFT)
+    return high, low
+
+
+@njit(cache=True, nogil=True)
+def sum_all(m: int, ix: int, root: int, place: int) -> int:
+    return load(node(m, root), load(ix, SUM + 3 * place + 2)) if root >= 0 else 0
+
+
+@njit(cache=True, nogil=True)
+def float_sum_all(m: int, ix: int, root: int, place: int) -> tuple[float, float]:
+    if root < 0:
+        return 0.0, 0.0
+    held = load(ix, SUM + 3 * place + 2)
+    at = node(m, root)
+    return load_float(at, held), load_float(at, held + 1)
+
+
+@njit(cache=True, nogil=True)
+def counted(m: int, ix: int, record: int, place: int) -> bool:
+    """Whether a subtree has a record that the count numbered `place` counts."""
+    return record >= 0 and load(node(m, record), load(ix, SUM + 3 * place + 2)) > 0
+
+
+@njit(cache=True, nogil=True)
+def is_counted(m: int, ix: int, record: int, place: int) -> bool:
+    """Whether the record itself is counted."""
+    kind = load(ix, SUM + 3 * place + 1)
+    return own_int(node(m, record), load(ix, SUM + 3 * place), kind) > 0
+
+
+@njit(cache=True, nogil=True)
+def first_counted(m: int, ix: int, root: int, place: int, side: int) -> int:
+    """The counted record nearest to one end (LEFT: least key, RIGHT: greatest), -1 if none."""
+    if not counted(m, ix, root, place):
+        return -1
+    record = root
+    while True:
+        child = kin(m, ix, record, side)
+        if counted(m, ix, child, place):
+            record = child
+        elif is_counted(m, ix, record, place):
+            return record
+        else:
+            record = kin(m, ix, record, 1 - side)
+
+
+@njit(cache=True, nogil=True)
+def next_counted(m: int, ix: int, record: int, place: int, side: int) -> int:
+    """The counted record that follows, going away from the end `side`; -1 after the last."""
+    beyond = kin(m, ix, record, 1 - side)
+    if counted(m, ix, beyond, place):
+        return first_counted(m, ix, beyond, place, side)
+    while True:
+        parent = kin(m, ix, record, PARENT)
+        if parent < 0:
+            return -1
+        if kin(m, ix, parent, side) == record:
+            if is_counted(m, ix, parent, place):
+                return parent
+            beyond = kin(m, ix, parent, 1 - side)
+            if counted(m, ix, beyond, place):
+                return first_counted(m, ix, beyond, place, side)
+        record = parent

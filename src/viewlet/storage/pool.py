@@ -1,0 +1,171 @@
+"""The Python side of one map: its arrays, their growth, and reading records as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from viewlet.schema import Physical
+from viewlet.storage.columns import (
+    CAPACITY,
+    FREE,
+    LOG,
+    LOG_CAPACITY,
+    LOGGED,
+    MASK,
+    RECORDS,
+    SLOTS,
+    STAMP,
+    USED,
+    Array,
+    Arrays,
+    Layout,
+)
+from viewlet.storage.hashmap import rehash
+
+_FIRST_CAPACITY = 64
+_LIMIT = 2**31 - 1
+
+
+def table_size(capacity: int) -> int:
+    """Slots for so many records: a power of two, at most two thirds full."""
+    return 1 << max(int(capacity * 1.5) - 1, 1).bit_length()
+
+
+class Pool:
+    """One map's records, log and hash tables. The descriptor is a part of the state array."""
+
+    def __init__(self, layout: Layout, arrays: Arrays, descriptor: Array, buffer: bool) -> None:
+        self.layout = layout
+        self.buffer = buffer
+        self._arrays = arrays
+        self.descriptor = descriptor
+        self._tables = [f"{layout.name}.slots{i}" for i in range(len(layout.indexes) + 1)]
+
+    def create(self) -> None:
+        """Empty arrays of the first capacity."""
+        name, width = self.layout.name, self.layout.width
+        self.descriptor[:] = self.layout.describe()
+        self._arrays.create(f"{name}.records", _FIRST_CAPACITY * width, np.int64)
+        self._arrays.create(f"{name}.log", 0 if self.buffer else 64 * self._row, np.int64)
+        for table in self._tables:
+            self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
+        self.attach()
+
+    def attach(self) -> None:
+        """Write addresses and capacities of the arrays, wherever they are now."""
+        self.descriptor[RECORDS] = self.records.ctypes.data
+        self.descriptor[CAPACITY] = len(self.records) // self.layout.width
+        self.descriptor[LOG] = self.log.ctypes.data
+        self.descriptor[LOG_CAPACITY] = len(self.log) // self._row
+        for i, table in enumerate(self._tables):
+            block = self.descriptor[self.layout.block(i - 1) :]
+            slots = self._arrays.array(table)
+            block[SLOTS], block[MASK] = slots.ctypes.data, len(slots) - 1
+
+    @property
+    def records(self) -> Array:
+        return self._arrays.array(f"{self.layout.name}.records")
+
+    @property
+    def log(self) -> Array:
+        return self._arrays.array(f"{self.layout.name}.log")
+
+    @property
+    def _row(self) -> int:
+        return self.layout.value_width + 1
+
+    @property
+    def address(self) -> int:
+        return int(self.descriptor.ctypes.data)
+
+    @property
+    def used(self) -> int:
+        return int(self.descriptor[USED])
+
+    def make_room(self) -> None:
+        """What a kernel found full, doubled."""
+        if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
+            self.reserve(2 * self.used)
+        if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
+            rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
+            self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
+        self.attach()
+
+    def reserve(self, capacity: int) -> None:
+        """Room for so many records; links are record numbers, so only tables are remade."""
+        if capacity <= self.descriptor[CAPACITY]:
+            return
+        capacity = min(capacity, _LIMIT)
+        self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
+        old = [self._arrays.array(table).copy() for table in self._tables]
+        size = table_size(capacity)
+        for table in self._tables:
+            if len(self._arrays.array(table)) < size:
+                self._arrays.resize(table, size)
+            self._arrays.array(table)[:] = -1
+        self.attach()
+        for i, slots in enumerate(old):
+            block = self.address + 8 * self.layout.block(i - 1)
+            rehash(self.address, block, slots.ctypes.data, len(slots))
+
+    def trim_log(self, rows: int) -> None:
+        """Give back the memory of a log that one large batch had blown up."""
+        if self.descriptor[LOG_CAPACITY] > rows and self.descriptor[LOGGED] <= rows:
+            self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
+            self.attach()
+
+    def table(self) -> Array:
+        """All records that were ever used as rows of words; free ones have a negative stamp."""
+        width = self.layout.width
+        return self.records[: self.used * width].reshape(self.used, width)
+
+    def live(self, column: int | None = None) -> Array:
+        """Numbers of the records that are there, or in which one value column is not zero."""
+        table = self.table()
+        if column is None:
+            first = self.layout.key_width
+            values = table[:, first : self.layout.stamp_word]
+            # A float that is zero is the word 0: sums settle to +0.0.
+            return np.flatnonzero((values != 0).any(axis=1))
+        word = self.layout.value_words[column]
+        if self.layout.values[column] is Physical.FLOAT:
+            return np.flatnonzero(table.view(np.float64)[:, word] != 0.0)
+        return np.flatnonzero(table[:, word])
+
+    def key_column(self, key: int, records: Array) -> tuple[Array, Array | None]:
+        """A key column of some records as words (bits of floats, codes of strings) and nulls."""
+        table, word = self.table(), self.layout.key_words[key]
+        field = self.layout.keys[key]
+        source = table.view(np.float64) if field.physical is Physical.FLOAT else table
+        nulls = table[records, word + 1] != 0 if field.nullable else None
+        return source[records, word], nulls
+
+    def value_column(self, column: int, records: Array) -> Array:
+        """A value column of some records: int64, or float64 rounded once from the pair."""
+        table, word = self.table(), self.layout.value_words[column]
+        if self.layout.values[column] is Physical.FLOAT:
+            return np.asarray(table.view(np.float64)[records, word])
+        return np.asarray(table[records, word])
+
+    def logged(self) -> Array:
+        """The last batch's log: record number, then its old values as words."""
+        rows = int(self.descriptor[LOGGED])
+        return self.log[: rows * self._row].reshape(rows, self._row)
+
+    def old_column(self, column: int) -> Array:
+        """A value column of the logged records as it was before the batch."""
+        word = self.layout.value_words[column] - self.layout.key_width + 1
+        before = np.ascontiguousarray(self.logged()[:, word])
+        return before.view(np.float64) if self.layout.values[column] is Physical.FLOAT else before
+
+    def nbytes(self) -> int:
+        """Bytes in use: records and tables, without the untouched part of the pool."""
+        tables = sum(self._arrays.array(table).nbytes for table in self._tables)
+        return 8 * self.used * self.layout.width + tables + self.log.nbytes
+
+    def array_names(self) -> Iterator[str]:
+        yield f"{self.layout.name}.records"
+        yield f"{self.layout.name}.log"
+        yield from self._tables

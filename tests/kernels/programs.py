@@ -1,0 +1,176 @@
+"""Hand-written programmes, one for each thing that kernels must do."""
+
+JOIN = """
+relation r(a: INTEGER not null, b: INTEGER, c: DECIMAL(12,2) not null)
+relation s(b: INTEGER, d: VARCHAR)
+map q[a: int](count: int, total: int)
+map mr[b: int?, a: int](count: int, total: int)
+map ms[b: int?](count: int)
+on r:
+  q[a] += Δr(a, b, c) * ms[b].count | count: 1, total: [c]
+  mr[b, a] += Δr(a, b, c) | count: 1, total: [c]
+on s:
+  q[a] += Δs(b, d) * {like(d, 'x%')} * mr[b, a].count | count: 1
+  q[a] += Δs(b, d) * {like(d, 'x%')} * mr[b, a].total | total: 1
+  ms[b] += Δs(b, d) * {like(d, 'x%')}
+    | count: 1
+"""
+
+BUFFERED = """
+relation r(a: INTEGER not null, b: INTEGER not null, c: BIGINT not null)
+relation s(b: INTEGER not null, e: INTEGER not null)
+buffer dr[a: int, b: int](value: int)
+buffer ds[b: int](value: int)
+map q[a: int, e: int](value: int)
+map mr[a: int, b: int](value: int)
+map ms[b: int, e: int](value: int)
+on r:
+  dr[a, b] += Δr(a, b, c) * {c > 0} | value: c
+  q[a, e] += dr[a, b] * ms[b, e]
+  mr[a, b] += dr[a, b]
+on s:
+  ds[b] += Δs(b, e)
+  q[a, e] += Δs(b, e) * {e < 4} * mr[a, b]
+  ms[b, e] += Δs(b, e) * {e < 4}
+"""
+
+DOUBLES = """
+relation r(a: INTEGER not null, x: DOUBLE, y: DOUBLE not null)
+map q[a: int](count: int, xy: float, x: float)
+map m[y: float](total: float)
+map t[](sum: float)
+map z[](w: float)
+on r:
+  z[] += Δr(a, x, y) * t[].sum | w: [y]
+  q[a] += Δr(a, x, y) | count: 1, xy: [x] * [y], x: [x] + [to_float(a)]
+  m[y] += Δr(a, x, y) * {y > 0.0} | total: [coalesce(x, 0.5)]
+  t[] += Δr(a, x, y) | sum: [y] * 3
+"""
+
+STRINGS = """
+relation r(s: VARCHAR, t: VARCHAR not null, a: INTEGER)
+map q[p: str?, t: str](count: int)
+map less[](n: int)
+map same[s: str?](n: int)
+map k[t: str](n: int)
+on r:
+  q[p, t] += Δr(s, t, a) * (p := [substring(s, 1, 1)]) | count: 1
+  less[] += Δr(s, t, a) * {s < t} | n: 1
+  less[] += Δr(s, t, a) * {case(s = 'xa', 'b', t) >= 'b' or a = 2} | n: 3
+  same[s] += Δr(s, t, a) * {s = t or is_null(s)} | n: 1
+  k[t] += Δr(s, t, a) * {not(in(t, 'b', 'xb'))} | n: [case(like(t, '%a'), 2, 1)]
+"""
+
+NULLS = """
+relation r(a: INTEGER, b: INTEGER, f: BOOLEAN)
+map q[a: int?, b: int?](count: int, total: int)
+map p[x: int?](count: int)
+map both[f: bool?](count: int)
+map join[b: int?](count: int)
+on r:
+  join[b] += Δr(a, b, f) * q[b, a].count | count: 1
+  q[a, b] += Δr(a, b, f) | count: 1, total: [a + b]
+  p[x] += Δr(a, b, f) * (x := [case(a > 2, b, a < 1, a, NULL)]) * {not(f) or a > b} | count: 1
+  both[f] += Δr(a, b, f) * {a == b} | count: 1
+"""
+
+NESTED = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+buffer d[a: int](count: int, total: int)
+map q[](value: int)
+map m[a: int](count: int, total: int)
+on r:
+  d[a] += Δr(a, b) | count: 1, total: b
+  q[] += Exists(d[a].count) * (c := m[a].count + d[a].count) * (n := m[a].total + d[a].total) *
+    {n > 2 * c}
+    | value: n
+  q[] += -1 * Exists(d[a].count) * (c := m[a].count) * (n := m[a].total) * {n > 2 * c} | value: n
+  m[a] += d[a].count | count: 1
+  m[a] += d[a].total | total: 1
+"""
+
+EXTREMES = """
+relation r(a: INTEGER not null, v: INTEGER, w: VARCHAR not null, f: DOUBLE not null)
+buffer d[a: int, v: int?](count: int)
+buffer dw[a: int, w: str](count: int)
+buffer da[a: int](count: int)
+map m[a: int, v: int?](count: int)
+map mw[a: int, w: str](count: int)
+map mf[f: float](count: int)
+map low[a: int, x: int?](value: int)
+map high[a: int, x: str?](value: int)
+map top[x: float?](value: int)
+on r:
+  d[a, v] += Δr(a, v, w, f) | count: 1
+  dw[a, w] += Δr(a, v, w, f) | count: 1
+  da[a] += Δr(a, v, w, f) * {is_null(v) or v >= 0} | count: 1
+  low[a, x] += Exists(Sum[a](Δr(a, v, w, f) * Δr(a, v2, w2, f2))) *
+    (x := min v in m[a, v].count + d[a, v].count)
+    | value: 1
+  low[a, x] += -1 * Exists(Sum[a](Δr(a, v, w, f) * Δr(a, v2, w2, f2))) *
+    (x := min v in m[a, v].count)
+    | value: 1
+  high[a, x] += Exists(Sum[a](dw[a, w].count * dw[a, w2].count)) *
+    (x := max w in mw[a, w].count + dw[a, w].count)
+    | value: 1
+  high[a, x] += -1 * Exists(Sum[a](dw[a, w].count * dw[a, w2].count)) *
+    (x := max w in mw[a, w].count)
+    | value: 1
+  m[a, v] += d[a, v].count | count: 1
+  mw[a, w] += dw[a, w].count | count: 1
+  mf[f] += Δr(a, v, w, f) | count: 1
+  top[x] := (x := max f in mf[f].count) | value: 1
+"""
+
+RANGES = """
+relation bids(p: INTEGER not null, v: BIGINT not null, x: DOUBLE not null)
+map m[p: int](v: int, x: float)
+map g[v: int, p: int](n: int)
+map vwap[](value: int, x: float)
+map near[v: int](n: int)
+map fl[x: float](n: int)
+map under[](n: int)
+on bids:
+  m[p] += Δbids(p, v, x) | v: v, x: [x]
+  g[v, p] += Δbids(p, v, x) | n: 1
+  fl[x] += Δbids(p, v, x) | n: 1
+  vwap[] := m[p].v * (s := Sum[](m[p2].v * {p2 > p})) * (t := Sum[](m[p3].v)) * {4 * s < t}
+    | value: p
+  vwap[] += m[p].v * (s := Sum[](m[p2].x * {p2 <= p} * {p2 > p - 3})) | x: [s]
+  near[v] += Δbids(p, v, x) * g[v, p2].n * {p2 >= p} | n: 1
+  under[] += Δbids(p, v, x) * fl[x2].n * {x2 + 0.0 < 1.0} | n: 1
+  under[] += Δbids(p, v, x) * fl[x2].n * {x2 < x} * {x2 >= p} | n: 1
+"""
+
+SELF = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+map m[a: int](n: int)
+map c[a: int](n: int)
+on r:
+  m[a] += Δr(a, b) + Δr(b, a) * m[a].n | n: 1
+  c[b] := m[a].n * (b := [coalesce(mod(a, 3), 0)]) | n: 1
+  c[b] += c[a].n * (b := [a + 1]) * {a < 2} | n: 1
+"""
+
+SHAPES = """
+relation r(a: INTEGER not null, b: INTEGER not null, d: DATE not null)
+map m[a: int, b: int, c: int](n: int)
+map q[a: int](n: int)
+map w[](n: int)
+map y[y: int, q: int](n: int)
+on r:
+  q[a] += Δr(a, b, d) * (m[a, b, b].n + m[a, c, b].n * {c < 3} + 2 * {b < 2}) | n: 1
+  q[a] += Δr(a, a, d) | n: 7
+  q[e] += Δr(a, b, d) * (m[a, b, e].n + m[e, a, b].n) | n: 1
+  w[] += Exists(Δr(a, b, d) * m[a, b, c].n) | n: a
+  w[] += Δr(a, b, d) * Sum[](m[a, b2, c].n * m[b2, c, e].n) | n: 1
+  m[a, b, c] += Δr(a, b, d) * (c := [coalesce(mod(a + b, 4), 0)]) | n: 1
+  y[y, q] += Δr(a, b, d) * (y := [date_year(d)]) * (q := [date_month(date_add_months(d, 1))])
+    | n: [date_dow(d)]
+"""
+
+ALL = {
+    name.lower(): text
+    for name, text in dict(globals()).items()
+    if name.isupper() and isinstance(text, str)
+}

@@ -1,0 +1,46 @@
+"""Kernels as source, and where they are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.kernels.programs import JOIN, RANGES
+
+from viewlet.errors import ProgramError
+from viewlet.kernels.jit import compile_program, load_module, source
+from viewlet.program.text import parse_program
+
+
+def test_source_has_both_shapes_and_the_statements() -> None:
+    text = source(parse_program(JOIN))
+    for name in ("on_r", "each_r", "on_s", "each_s"):
+        assert f"def {name}(state):" in text
+    assert "# ms[b] += Δs(b, d) * {like(d, 'x%')} | count: 1" in text
+    compile(text, "kernels", "exec")
+
+
+def test_a_range_is_a_walk_of_the_ordered_index() -> None:
+    text = source(parse_program(RANGES))
+    assert "sum_below(" in text and "float_sum_below(" in text
+
+
+def test_modules_are_kept_by_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
+    text = "relation r(a: INTEGER not null)\nmap kept_here[a: int](n: int)\non r:\n"
+    first = load_module(compile_program(parse_program(text + "  kept_here[a] += Δr(a) | n: 1")))
+    again = load_module(compile_program(parse_program(text + "  kept_here[a] += Δr(a) | n: 1")))
+    other = load_module(compile_program(parse_program(text + "  kept_here[a] += Δr(a) | n: 2")))
+    assert first is again and first is not other
+    assert {p.name for p in tmp_path.glob("*.py")} == {
+        f"{first.__name__}.py",
+        f"{other.__name__}.py",
+    }
+
+
+def test_base_relations_are_refused() -> None:
+    program = parse_program(
+        "relation r(a: INTEGER not null)\nmap m[a: int](n: int)\non r:\n  m[a] += r(a) | n: 1"
+    )
+    with pytest.raises(ProgramError, match="base relation r"):
+        source(program)

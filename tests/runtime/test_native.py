@@ -1,0 +1,73 @@
+"""A database on the local engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.oracle.harness import REGRESSIONS, Case, run_with
+
+from viewlet.errors import RangeError, ViewletError
+from viewlet.interfaces.api import Database
+from viewlet.planner.viewlets import compile_program
+from viewlet.runtime.native import NativeEngine
+
+
+def database() -> Database:
+    return Database(NativeEngine(), "local", compile_program, None)
+
+
+@pytest.fixture
+def db() -> Database:
+    found = database()
+    found.execute("CREATE TABLE r (a INT NOT NULL, b BIGINT NOT NULL, s VARCHAR)")
+    found.insert("r", [(1, 5, "x"), (2, 7, None)])
+    found.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total, COUNT(s) AS n FROM r GROUP BY a")
+    return found
+
+
+def rows(db: Database, view: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in db.view(view).values())
+
+
+def test_views_over_existing_rows_and_later_ones(db: Database) -> None:
+    assert rows(db, "v") == [(1, 5, 1), (2, 7, 0)]
+    db.insert("r", [(1, -5, "y"), (3, 1, "z")])
+    db.delete("r", [(2, 7, None)])
+    assert rows(db, "v") == [(1, 0, 2), (3, 1, 1)]
+
+
+def test_subscribers_see_what_a_batch_did(db: Database) -> None:
+    seen: list[object] = []
+    db.subscribe("v", seen.append)
+    db.insert("r", [(1, 1, "x")])
+    assert len(seen) == 1
+    assert rows(db, "v") == [(1, 6, 2), (2, 7, 0)]
+
+
+def test_a_failing_subscriber_undoes_the_batch(db: Database) -> None:
+    def refuse(batch: object) -> None:
+        raise RuntimeError("not now")
+
+    subscription = db.subscribe("v", refuse)
+    before = rows(db, "v")
+    with pytest.raises(ViewletError, match="undone"):
+        db.insert("r", [(1, 1, "x"), (9, 9, "new")])
+    assert rows(db, "v") == before
+    subscription.close()
+    db.insert("r", [(9, 9, "new")])
+    assert rows(db, "v") == [*before, (9, 9, 1)]
+
+
+def test_overflow_changes_nothing(db: Database) -> None:
+    db.insert("r", [(1, 2**62, "x")])
+    before = rows(db, "v")
+    with pytest.raises(RangeError):
+        db.insert("r", [(1, 2**62, "x"), (2, 1, "x")])
+    assert rows(db, "v") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.json")), ids=lambda p: p.stem)
+def test_kept_cases_of_the_oracle(path: Path) -> None:
+    run_with(Case.load(path), database)

@@ -1,0 +1,143 @@
+"""One map with a chain and an ordered index against a plain dict, batches undone now and then."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from numba import njit
+
+from viewlet.schema import Physical
+from viewlet.storage.columns import CHAIN, STAMP, TREE, Index, KeyField, Layout, MemoryArrays
+from viewlet.storage.hashmap import find_group
+from viewlet.storage.indexes import next_in_chain
+from viewlet.storage.memory import load
+from viewlet.storage.multimap import (
+    add_float,
+    add_int,
+    begin_all,
+    refresh_trees,
+    rollback,
+    sweep,
+    upsert,
+)
+from viewlet.storage.ordered import (
+    first_counted,
+    float_sum_below,
+    next_counted,
+    node,
+    sum_all,
+    sum_below,
+)
+from viewlet.storage.pool import Pool
+
+LAYOUT = Layout(
+    "m",
+    (KeyField(Physical.INT, False), KeyField(Physical.INT, False)),
+    (Physical.INT, Physical.FLOAT),
+    (Index(CHAIN, (0,)), Index(TREE, (0,), 1, ((0, False), (1, False), (0, True)))),
+)
+CHAIN_BLOCK = 8 * LAYOUT.block(0)
+TREE_BLOCK = 8 * LAYOUT.block(1)
+
+
+@njit
+def bump(m: int, group: int, key: int, by: int, real: float) -> bool:
+    at = upsert(m, (group, key))
+    if at == 0:
+        return False
+    add_int(m, at, 2, by)
+    add_float(m, at, 3, real, 0.0)
+    refresh_trees(m, at)
+    return True
+
+
+@njit
+def look(m: int, group: int, bound: int) -> tuple[int, float, int, int, bool]:
+    """Range sums, the number of records by chain and by walk, and whether the walk is ordered."""
+    chain, tree = m + CHAIN_BLOCK, m + TREE_BLOCK
+    linked = 0
+    record = find_group(m, chain, (group,))
+    while record >= 0:
+        linked += 1 if load(node(m, record), 2) != 0 else 0
+        record = next_in_chain(chain, node(m, record))
+    root = find_group(m, tree, (group,))
+    walked, last, ordered = 0, -1, True
+    record = first_counted(m, tree, root, 2, 0)
+    while record >= 0:
+        key = load(node(m, record), 1)
+        ordered = ordered and key > last
+        last = key
+        walked += 1
+        record = next_counted(m, tree, record, 2, 0)
+    ordered = ordered and sum_all(m, tree, root, 2) == walked
+    below = float_sum_below(m, tree, root, 1, bound, True)
+    return sum_below(m, tree, root, 0, bound, False), below[0], linked, walked, ordered
+
+
+def make_pool() -> Pool:
+    descriptor = np.zeros(LAYOUT.descriptor_words, np.int64)
+    pool = Pool(LAYOUT, MemoryArrays(), descriptor, buffer=False)
+    pool.create()
+    return pool
+
+
+def begin(pool: Pool, stamp: int) -> None:
+    addresses = np.array([pool.address], np.int64)
+    begin_all(addresses.ctypes.data, 1, stamp)
+
+
+def test_indexes_agree_with_a_dict_after_batches_and_rollbacks() -> None:
+    pool, rng = make_pool(), random.Random(1)
+    kept: dict[tuple[int, int], tuple[int, float]] = {}
+    for stamp in range(1, 60):
+        begin(pool, stamp)
+        running = dict(kept)
+        for _ in range(rng.randrange(60)):
+            key = (rng.randrange(4), rng.randrange(40))
+            count, real = running.get(key, (0, 0.0))
+            by, real_by = rng.randrange(-3, 4), rng.randrange(-3, 4) * 0.25
+            if rng.random() < 0.5:
+                by, real_by = -count, -real
+            while not bump(pool.address, *key, by, real_by):
+                pool.make_room()
+            running[key] = (count + by, real + real_by)
+        if rng.random() < 0.3:
+            rollback(pool.address)
+        else:
+            sweep(pool.address)
+            kept = {key: found for key, found in running.items() if found != (0, 0.0)}
+        assert len(pool.live()) == len(kept)
+        for group in range(4):
+            bound = rng.randrange(40)
+            mine = {key: found for (g, key), found in kept.items() if g == group}
+            counted = sum(1 for count, _ in mine.values() if count)
+            assert look(pool.address, group, bound) == (
+                sum(count for key, (count, _) in mine.items() if key < bound),
+                sum(real for key, (_, real) in mine.items() if key <= bound),
+                counted,
+                counted,
+                True,
+            )
+
+
+def test_removed_records_are_used_again() -> None:
+    pool = make_pool()
+    for stamp in range(1, 200):
+        begin(pool, stamp)
+        by = 1 if stamp % 2 else -1
+        for key in range(20):
+            while not bump(pool.address, 0, key, by, 0.0):
+                pool.make_room()
+        sweep(pool.address)
+    assert pool.used <= 20
+
+
+def test_growth_keeps_all_records() -> None:
+    pool = make_pool()
+    pool.descriptor[STAMP] = 0
+    for key in range(2000):
+        while not bump(pool.address, key % 7, key, key + 1, 0.5):
+            pool.make_room()
+    assert len(pool.live()) == 2000
+    assert look(pool.address, 3, 10**6)[2:] == (286, 286, True)
