@@ -403,7 +403,13 @@ def _reference() -> Engine:
     return ReferenceEngine()
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"interpreter": _reference}
+def _local() -> Engine:
+    from viewlet.runtime.native import NativeEngine
+
+    return NativeEngine()
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {"interpreter": _reference, "local": _local}
 """How each engine is made; modules are imported when they are asked for."""
 
 DEFAULT_ENGINE = "interpreter"
@@ -423,7 +429,7 @@ def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> D
     from viewlet.planner.viewlets import compile_program
 
     if engine not in ENGINES:
-        kind = UnsupportedError if engine in ("local", "spark") else ResolutionError
+        kind = UnsupportedError if engine == "spark" else ResolutionError
         raise kind(f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}")
     return Database(ENGINES[engine](), engine, compile_program, checkpoint)
 

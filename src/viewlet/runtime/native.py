@@ -12,7 +12,8 @@ from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel, relations
 from viewlet.calculus.query import COUNT, ViewKind, make_rows
 from viewlet.calculus.ring import Gmr, Key, Weight, to_weight
-from viewlet.errors import ProgramError
+from viewlet.errors import ProgramError, UnsupportedError
+from viewlet.kernels.jit import source
 from viewlet.program.ir import Program, View
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.constants import fill_column
@@ -63,6 +64,11 @@ class NativeEngine:
                     fill_column(
                         new.pool(map.name), new.place(map.name, column.name), found, new.dictionary
                     )
+
+    def explain(self, view: str, stage: str) -> str:
+        if stage != "kernels":
+            raise UnsupportedError(f"the local engine has no stage {stage}")
+        return source(self.program)
 
     def apply(self, changes: Sequence[tuple[str, Gmr]]) -> None:
         relations_ = {r.name: r for r in self.program.relations}
