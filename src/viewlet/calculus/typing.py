@@ -106,23 +106,19 @@ def _collect(expr: Expr, signatures: Signatures, slots: Slots) -> None:
         _collect(expr.body, signatures, slots)
         _merge(slots, expr.variable, Slot(slots[expr.target].physical, nullable=True))
     elif isinstance(expr, Add):
-        for term in expr.terms:
-            branch = dict(slots)
+        branches = [dict(slots) for _ in expr.terms]
+        for term, branch in zip(expr.terms, branches, strict=True):
             _collect(term, signatures, branch)
-            for name, slot in branch.items():
-                known = slots.get(name)
-                nullable = slot.nullable or (known is not None and known.nullable)
-                slots[name] = Slot(_wider(slot.physical, known), nullable)
+        for name in {name for branch in branches for name in branch}:
+            found = [branch[name] for branch in branches if name in branch]
+            physical = found[0].physical
+            if any(slot.physical is Physical.FLOAT for slot in found):
+                # Terms may bind one variable to an int and to a float: it is a float.
+                physical = Physical.FLOAT
+            slots[name] = Slot(physical, any(slot.nullable for slot in found))
     else:
         for part in children(expr):
             _collect(part, signatures, slots)
-
-
-def _wider(physical: Physical, known: Slot | None) -> Physical:
-    """Terms of a sum may bind one variable to an int and to a float: it is a float."""
-    if known is not None and Physical.FLOAT in (physical, known.physical):
-        return Physical.FLOAT
-    return physical
 
 
 def _merge(slots: Slots, name: str, slot: Slot) -> None:
