@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import TypeVar, dataclass_transform
 
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, conjuncts, evaluate
@@ -368,10 +367,6 @@ def relations(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, Rel))
 
 
-def has_delta(expr: Expr) -> bool:
-    return any(isinstance(node, Delta) for node in walk(expr))
-
-
 def is_buffer(expr: Expr) -> bool:
     return isinstance(expr, MapRef) and expr.name.startswith(BUFFER)
 
@@ -382,13 +377,3 @@ def is_batch(expr: Expr) -> bool:
     if not atoms or isinstance(expr, Lift | Extreme):
         return False
     return all(isinstance(atom, Delta) or is_buffer(atom) for atom in atoms)
-
-
-def degree(expr: Expr) -> int:
-    """The number of relations joined together (thesis 2.3), nested ones included."""
-    if isinstance(expr, Rel):
-        return 1
-    below = [degree(part) for part in children(expr)]
-    if isinstance(expr, Add):
-        return max(below, default=0)
-    return reduce(lambda a, b: a + b, below, 0)

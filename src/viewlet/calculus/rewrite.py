@@ -13,7 +13,6 @@ from functools import lru_cache
 from itertools import count
 
 from viewlet.calculus.expr import (
-    ONE,
     Add,
     Assign,
     Cond,
@@ -379,20 +378,3 @@ def _first_occurrences(expr: Expr) -> list[str]:
 
     visit(expr)
     return list(seen)
-
-
-def same(left: Expr, right: Expr) -> bool:
-    """Equal up to renaming of variables that are hidden, and up to order."""
-    free = outputs(left) | inputs(left)
-    if free != outputs(right) | inputs(right):
-        return False
-    pin = {name: f"free_{name}" for name in free}
-    return canonical(left).text == canonical(right).text and (
-        _shape_free(left, pin) == _shape_free(right, pin)
-    )
-
-
-def _shape_free(expr: Expr, pin: Mapping[str, str]) -> str:
-    """The canonical text with free variables kept by name, as constants of the text."""
-    marks = product_of(*(Rel(f"free_{name}", (name,)) for name in sorted(pin)))
-    return canonical(product_of(expr, marks) if marks != ONE else expr).text

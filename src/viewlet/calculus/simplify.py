@@ -105,11 +105,6 @@ def _outputs(factors: Iterable[Expr]) -> Names:
     return frozenset[str]().union(*(outputs(f) for f in factors))
 
 
-def _binders(factors: Factors, name: str) -> list[int]:
-    """The factors that bind the variable themselves: atoms, assignments, nested nodes."""
-    return [i for i, f in enumerate(factors) if name in outputs(f)]
-
-
 # --- passes ---------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,6 @@ from viewlet.calculus.expr import (
     Sum,
     Value,
     children,
-    walk,
 )
 from viewlet.functions import NULL, Const, Ref, ScalarExpr, physical_type
 from viewlet.schema import Physical
@@ -34,10 +33,6 @@ class Slot:
 
     def __str__(self) -> str:
         return self.physical.value + ("?" if self.nullable else "")
-
-
-def parse_slot(text: str, nullable: bool) -> Slot:
-    return Slot(Physical(text), nullable)
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,3 @@ def weight_type(expr: Expr, signatures: Signatures, slots: Mapping[str, Slot]) -
         parts = {weight_type(part, signatures, slots) for part in children(expr)}
         return Physical.FLOAT if Physical.FLOAT in parts else Physical.INT
     return Physical.INT
-
-
-def atoms(expr: Expr) -> list[Rel | Delta | MapRef]:
-    return [node for node in walk(expr) if isinstance(node, Rel | Delta | MapRef)]
