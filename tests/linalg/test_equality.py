@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.linalg.reference import reference, relative
@@ -148,6 +148,50 @@ def ready_made() -> dict[str, tuple[Program, list[str]]]:
     }
 
 
+def update_often(
+    live: Any, values: dict[str, Any], changing: list[str], rng: np.random.Generator
+) -> None:
+    """A thousand updates of rank 1 to 8, with `values` following."""
+    base = {n: v.copy() for n, v in values.items()}
+    for step in range(LONG):
+        target = changing[step % len(changing)]
+        rank = int(rng.integers(1, 9))
+        rows, columns = values[target].shape
+        u = 0.2 * rng.standard_normal((rows, rank)) / np.sqrt(rows * rank)
+        v = rng.standard_normal((columns, rank)) / np.sqrt(columns * rank)
+        live.update(target, u, v)
+        values[target] = values[target] + u @ v.T
+        if step % 50 == 49:
+            # Pull back towards the start, so that a thousand updates stay well-conditioned.
+            left, s, right = np.linalg.svd(base[target] - values[target], full_matrices=False)
+            keep = min(8, len(s))
+            u, v = left[:, :keep] * s[:keep], right[:keep].T
+            live.update(target, u, v)
+            values[target] = values[target] + u @ v.T
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    program=programs(),
+    strategy=st.sampled_from(["incremental", "hybrid"]),
+    seed=st.integers(0, 10**6),
+)
+def test_generated_programmes_after_a_thousand_updates(
+    program: Program, strategy: str, seed: int
+) -> None:
+    assume(program.inputs)
+    rng = np.random.default_rng(seed)
+    values = {m.name: random_value(rng, m.shape) for m in program.inputs}
+    live = program.start(values, strategy=strategy)
+    update_often(live, values, [m.name for m in program.inputs], rng)
+    for name, want in reference(program, values).items():
+        if float(np.linalg.norm(want)) < 1e-3:
+            assert np.linalg.norm(live[name] - want) <= 1e-11, name
+        else:
+            assert relative(live[name], want) <= 1e-8, name
+
+
 @pytest.mark.parametrize("strategy", ["incremental", "hybrid", "auto"])
 @pytest.mark.parametrize("name", list(ready_made()))
 def test_ready_made_programmes_after_a_thousand_updates(name: str, strategy: str) -> None:
@@ -157,23 +201,7 @@ def test_ready_made_programmes_after_a_thousand_updates(name: str, strategy: str
     if "X" in values:
         values["X"] *= 4.0
     live = program.start(values, strategy=strategy, changing=changing)
-    base = {n: v.copy() for n, v in values.items()}
-    for step in range(LONG):
-        target = changing[step % len(changing)]
-        rank = int(rng.integers(1, 9))
-        rows, columns = values[target].shape
-        u = rng.standard_normal((rows, rank)) / np.sqrt(rows * rank)
-        v = rng.standard_normal((columns, rank)) / np.sqrt(columns * rank)
-        # Pull back towards the start, so that a thousand updates stay well-conditioned.
-        u = np.column_stack([0.2 * u, np.zeros((rows, 0))])
-        live.update(target, u, v)
-        values[target] = values[target] + u @ v.T
-        if step % 50 == 49:
-            left, s, right = np.linalg.svd(base[target] - values[target], full_matrices=False)
-            keep = min(8, len(s))
-            u, v = left[:, :keep] * s[:keep], right[:keep].T
-            live.update(target, u, v)
-            values[target] = values[target] + u @ v.T
+    update_often(live, values, changing, rng)
     for result, want in reference(program, values).items():
         assert relative(live[result], want) <= 1e-8
         assert live.error(result) <= 1e-8
@@ -203,3 +231,37 @@ def test_sparse_inputs_give_the_same_results(strategy: str) -> None:
         assert relative(live[name], want) <= 1e-10
         assert live.error(name) <= 1e-10
     np.testing.assert_allclose(live["A"], values["A"], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_jacobi_after_a_thousand_updates() -> None:
+    rng = np.random.default_rng(5)
+    n = SIZE
+    a = rng.standard_normal((n, n)) + 25.0 * np.eye(n)
+    b = rng.standard_normal(n)
+    solver = la.Jacobi(a, b, steps=60)
+    for _ in range(LONG):
+        rows = {}
+        for i in rng.choice(n, size=int(rng.integers(1, 9)), replace=False):
+            a[i] = rng.standard_normal(n)
+            a[i, i] = 25.0
+            rows[int(i)] = a[i]
+        solver.set_rows(rows)
+    assert relative(solver.x, np.linalg.solve(a, b)) <= 1e-8
+
+
+@pytest.mark.slow
+def test_reachability_after_a_thousand_updates() -> None:
+    rng = np.random.default_rng(6)
+    n = SIZE
+    graph = np.zeros((n, n), dtype=bool)
+    live = la.Reachability(n, [], steps=4)
+    for _ in range(LONG):
+        i, j = (int(k) for k in rng.integers(0, n, 2))
+        if graph[i, j]:
+            live.remove_links([(i, j)])
+        else:
+            live.add_links([(i, j)])
+        graph[i, j] = not graph[i, j]
+    walks = sum(np.linalg.matrix_power(graph.astype(int), k) for k in range(5))
+    np.testing.assert_array_equal(live.matrix(), walks > 0)
