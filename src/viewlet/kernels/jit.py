@@ -23,9 +23,9 @@ from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
 
 
-def compile_program(program: Program) -> Module:
+def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
     """The programme's kernels as source, with the frame that they need."""
-    return Module(program, build_loops(program))
+    return Module(program, build_loops(program, keep_buffers=keep_buffers))
 
 
 def source(program: Program) -> str:

@@ -192,7 +192,7 @@ class Partition:
         try:
             outputs = self.program.run(state, stage, inputs, step.broadcast)
             ran = time.perf_counter() - started
-            self._check_outputs(stage, outputs)
+            self._check_outputs(stage, outputs, step.last)
             state.run_returned()
             logged = self.log.append(entry, following)
             self._record(entry.tick, following, outputs)
@@ -211,12 +211,11 @@ class Partition:
         self.settle(self.attach(step.fence), step.tick, chain, step.fence)
         return Status(chain, notes=self.notes)
 
-    def _check_outputs(self, stage: int, outputs: dict[int, bytes]) -> None:
-        last = stage == self.site.stages - 1
+    def _check_outputs(self, stage: int, outputs: dict[int, bytes], last: int) -> None:
         for target, payload in outputs.items():
-            if target != DRIVER and (last or not 0 <= target < self.site.partitions):
+            if target != DRIVER and (stage == last or not 0 <= target < self.site.partitions):
                 raise ProgramError(
-                    f"stage {stage} of {self.site.stages} has an output for partition {target}",
+                    f"stage {stage} of {last + 1} has an output for partition {target}",
                     hint=f"the last stage answers to DRIVER, the others also to partitions "
                     f"0 to {self.site.partitions - 1}",
                 )

@@ -34,7 +34,7 @@ class PartitionProgram(Protocol):
 
     @property
     def stages(self) -> int:
-        """A step runs stage 0, shuffle, stage 1, ..., shuffle, stage stages-1."""
+        """A step runs stage 0, shuffle, stage 1, ..., shuffle, stage stages-1; some stop before."""
 
     def create(self, state: PartitionState) -> None:
         """Allocate the arrays at version 0."""
@@ -115,6 +115,12 @@ class Step:
     broadcast: bytes
     # Committed chains: take a snapshot beside the steps that follow, keep what leads to these.
     snapshot: tuple[str, ...] | None = None
+    stages: int | None = None  # of this step, where it needs fewer than the programme has
+
+    @property
+    def last(self) -> int:
+        """The number of the step's last stage."""
+        return (self.site.stages if self.stages is None else self.stages) - 1
 
 
 @dataclass
