@@ -132,33 +132,64 @@ def distinct(values: Array) -> tuple[Array, list[str | None]]:
     return numbers, [None, *found.dictionary.to_pylist()]
 
 
-def parts_of(columns: Columns, count: int) -> list[Columns]:
-    """About equal slices; each takes along only the strings that it uses."""
-    bounds = np.linspace(0, len(columns.weights), count + 1).astype(np.int64)
-    return [
-        Columns(
-            columns.relation,
-            [_sliced(column, low, high) for column in columns.columns],
-            [None if n is None else n[low:high] for n in columns.nulls],
-            columns.weights[low:high],
-        )
-        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    ]
+def spread(columns: Columns, table: Relation | None, nodes: int) -> list[Columns]:
+    """A batch over nodes: the rows of a table by its key or all columns, others in equal shares."""
+    if nodes == 1:
+        return [columns]
+    if table is None:
+        bounds = np.linspace(0, len(columns.weights), nodes + 1).astype(np.int64)
+        slices = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [_taken(columns, part) for part in slices]
+    mixed = np.zeros(len(columns.weights), np.uint64)
+    for name in table.key or table.names:
+        mixed = _mixed(mixed, _column_hashes(columns, table.names.index(name), table))
+    places = mixed % np.uint64(nodes)
+    return [_taken(columns, np.flatnonzero(places == node)) for node in range(nodes)]
 
 
-def _sliced(column: Any, low: int, high: int) -> Any:
+def _column_hashes(columns: Columns, i: int, relation: Relation) -> Array:
+    column = columns.columns[i]
+    if isinstance(column, tuple):
+        numbers, texts = column
+        known = [NULL_WORD if text is None else zlib.crc32(text.encode()) for text in texts]
+        return np.array(known, np.uint64)[numbers]
+    real = relation.columns[i].type.physical is Physical.FLOAT
+    words = np.ascontiguousarray(column, np.float64 if real else np.int64).view(np.int64)
+    hashed = _hash_words(words, relation.columns[i].type.physical, words)
+    gaps = columns.nulls[i]
+    if gaps is None:
+        return hashed
+    return np.where(np.asarray(gaps, bool), np.uint64(NULL_WORD), hashed)
+
+
+def _taken(columns: Columns, rows: Any) -> Columns:
+    """Some rows; they take along only the strings that they use."""
+    return Columns(
+        columns.relation,
+        [_part(column, rows) for column in columns.columns],
+        [None if gaps is None else gaps[rows] for gaps in columns.nulls],
+        columns.weights[rows],
+    )
+
+
+def _part(column: Any, rows: Any) -> Any:
     if not isinstance(column, tuple):
-        return None if column is None else column[low:high]
-    numbers, texts = column[0][low:high], column[1]
-    if len(texts) <= 64:
+        return None if column is None else column[rows]
+    numbers, texts = column[0][rows], column[1]
+    if len(texts) <= _FEW:
         return numbers, texts
     used, numbers = np.unique(numbers, return_inverse=True)
     return numbers.astype(np.int32), [texts[number] for number in used.tolist()]
 
 
-def received_batch(parts: Sequence[Columns], dictionary: Dictionary) -> Batch:
+_FEW = 64  # strings that are not worth a look at which of them are used
+
+
+def received_batch(
+    parts: Sequence[Columns], dictionary: Dictionary, used: frozenset[int] | None = None
+) -> Batch:
     """The parts of one relation's batch that came here, with this node's codes."""
-    coded = [_coded(part, dictionary) for part in parts]
+    coded = [_coded(part, dictionary, used) for part in parts]
     if len(coded) == 1:
         return coded[0]
     columns: list[Any] = []
@@ -181,16 +212,28 @@ def received_batch(parts: Sequence[Columns], dictionary: Dictionary) -> Batch:
     return Batch(columns, nulls, np.concatenate([part.weights for part in coded]), coded=True)
 
 
-def _coded(part: Columns, dictionary: Dictionary) -> Batch:
+def _coded(part: Columns, dictionary: Dictionary, used: frozenset[int] | None) -> Batch:
     columns: list[Any] = []
-    for column in part.columns:
-        if isinstance(column, tuple):
+    for i, column in enumerate(part.columns):
+        if used is not None and i not in used:
+            columns.append(None)
+        elif isinstance(column, tuple):
             numbers, texts = column
             codes = np.fromiter((dictionary.code(text) for text in texts), np.int64, len(texts))
             columns.append(codes[numbers])
         else:
             columns.append(column)
     return Batch(columns, part.nulls, part.weights, coded=True)
+
+
+def plain_batch(parts: Sequence[Columns]) -> Batch:
+    """Parts of a relation, all of its columns, as one batch with strings as they are."""
+    dictionary = Dictionary()
+    found = received_batch(parts, dictionary)
+    for i, column in enumerate(parts[0].columns):
+        if isinstance(column, tuple):
+            found.columns[i] = dictionary.decode(found.columns[i])
+    return Batch(found.columns, found.nulls, found.weights)
 
 
 # --- routing --------------------------------------------------------------------------------------
@@ -224,9 +267,13 @@ def nodes_of(
         hashed = _hash_words(column, layout.keys[key].physical, texts)
         if layout.keys[key].nullable:
             hashed = np.where(words[:, at + 1] != 0, np.uint64(NULL_WORD), hashed)
-        mixed = (mixed ^ hashed) * np.uint64(SPREAD)
-        mixed ^= mixed >> np.uint64(32)
+        mixed = _mixed(mixed, hashed)
     return (mixed % np.uint64(nodes)).astype(np.int64)
+
+
+def _mixed(seed: Array, words: Array) -> Array:
+    mixed = (seed ^ words) * np.uint64(SPREAD)
+    return np.asarray(mixed ^ (mixed >> np.uint64(32)))
 
 
 def _hash_words(column: Array, physical: Physical, texts: Array) -> Array:

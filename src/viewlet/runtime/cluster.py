@@ -162,6 +162,7 @@ class Cluster:
         self._attempt = 0
         self._committed = start
         self._pending: Commit | None = None
+        self._before: Commit | None = None  # the version before, while it can be gone back to
         self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
         self._metrics = Metrics()
         self._step_tag = ""
@@ -280,6 +281,20 @@ class Cluster:
                 raise StateError("outputs of past versions are kept in a checkpoint only")
             return self._commits.outputs(self._committed, range(version + 1, self.version + 1))
 
+    def revert(self, output: bytes) -> None:
+        """Take the last version back: a new version that has the state before it.
+
+        `output` is what `outputs_since` gives for it. Once only, and not after a restore.
+        """
+        with self._mutex:
+            self._usable()
+            if self._before is None or self._pending is not None:
+                raise StateError("there is no version to take back")
+            kept = [(name, made) for name, made in self._batches.items() if made != self.version]
+            self._batches = OrderedDict(kept)
+            self._commit(replace(self._before, outputs=(output,)), None)
+            self._before = None
+
     def abort(self) -> None:
         """Take back the steps since the last commit; the next use of a partition undoes them."""
         with self._mutex:
@@ -396,6 +411,7 @@ class Cluster:
         made = replace(made, version=version, batches=tuple(batches.items()))
         if self._commits is not None:
             self._commits.write(made)
+        self._before = self._committed
         self._committed, self._pending, self._batches = made, None, batches
         if version % self._every == 0:
             self._prune_commits()

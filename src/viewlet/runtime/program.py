@@ -68,6 +68,13 @@ class Repartitioning(Protocol):
         """Fill a created state from the chunks of all old partitions, in their order."""
 
 
+class Undoing(Protocol):
+    """The optional hook of programmes that can take back ticks that were completed."""
+
+    def undo(self, state: PartitionState, tick: int) -> bool:
+        """Bring a clean, later state back to what it was after `tick`; False: cannot."""
+
+
 @dataclass(frozen=True)
 class Site:
     """What every task of a cluster knows: where state and log are, and what runs on them."""

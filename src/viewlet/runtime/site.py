@@ -26,7 +26,7 @@ from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Physical
 from viewlet.storage.absorb import absorb
 from viewlet.storage.columns import RANKS as MAP_RANKS
-from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
+from viewlet.storage.columns import Array, Arrays, MemoryArrays
 from viewlet.storage.multimap import begin_all, clear_buffer, commit_all, rollback_all
 from viewlet.storage.pool import Pool
 
@@ -91,18 +91,19 @@ class Site:
         """Write the descriptors to where the maps are; addresses in them mean nothing there."""
         self._kept.array(_FRAME)[:] = self._state
 
+    def used(self, relation: str) -> frozenset[int]:
+        """The columns of a relation's batch that kernels read."""
+        return self.plan.used.get(relation, frozenset())
+
     # Batches.
 
-    def begin(self, *, logged: bool = True) -> None:
-        """Start a batch: what the one before has emptied goes, and can no longer be undone."""
-        commit_all(*self._lasting_at)
-        stamp = 0
-        if logged:
-            stamps = [int(p.descriptor[STAMP]) for p in self.pools.values() if not p.buffer]
-            stamp = self._newest = 1 + max([self._newest, *stamps])
-        begin_all(*self._lasting_at, stamp)
+    def begin(self, stamp: int) -> None:
+        """Start a batch: what the one before has emptied goes, and can no longer be undone.
 
-    _newest = 0
+        `stamp` is a number that no batch had before, or 0 for one that need not be undone.
+        """
+        commit_all(*self._lasting_at)
+        begin_all(*self._lasting_at, stamp)
 
     def rollback(self) -> None:
         """Take back everything since `begin`."""

@@ -1,13 +1,14 @@
 """The SQL side's programme for the stateful-partition service: kernels over a partition's arrays.
 
-    order (broadcast)   which trigger and job a step runs, or rows to put into maps as they are
+    broadcast           the Order: which job of which trigger a step runs
     inputs, stage 0     the partition's part of the batch, and what the driver scatters
     inputs, later       the relations that the stage before sent here
     outputs             relations by destination; partition 0 always says to the driver which job
                         it was, so that the driver's part can be repeated from the commit log
 
-A torn run is not undone in place: it may have been killed while it was turning a tree, which no
-log of values repairs. The partition is rebuilt from its snapshot and the change log instead.
+A batch that is given up is undone from the maps' own logs (`undo`). A run that was torn is not: it
+may have been killed while it was turning a tree, which no log of values repairs. The service then
+rebuilds the partition from its snapshot and the change log.
 """
 
 from __future__ import annotations
@@ -16,184 +17,249 @@ import os
 import pickle
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from viewlet.errors import ViewletError
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import (
+    Columns,
     Message,
     Rows,
     nodes_of,
     received_batch,
+    spread,
     split,
     with_codes,
     with_texts,
 )
+from viewlet.runtime.keeping import KeptTables, KeptTexts
+from viewlet.runtime.orders import Action, Order, Request, Wanted
 from viewlet.runtime.program import DRIVER
 from viewlet.runtime.site import Site
 from viewlet.runtime.stages import Plan, Route, SitePlan, TriggerPlan
 from viewlet.runtime.state import PartitionState
-from viewlet.runtime.strings import Dictionary
-from viewlet.storage.columns import Array
+from viewlet.schema import Relation
 
-_TEXTS, _ENDS, _BATCH = "texts", "text_ends", "batch"
-_SITES: OrderedDict[str, Site] = OrderedDict()  # by incarnation of the state; a cache
-_SITES_LIMIT = 64
+_BATCH = "batch"
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a step does. `trigger` None: put the rows that the inputs bring into the maps."""
+class _Local:
+    """What this process knows of one incarnation of a state: a cache of its dictionaries."""
 
-    trigger: int | None
-    job: int = 0
-    begin: bool = True  # the first job of a batch
+    def __init__(self) -> None:
+        self.texts = KeptTexts("texts")
+        self.table_texts = KeptTexts("table texts")
+        self.site: Site | None = None
 
-    def pack(self) -> bytes:
-        return pickle.dumps((self.trigger, self.job, self.begin))
 
-    @classmethod
-    def unpack(cls, data: bytes) -> Order:
-        return cls(*pickle.loads(data))
+_LOCALS: OrderedDict[str, _Local] = OrderedDict()
+_LOCALS_LIMIT = 64
+_UNCHANGED: set[str] = set()  # incarnations whose failed run has put everything back
 
 
 class SqlProgram:
-    """Implements runtime.program.PartitionProgram and Repartitioning for a plan's workers."""
+    """Implements runtime.program.PartitionProgram, Repartitioning and Undoing."""
 
-    def __init__(self, plan: Plan, fingerprint: str, cache: Path) -> None:
+    def __init__(
+        self, plan: Plan, tables: Sequence[Relation], fingerprint: str, cache: Path
+    ) -> None:
         self.fingerprint = fingerprint
         self.stages = plan.stages
         # Small enough to travel in every task's closure; opened once in each process.
-        self._packed = zlib.compress(pickle.dumps((plan.workers, plan.triggers), protocol=5), 6)
+        parts = (plan.workers, plan.triggers, tuple(tables))
+        self._packed = zlib.compress(pickle.dumps(parts, protocol=5), 6)
         self._cache = str(cache)
-        self._opened: tuple[SitePlan, tuple[TriggerPlan, ...]] | None = None
+        self._opened: tuple[SitePlan, tuple[TriggerPlan, ...], tuple[Relation, ...]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None}
 
     @property
-    def _plan(self) -> tuple[SitePlan, tuple[TriggerPlan, ...]]:
+    def _plan(self) -> tuple[SitePlan, tuple[TriggerPlan, ...], tuple[Relation, ...]]:
         if self._opened is None:
             if Path(self._cache).is_dir():  # the driver's kernels, where this is the same machine
                 os.environ.setdefault("VIEWLET_CACHE", self._cache)
             self._opened = pickle.loads(zlib.decompress(self._packed))
+        assert self._opened is not None
         return self._opened
 
     # The protocol.
 
     def create(self, state: PartitionState) -> None:
-        state.create(_TEXTS, 0, np.uint8)
-        state.create(_ENDS, 0, np.int64)
         state.create(_BATCH, 0, np.uint8)
-        dictionary = Dictionary()
-        _remember(state, Site(self._plan[0], state, dictionary))
-        _keep_texts(state, dictionary)
+        local = _Local()
+        local.texts.create(state)
+        local.table_texts.create(state)
+        local.site = Site(self._plan[0], state, local.texts.dictionary)
+        self._tables(state, local).create()
+        local.texts.keep(state)
+        local.site.save()
+        state.meta = {"stamp": 0}
+        _remember(state, local)
 
     def run(
         self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
     ) -> dict[int, bytes]:
         order = Order.unpack(broadcast)
         messages = [Message.unpack(data) for data in inputs]
-        site = self._site(state)
+        local, site = self._here(state)
+        first = stage == 0 and order.begin
+        changed: list[str] = []
         try:
-            if order.trigger is None:
-                self._put(site, messages)
-                outputs: dict[int, bytes] = {}
-            else:
-                outputs = self._stage(state, site, order, stage, messages)
-            _keep_texts(state, site.dictionary)
+            if first:
+                changed = self._begin(state, local, site, order, messages)
+            outputs: dict[int, bytes] = {}
+            if order.action is Action.PUT:
+                _receive(site, messages)
+            elif order.action is not Action.TABLES:
+                outputs = self._stage(state, local, site, order, stage, messages)
+            local.texts.keep(state)
+            local.table_texts.keep(state)
             site.save()
-        except BaseException:
-            _SITES.pop(state.head.incarnation, None)
+        except BaseException as problem:
+            _LOCALS.pop(state.head.incarnation, None)
+            logged = order.action in (Action.BATCH, Action.TABLES)
+            if first and logged and isinstance(problem, ViewletError):
+                site.rollback()
+                site.save()
+                self._tables(state, local).undo(changed)
+                _UNCHANGED.add(state.head.incarnation)
             raise
         return outputs
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
-        """Answers to a Request: rows of maps, with their strings."""
-        site = self._site(state)
-        answer = Request.unpack(request).answer(site, state.partition).pack()
-        if len(site.dictionary) - 1 > len(state.array(_ENDS)):
+        local, site = self._here(state)
+        answer = self._answer(Request.unpack(request), state, local, site).pack()
+        if local.texts.ahead(state):
             # A lookup made a string that a read cannot keep: others would give its code away.
-            del _SITES[state.head.incarnation]
+            del _LOCALS[state.head.incarnation]
         return answer
 
     def rollback(self, state: PartitionState) -> bool:
+        """Only where the run itself has put everything back."""
+        if state.head.incarnation in _UNCHANGED:
+            _UNCHANGED.discard(state.head.incarnation)
+            return True
         return False
 
+    def undo(self, state: PartitionState, tick: int) -> bool:
+        """Back to the beginning of the last batch, if that was the tick."""
+        if state.meta.get("base") != tick:
+            return False
+        local, site = self._here(state)
+        site.rollback()
+        site.save()
+        self._tables(state, local).undo(state.meta["tables"])
+        local.texts.keep(state)
+        state.meta = {"stamp": state.meta["stamp"]}
+        return True
+
     def repartition(self, state: PartitionState, partitions: int) -> dict[int, bytes]:
-        """Every lasting map's rows to where its partitioning sends them; copies to everyone."""
-        site = self._site(state)
+        """Every row of maps and tables to where its key sends it; copies to everyone."""
+        local, site = self._here(state)
         sent: dict[int, Message] = {p: Message() for p in range(partitions)}
-        for name, by in self._homes.items():
+        strings = site.dictionary.strings
+        for name, by in self._plan[0].homes.items():
             words, layout = site.rows(name), site.pools[name].layout
             if by is None:
                 if state.partition == 0:
-                    rows = with_texts(name, words, layout, site.dictionary.strings)
+                    rows = with_texts(name, words, layout, strings)
                     for message in sent.values():
                         message.rows.append(rows)
                 continue
             places = nodes_of(words, layout, by, partitions, site.hashes.of(site.dictionary))
             for node, part in split(words, places, partitions):
-                sent[node].rows.append(
-                    with_texts(name, part, layout, site.dictionary.strings)
-                )
+                sent[node].rows.append(with_texts(name, part, layout, strings))
+        tables = self._tables(state, local, reading=True)
+        for relation in self._plan[2]:
+            for node, columns in enumerate(
+                spread(tables.columns(relation.name), relation, partitions)
+            ):
+                sent[node].columns.append(columns)
         return {node: message.pack() for node, message in sent.items()}
 
     def adopt(self, state: PartitionState, chunks: list[bytes]) -> None:
-        site = self._site(state)
-        self._put(site, [Message.unpack(chunk) for chunk in chunks])
-        _keep_texts(state, site.dictionary)
+        local, site = self._here(state)
+        messages = [Message.unpack(chunk) for chunk in chunks]
+        self._begin(state, local, site, Order(Action.PUT), messages)
+        _receive(site, messages)
+        local.texts.keep(state)
+        local.table_texts.keep(state)
         site.save()
 
-    # Stages.
+    # Inside.
 
-    @property
-    def _homes(self) -> dict[str, tuple[int, ...] | None]:
-        return self._plan[0].homes
-
-    def _site(self, state: PartitionState) -> Site:
+    def _here(self, state: PartitionState) -> tuple[_Local, Site]:
         """This process's site on the state, brought up to what other processes did to it."""
-        site = _SITES.get(state.head.incarnation)
-        dictionary = site.dictionary if site is not None else Dictionary()
-        _learn_texts(state, dictionary)
-        if site is None:
-            site = Site(self._plan[0], state, dictionary)
+        local = _LOCALS.get(state.head.incarnation) or _Local()
+        local.texts.learn(state)
+        local.table_texts.learn(state)
+        if local.site is None:
+            local.site = Site(self._plan[0], state, local.texts.dictionary)
         else:
-            site.attach(state)
-        _remember(state, site)
-        return site
+            local.site.attach(state)
+        _remember(state, local)
+        return local, local.site
 
-    def _put(self, site: Site, messages: Iterable[Message]) -> None:
-        site.begin(logged=False)
-        for message in messages:
-            for rows in message.rows:
-                site.add(rows.target, with_codes(rows, site.dictionary))
+    def _tables(
+        self, state: PartitionState, local: _Local, *, reading: bool = False
+    ) -> KeptTables:
+        dictionary = local.table_texts.dictionary
+        return KeptTables(self._plan[2], state, dictionary, reading=reading)
+
+    def _begin(
+        self,
+        state: PartitionState,
+        local: _Local,
+        site: Site,
+        order: Order,
+        messages: Sequence[Message],
+    ) -> list[str]:
+        """Start a batch: tables take its rows in, or refuse it; maps begin a log for it."""
+        parts = [part for message in messages for part in message.columns]
+        changed = self._tables(state, local).put(parts) if parts else []
+        meta: dict[str, Any] = {"stamp": state.meta["stamp"] + 1}
+        if order.action in (Action.BATCH, Action.TABLES):
+            meta |= {"base": state.head.tick, "tables": changed}
+            site.begin(meta["stamp"])
+        else:
+            site.begin(0)
+        state.meta = meta
+        return changed
 
     def _stage(
-        self, state: PartitionState, site: Site, order: Order, stage: int, messages: list[Message]
+        self,
+        state: PartitionState,
+        local: _Local,
+        site: Site,
+        order: Order,
+        stage: int,
+        messages: list[Message],
     ) -> dict[int, bytes]:
-        assert order.trigger is not None
         trigger = self._plan[1][order.trigger]
         plan = trigger.jobs[order.job].stages[stage]
         first = stage == 0 and order.job == 0
         if first:
-            if order.begin:
-                site.begin()
             site.clear_buffers()
-        batches = self._batches(state, site, trigger, first, messages)
-        for message in messages:
-            for rows in message.rows:
-                site.add(rows.target, with_codes(rows, site.dictionary))
+        parts = [part for message in messages for part in message.columns]
+        if first and order.action is Action.LOAD:
+            parts = self._own_rows(state, local, trigger, order)
+        if trigger.reads_batch_late:
+            if first:
+                data = np.frombuffer(Message(columns=parts).pack(), np.uint8)
+                state.resize(_BATCH, len(data))[:] = data
+            else:
+                parts = Message.unpack(state.array(_BATCH).tobytes()).columns
+        batches = _batches(parts, site)
+        _receive(site, messages)
         for piece in plan.pieces:
             batch = None
             if piece.relation is not None:
-                batch = batches.get(piece.relation)
-                if batch is None:
-                    batch = _empty_batch(site, piece.relation, piece.kernel)
+                batch = batches.get(piece.relation) or _empty_batch(site, piece.kernel)
             site.run(piece, batch)
         outputs = _sent(site, plan.routes, state.partitions)
         if state.partition == 0 and stage == 0 and trigger.jobs[order.job].answers:
@@ -203,28 +269,70 @@ class SqlProgram:
         site.clear_transient()
         return {node: message.pack() for node, message in outputs.items()}
 
-    def _batches(
-        self,
-        state: PartitionState,
-        site: Site,
-        trigger: TriggerPlan,
-        first: bool,
-        messages: list[Message],
-    ) -> dict[str, Batch]:
-        """The batch of each relation; kept in the state where later stages read it again."""
-        parts = [part for message in messages for part in message.columns]
-        if trigger.reads_batch_late:
-            if first:
-                _write(state, _BATCH, Message(columns=parts).pack())
-            else:
-                parts = Message.unpack(state.array(_BATCH).tobytes()).columns
-        found: dict[str, list[Any]] = {}
-        for part in parts:
-            found.setdefault(part.relation, []).append(part)
-        return {name: received_batch(same, site.dictionary) for name, same in found.items()}
+    def _own_rows(
+        self, state: PartitionState, local: _Local, trigger: TriggerPlan, order: Order
+    ) -> list[Columns]:
+        """This partition's rows of the trigger's relation, as if they came now."""
+        (name,) = trigger.relations
+        read = self._plan[0].module.loops.columns
+        pieces = [p for job in trigger.jobs for stage in job.stages for p in stage.pieces]
+        used = {i for piece in pieces if piece.relation == name for i in read[piece.kernel]}
+        return [self._tables(state, local).columns(name, sorted(used))]
+
+    def _answer(
+        self, request: Request, state: PartitionState, local: _Local, site: Site
+    ) -> Message:
+        message = Message()
+        tables = self._tables(state, local, reading=True)
+        strings = site.dictionary.strings
+        for name in request.names:
+            if request.wanted is Wanted.TABLES:
+                message.columns.append(tables.columns(name))
+                continue
+            if request.wanted is Wanted.TABLE_SIZES:
+                message.rows.append(Rows(name, np.array([tables.size(name)], np.int64)))
+                continue
+            pool = site.pools[name]
+            if self._plan[0].homes.get(name) is None and state.partition != 0:
+                continue
+            if request.wanted is Wanted.SIZES:
+                size = [[len(pool.live()), pool.nbytes()]]
+                message.rows.append(Rows(name, np.array(size, np.int64)))
+                continue
+            found = {
+                Wanted.NOW: lambda n: (site.rows(n),),
+                Wanted.BEFORE: lambda n: (site.rows_before(n),),
+                Wanted.CHANGED: site.changed,
+            }[request.wanted](name)
+            message.rows += [with_texts(name, words, pool.layout, strings) for words in found]
+        return message
 
 
-def _empty_batch(site: Site, relation: str, kernel: str) -> Batch:
+def _remember(state: PartitionState, local: _Local) -> None:
+    _LOCALS[state.head.incarnation] = local
+    _LOCALS.move_to_end(state.head.incarnation)
+    while len(_LOCALS) > _LOCALS_LIMIT:
+        _LOCALS.popitem(last=False)
+
+
+def _receive(site: Site, messages: Sequence[Message]) -> None:
+    for message in messages:
+        for rows in message.rows:
+            site.add(rows.target, with_codes(rows, site.dictionary))
+
+
+def _batches(parts: Sequence[Columns], site: Site) -> dict[str, Batch]:
+    """The batch of each relation, with the codes of the programme's dictionary."""
+    found: dict[str, list[Columns]] = {}
+    for part in parts:
+        found.setdefault(part.relation, []).append(part)
+    return {
+        name: received_batch(same, site.dictionary, site.used(name))
+        for name, same in found.items()
+    }
+
+
+def _empty_batch(site: Site, kernel: str) -> Batch:
     width = len(site.plan.module.program.relation(kernel).columns)
     nothing = np.zeros(0, np.int64)
     return Batch([nothing] * width, [None] * width, nothing, coded=True)
@@ -258,92 +366,3 @@ def routed(site: Site, route: Route, partitions: int) -> list[tuple[int, Rows]]:
         if route.driver:
             found.append((DRIVER, rows))
     return found
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-NOW, BEFORE, CHANGED, SIZES = "now", "before", "changed", "sizes"
-
-
-@dataclass(frozen=True)
-class Request:
-    """Rows of maps as they are, as they were before the last batch, or what that batch touched.
-
-    CHANGED answers twice for each map, before and after. Copies are asked of partition 0 alone.
-    """
-
-    kind: str
-    maps: tuple[str, ...]
-    copies: frozenset[str] = frozenset()
-
-    def pack(self) -> bytes:
-        return pickle.dumps((self.kind, self.maps, self.copies))
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Request:
-        return cls(*pickle.loads(data))
-
-    def answer(self, site: Site, partition: int) -> Message:
-        message = Message()
-        for name in self.maps:
-            if name in self.copies and partition != 0:
-                continue
-            layout = site.pools[name].layout
-            for words in self._words(site, name):
-                if self.kind == SIZES:
-                    message.rows.append(Rows(name, words))
-                else:
-                    message.rows.append(with_texts(name, words, layout, site.dictionary.strings))
-        return message
-
-    def _words(self, site: Site, name: str) -> list[Array]:
-        if self.kind == NOW:
-            return [site.rows(name)]
-        if self.kind == BEFORE:
-            return [site.rows_before(name)]
-        if self.kind == CHANGED:
-            return list(site.changed(name))
-        pool = site.pools[name]
-        return [np.array([[len(pool.live()), pool.nbytes()]], np.int64)]
-
-
-# --- texts in the state ---------------------------------------------------------------------------
-
-
-def _remember(state: PartitionState, site: Site) -> None:
-    _SITES[state.head.incarnation] = site
-    _SITES.move_to_end(state.head.incarnation)
-    while len(_SITES) > _SITES_LIMIT:
-        _SITES.popitem(last=False)
-
-
-def _learn_texts(state: PartitionState, dictionary: Dictionary) -> None:
-    """Take in the strings that the state has and this process does not know yet."""
-    ends = state.array(_ENDS)
-    known = len(dictionary) - 1  # without NULL
-    if len(ends) <= known:
-        return
-    start = int(ends[known - 1]) if known else 0
-    data = state.array(_TEXTS)[start:].tobytes()
-    low = 0
-    for end in (ends[known:] - start).tolist():
-        dictionary.code(data[low:end].decode())
-        low = end
-
-
-def _keep_texts(state: PartitionState, dictionary: Dictionary) -> None:
-    """Append the strings that came to the state."""
-    ends = state.array(_ENDS)
-    known = len(ends)
-    coming = [(text or "").encode() for text in dictionary.strings[known + 1 :]]
-    if not coming:
-        return
-    start = int(ends[-1]) if known else 0
-    data = b"".join(coming)
-    state.resize(_TEXTS, start + len(data))[start:] = np.frombuffer(data, np.uint8)
-    lengths = np.fromiter((len(text) for text in coming), np.int64, len(coming))
-    state.resize(_ENDS, known + len(coming))[known:] = start + np.cumsum(lengths)
-
-
-def _write(state: PartitionState, name: str, data: bytes) -> None:
-    state.resize(name, len(data))[:] = np.frombuffer(data, np.uint8)

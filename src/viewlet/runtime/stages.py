@@ -80,12 +80,14 @@ class TriggerPlan:
 class SitePlan:
     """What one side compiles and keeps; `module` is without its loops, so that it travels light.
 
-    `homes` are the lasting maps with the key positions that say where a row is, None for copies.
+    `homes` are the lasting maps with the key positions that say where a row is, None for copies;
+    `used` the columns that kernels read of each relation's batch.
     """
 
     module: Module
     transient: frozenset[str]
     homes: Mapping[str, tuple[int, ...] | None]
+    used: Mapping[str, frozenset[int]]
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ class _Side:
         self._mode = mode
         self._relations: list[Relation] = []
         self._triggers: list[Trigger] = []
+        self._pieces: list[Piece] = []
 
     def pieces(self, name: str, statements: Sequence[Statement]) -> list[Piece]:
         """A new piece begins where a statement reads another batch than the ones before it."""
@@ -188,6 +191,7 @@ class _Side:
         return found
 
     def _add(self, piece: Piece, statements: list[Statement]) -> None:
+        self._pieces.append(piece)
         if piece.relation is None:
             self._relations.append(Relation(piece.kernel, ()))
         else:
@@ -203,7 +207,12 @@ class _Side:
         module.loops.steps.clear()
         own = frozenset(module.loops.maps) - {m.name for m in maps}  # made by the kernels
         homes = {m.name: self._home(m) for m in maps if not m.buffer}
-        return SitePlan(module, own | self._transient(), homes)
+        used: dict[str, frozenset[int]] = {}
+        for piece in self._pieces:
+            if piece.relation is not None:
+                read = module.loops.columns[piece.kernel]
+                used[piece.relation] = used.get(piece.relation, frozenset()) | read
+        return SitePlan(module, own | self._transient(), homes, used)
 
     def _home(self, map: Map) -> tuple[int, ...] | None:
         place = self._program.locations[map.name]
