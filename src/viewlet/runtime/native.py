@@ -38,6 +38,13 @@ class NativeEngine:
     def __init__(self) -> None:
         self._engine = LocalEngine(Program((), (), ()))
 
+    @classmethod
+    def over(cls, engine: LocalEngine) -> NativeEngine:
+        """Read the views of an engine that something else feeds."""
+        found = cls()
+        found._engine = engine
+        return found
+
     @property
     def program(self) -> Program:
         return self._engine.program
