@@ -1,4 +1,4 @@
-"""The command line: viewlet explain, bench, --version."""
+"""The command line: viewlet demo, run, explain, bench, --version."""
 
 from __future__ import annotations
 
@@ -75,6 +75,68 @@ def explain(
         typer.echo(json.dumps(report, indent=2))
     else:
         typer.echo(text, nl=False)
+
+
+class RunEngine(StrEnum):
+    spark = "spark"
+    local = "local"
+
+
+@app.command()
+def demo(
+    engine: Annotated[RunEngine, typer.Option(help="Where the views live.")] = RunEngine.spark,
+    seconds: Annotated[float, typer.Option(min=0, help="How long it runs.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Of the made-up orders and bids.")] = 7,
+) -> None:
+    """Watch four views stay current over a stream of made-up orders and bids.
+
+    \b
+    Examples:
+        viewlet demo
+        viewlet demo --engine local --seconds 20
+    """
+    from viewlet.interfaces.demo.loop import demo as run_demo
+
+    run_demo(engine.value, seconds, seed)
+
+
+@app.command()
+def run(
+    pipeline: Annotated[Path, typer.Argument(help="Sources, views and sinks in SQL.")],
+    engine: Annotated[RunEngine, typer.Option(help="Where the views live.")] = RunEngine.spark,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, then end.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the run's state.", show_default="PIPELINE.state"),
+    ] = None,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 30.0,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Begin anew: forget the checkpoint and written changes."),
+    ] = False,
+) -> None:
+    """Keep the views of a pipeline current; Ctrl-C saves, and the next run goes on.
+
+    \b
+    A pipeline in one file:
+        CREATE STREAM sales (shop INT, price DECIMAL(12,2)) FROM csv 'incoming';
+        CREATE MATERIALIZED VIEW totals AS
+            SELECT shop, SUM(price) AS total FROM sales GROUP BY shop;
+        INSERT INTO parquet 'totals' SELECT * FROM totals;
+        INSERT INTO console SELECT * FROM totals;
+
+    \b
+    Examples:
+        viewlet run shop.sql
+        viewlet run shop.sql --engine local --once
+    """
+    from viewlet.interfaces.run import Settings, run_file
+
+    directory = checkpoint or pipeline.with_suffix(".state")
+    settings = Settings(engine.value, once, every, restart)
+    run_file(pipeline, _text_of(pipeline), directory, settings)
 
 
 @app.command()

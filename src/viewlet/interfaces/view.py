@@ -21,7 +21,7 @@ from viewlet.functions import Ref
 from viewlet.interfaces.rows import to_arrow
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.engine import Row
-from viewlet.schema import decode
+from viewlet.schema import Type, decode
 
 if TYPE_CHECKING:
     import pandas
@@ -55,6 +55,11 @@ class View(Mapping[Any, Any]):
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self._query.columns)
+
+    @property
+    def types(self) -> tuple[tuple[str, Type], ...]:
+        """The columns with their SQL types."""
+        return tuple((column.name, column.type) for column in self._query.columns)
 
     def rows(self) -> list[Any]:
         """All rows in the view's order, repeated as often as they occur."""
