@@ -62,7 +62,7 @@ def test_boxes_do_not_overlap(name: str) -> None:
     found = list(boxes(picture).values())
     assert len(found) >= len(program.maps) + len(program.triggers) + len(program.views)
     for at, (x, y, w, h) in enumerate(found):
-        assert 0 <= x and x + w <= width and 0 <= y and y + h <= height
+        assert x >= 0 and x + w <= width and y >= 0 and y + h <= height
         for x2, y2, w2, h2 in found[:at]:
             assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
 

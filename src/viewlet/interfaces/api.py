@@ -1,23 +1,21 @@
 """The database that a user talks to.
 
-Definitions (which relations and views) and tables (the rows that are kept) live here, the state of
-the views in an engine. Every public call holds one lock, so a reader in another thread sees the
+Definitions (which relations and views) live here, the rows of tables and the state of the views in
+an engine. Every public call holds one lock, so a reader in another thread sees the
 state between batches, never inside one. A call that raises has changed nothing.
 """
 
 from __future__ import annotations
 
-import operator
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import Query
-from viewlet.calculus.ring import Gmr
 from viewlet.errors import DataError, ResolutionError, StateError, UnsupportedError, ViewletError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
@@ -39,14 +37,15 @@ from viewlet.interfaces.explain import (
     view_of,
 )
 from viewlet.interfaces.render import database_html
-from viewlet.interfaces.rows import encode_rows, table_columns, to_arrow
+from viewlet.interfaces.routes import Route
+from viewlet.interfaces.rows import table_columns, to_arrow
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
-from viewlet.interfaces.view import View, row_class
+from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
+from viewlet.runtime.batching import Batch, make_batch
 from viewlet.runtime.engine import Engine, Row
-from viewlet.runtime.tables import Table, negated
-from viewlet.schema import Catalog, decode
+from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +65,7 @@ class Database:
         self._compiler = compiler
         self._directory = checkpoint
         self._definitions = Definitions()
-        self._tables: dict[str, Table] = {}
+        self._routes: dict[str, Route] = {}
         self._subscriptions: list[Subscription] = []
         self._timings: dict[str, Timings] = {}
         self._adhoc = AdHoc()
@@ -106,12 +105,13 @@ class Database:
 
     def _create_relation(self, statement: CreateRelation) -> None:
         definitions = self._definitions.copy()
+        replaced = statement.relation.name in definitions.relations
         if definitions.add_relation(statement):
-            self._definitions = definitions
-            relation = statement.relation
-            self._tables.pop(relation.name, None)
-            if not relation.is_stream:
-                self._tables[relation.name] = Table(relation)
+            name = statement.relation.name
+            if replaced:
+                # Also a table of the same shape starts empty.
+                self._install(self._definitions, without=name)
+            self._install(definitions)
 
     def _create_views(self, statements: Sequence[CreateView]) -> None:
         definitions = self._definitions.copy()
@@ -123,31 +123,42 @@ class Database:
         definitions = self._definitions.copy()
         if not definitions.drop(statement):
             return
+        self._install(definitions)
         if statement.kind == "view":
-            self._install(definitions)
             self._timings.pop(statement.name, None)
             self._subscriptions = [s for s in self._subscriptions if s.view != statement.name]
-        else:
-            self._definitions = definitions
-            self._tables.pop(statement.name, None)
 
-    def _install(self, definitions: Definitions) -> None:
+    def _install(self, definitions: Definitions, without: str = "") -> None:
         """Compile all views, hand the programme to the engine, and only then believe in it."""
         with self._changing():
-            program = self._compiler(definitions.planning_catalog(), definitions.queries())
-            tables = {name: table.rows for name, table in self._tables.items()}
+            program = self._engine.program
+            if definitions.views != self._definitions.views:
+                program = self._compiler(definitions.planning_catalog(), definitions.queries())
+            tables = [table for table in definitions.tables() if table.name != without]
             self._engine.install(program, tables, definitions.passed())
-            self._definitions = definitions
+            self._define(definitions)
             self._version += 1
+
+    def _define(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._timings = {view: self._timings.get(view, Timings()) for view in definitions.views}
+        self._routes = {
+            name: Route(made.relation, definitions, self._timings)
+            for name, made in definitions.relations.items()
+        }
 
     # --- changes ----------------------------------------------------------------------------------
 
     def insert(self, relation: str, rows: Any) -> int:
         """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars."""
+        if type(rows) is tuple and self._change_row(relation, rows, 1):
+            return 1
         return self.apply([Change(relation, rows, 1)])
 
     def delete(self, relation: str, rows: Any) -> int:
         """Delete rows, each one copy; a row that a table does not have is a DataError."""
+        if type(rows) is tuple and self._change_row(relation, rows, -1):
+            return 1
         return self.apply([Change(relation, rows, -1)])
 
     def apply(self, changes: Iterable[Change]) -> int:
@@ -155,73 +166,76 @@ class Database:
         with self._lock:
             return self._apply(changes)
 
+    def _change_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
+        """One row by the short way; False if it has to go the long one."""
+        with self._lock:
+            route = self._routes.get(relation)
+            if (
+                route is None
+                or route.only is None
+                or route.static_users
+                or self._delivering
+                or len(row) != route.width
+                or isinstance(row[0], tuple | list | Mapping)
+            ):
+                return False
+            encoded = route.encode(row)
+            start = time.perf_counter()
+            self._engine.apply_row(route.only, encoded, weight)
+            self._applied((route,), time.perf_counter() - start, 1)
+            return True
+
     def _apply(self, changes: Iterable[Change]) -> int:
         with self._changing():
-            deltas, count = self._encoded(changes)
-            for name, delta in deltas.items():
-                self._check(name, delta)
-            self._run(deltas, count)
+            batches = [(self._route(c.relation), c) for c in changes]
+            fed: list[tuple[str, Batch]] = []
+            count = 0
+            for route, change in batches:
+                batch = make_batch(route.relation, change.rows, change.weights)
+                fed += [(instance, batch) for instance in route.instances]
+                count += len(batch)
+            start = time.perf_counter()
+            self._engine.apply(fed)
+            routes = list(dict.fromkeys(route for route, _ in batches))
+            self._applied(routes, time.perf_counter() - start, count)
         return count
 
-    def _encoded(self, changes: Iterable[Change]) -> tuple[dict[str, Gmr], int]:
-        """The net change of each relation, and how many rows were given."""
-        deltas: dict[str, Gmr] = {}
-        count = 0
-        for change in changes:
-            relation = self._definitions.relation(change.relation)
-            rows = encode_rows(relation, change.rows)
-            delta = deltas.setdefault(relation.name, Gmr())
-            for row, weight in zip(rows, _weights(change, len(rows)), strict=True):
-                delta.add(row, weight)
-            count += len(rows)
-        return {name: delta for name, delta in deltas.items() if len(delta)}, count
-
-    def _check(self, name: str, delta: Gmr) -> None:
+    def _route(self, name: str) -> Route:
+        """Where a relation's rows go, if they may go anywhere."""
         relation = self._definitions.relation(name)
-        users = self._definitions.users_of(name) if relation.static else []
-        if users:
+        route = self._routes[relation.name]
+        if route.static_users:
+            users = ", ".join(route.static_users)
             raise DataError(
-                f"table {name} is static, and views use it: {', '.join(users)}",
-                hint=f"drop {', '.join(users)}, change {name}, and create them again; or declare "
-                f"{name} without static",
+                f"table {name} is static, and views use it: {users}",
+                hint=f"drop {users}, change {name}, and create them again; or declare {name} "
+                "without static",
             )
-        if name in self._tables:
-            self._tables[name].check(delta)
+        return route
 
-    def _run(self, deltas: dict[str, Gmr], count: int) -> None:
-        """Engine, tables, subscribers; an error anywhere takes back what came before it."""
-        fed = [
-            (instance, delta)
-            for name, delta in deltas.items()
-            for instance in self._definitions.instances(name)
-        ]
-        start = time.perf_counter()
-        self._engine.apply(fed)
-        seconds = time.perf_counter() - start
-        kept = [
-            (self._tables[name], delta) for name, delta in deltas.items() if name in self._tables
-        ]
-        for table, delta in kept:
-            table.apply(delta)
+    def _applied(self, routes: Sequence[Route], seconds: float, count: int) -> None:
+        """After the engine: subscribers, whose errors take the batch back, and the books."""
         self._version += 1
-        try:
-            self._notify()
-        except BaseException as error:
-            self._engine.undo()
-            for table, delta in kept:
-                table.apply(negated(delta))
-            self._version += 1
-            if isinstance(error, Exception):
-                raise ViewletError(
-                    f"a subscriber failed, and the batch was undone: {error!r}",
-                    hint="make the callback handle its own errors",
-                ) from error
-            raise
-        self._definitions.saw_rows(name for name in deltas if name not in self._tables)
-        touched = {instance for instance, _ in fed}
-        for view, definition in self._definitions.views.items():
-            if definition.reads & touched:
-                self._timings.setdefault(view, Timings()).add(seconds, count)
+        if self._subscriptions:
+            try:
+                self._notify(routes)
+            except BaseException as error:
+                self._engine.undo()
+                self._version += 1
+                if isinstance(error, Exception):
+                    raise ViewletError(
+                        f"a subscriber failed, and the batch was undone: {error!r}",
+                        hint="make the callback handle its own errors",
+                    ) from error
+                raise
+        for route in routes:
+            if not route.seen:
+                route.seen = True
+                if route.relation.is_stream:
+                    self._definitions.saw_rows((route.relation.name,))
+        timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
+        for timing in timings:
+            timing.add(seconds, count)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -250,11 +264,11 @@ class Database:
         with self._lock:
             self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
-    def _notify(self) -> None:
-        batches: dict[str, ViewBatch] = {}
-        for view in {subscription.view for subscription in self._subscriptions}:
-            batches[view] = self._batch(view)
-        calls = [(s, batches[s.view]) for s in self._subscriptions]
+    def _notify(self, routes: Sequence[Route]) -> None:
+        touched = {view for route in routes for view in route.views}
+        listening = [s for s in self._subscriptions if s.view in touched]
+        batches = {view: self._batch(view) for view in {s.view for s in listening}}
+        calls = [(s, batches[s.view]) for s in listening]
         self._delivering = True
         try:
             deliver([(s, batch) for s, batch in calls if batch.inserted or batch.deleted])
@@ -277,7 +291,7 @@ class Database:
         """A live, read-only mapping of a view's rows."""
         with self._lock:
             query = self._definitions.view(name).query
-        return View(query, lambda: self._read(name))
+        return View(query, Reader(partial(self._read, name), partial(self._columns, name)))
 
     def _read(self, name: str) -> tuple[int, list[Row]]:
         with self._lock:
@@ -287,6 +301,11 @@ class Database:
                 found = self._version, self._engine.rows(name)
                 self._rows[name] = found
             return found
+
+    def _columns(self, name: str) -> Batch:
+        with self._lock:
+            self._definitions.view(name)
+            return self._engine.columns(name)
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views, all as they are after the last batch."""
@@ -300,11 +319,14 @@ class Database:
 
     def _sources(self) -> dict[str, Source]:
         sources: dict[str, Source] = {
-            name: partial(table_arrow, table) for name, table in self._tables.items()
+            table.name: partial(self._table, table) for table in self._definitions.tables()
         }
         for name in self._definitions.views:
             sources[name] = self.view(name).to_arrow
         return sources
+
+    def _table(self, relation: Relation) -> pa.Table:
+        return to_arrow(table_columns(relation), self._engine.table(relation.name))
 
     def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
         """A view at one stage: sql, calculus, program, and those of the engine below.
@@ -348,7 +370,6 @@ class Database:
                 self._engine_name,
                 self._version,
                 self._definitions,
-                self._tables,
                 self._engine,
             )
 
@@ -362,10 +383,9 @@ class Database:
             assert isinstance(statement, CreateView)
             definitions.add_view(statement, epochs)
         definitions.epochs.update(saved.epochs)
-        for name, rows in saved.tables.items():
-            self._tables[name].apply(rows)
         program = self._compiler(definitions.planning_catalog(), definitions.queries())
-        self._engine.load(program, saved.directory)
+        self._engine.load(program, definitions.tables(), saved.directory)
+        self._define(definitions)
         self._version = saved.version
 
     def close(self) -> None:
@@ -394,24 +414,10 @@ def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
         yield group
 
 
-def _weights(change: Change, count: int) -> Sequence[int]:
-    weights = change.weights
-    if isinstance(weights, SupportsIndex):
-        return [operator.index(weights)] * count
-    values = weights.to_pylist() if hasattr(weights, "to_pylist") else list(weights)
-    if len(values) != count:
-        raise DataError(f"{len(values)} weights for {count} rows of {change.relation}")
-    for value in values:
-        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-            raise DataError(
-                f"{value!r} is not a weight of {change.relation}", hint="weights are whole numbers"
-            )
-    return [operator.index(value) for value in values]
-
-
-def table_arrow(table: Table) -> pa.Table:
-    rows = [row for row, weight in table.rows.items() for _ in range(int(weight))]
-    return to_arrow(table_columns(table.relation), rows)
+def _all_timings(routes: Sequence[Route]) -> list[Timings]:
+    """Each view's once, though several of its relations changed."""
+    found = {id(timing): timing for route in routes for timing in route.timings}
+    return list(found.values())
 
 
 def _reference() -> Engine:
@@ -429,7 +435,7 @@ def _local() -> Engine:
 ENGINES: dict[str, Callable[[], Engine]] = {"interpreter": _reference, "local": _local}
 """How each engine is made; modules are imported when they are asked for."""
 
-DEFAULT_ENGINE = "interpreter"
+DEFAULT_ENGINE = "local"
 
 
 def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> Database:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,6 +36,7 @@ class Format(StrEnum):
     svg = "svg"
 
 
+_OPTION_NAMES = {"batches": "batch"}
 WORKLOADS = ("tpch", "tpcds", "finance", "spark", "linalg", "signals")
 
 
@@ -152,8 +152,26 @@ def run(
 def bench(
     workload: Annotated[str, typer.Argument(help=f"One of {', '.join(WORKLOADS)}.")],
     quick: Annotated[bool, typer.Option("--quick", help="A small run, within 45 s.")] = False,
+    sf: Annotated[float | None, typer.Option(help="Scale factor of the data.")] = None,
+    queries: Annotated[str | None, typer.Option(help="Only these, as q1,q3.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="Batch sizes, as single,1,100,1000,10000,100000.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Also re-evaluate after every batch in: duckdb.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Limit of each measurement.")] = None,
+    growth: Annotated[
+        str | None, typer.Option(help="Time of a batch at two scales of the state, as 0.1,1.")
+    ] = None,
+    startup: Annotated[
+        bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
+    ] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write them as a Markdown table.")
     ] = None,
 ) -> None:
     """Measure a workload and print a table.
@@ -161,13 +179,47 @@ def bench(
     \b
     Examples:
         viewlet bench tpch --quick
+        viewlet bench tpch --sf 1 --queries q1,q3 --batch 1000 --against duckdb
         viewlet bench linalg --json rows.json
     """
+    from viewlet.interfaces.bench import output
+
+    given: dict[str, Any] = {
+        "sf": sf,
+        "queries": _listed(queries),
+        "batches": _listed(batch),
+        "against": against,
+        "seconds": seconds,
+        "growth": None if growth is None else [_number(text) for text in growth.split(",")],
+        "startup": startup or None,
+    }
     module = _workload(workload)
-    rows = module.run(quick=quick)
-    _print_table(rows)
+    wanted = {name: value for name, value in given.items() if value is not None}
+    for name in wanted:
+        if name not in getattr(module, "OPTIONS", ()):
+            raise ResolutionError(
+                f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}"
+            )
+    if "progress" in getattr(module, "OPTIONS", ()):
+        wanted["progress"] = lambda row: typer.echo(output.progress_line(row), err=True)
+    rows = module.run(quick=quick, **wanted)
+    columns = getattr(module, "COLUMNS", None)
+    output.print_table(rows, columns)
     if json_file is not None:
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        output.write_json(rows, json_file)
+    if markdown_file is not None:
+        output.write_markdown(rows, markdown_file, columns)
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ResolutionError(f"{text} is no number", hint="--growth 0.1,1") from None
 
 
 def _workload(name: str) -> Any:
@@ -183,25 +235,6 @@ def _workload(name: str) -> Any:
         if error.name != home:
             raise
         raise UnsupportedError(f"workload {name} is not in this version") from None
-
-
-def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table()
-    for name in names:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
-    Console().print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def _text_of(file: Path) -> str:

@@ -63,6 +63,11 @@ class Definitions:
             raise unknown("view", name, self.views)
         return self.views[name]
 
+    def tables(self) -> list[Relation]:
+        """The relations whose rows are kept."""
+        made = [statement.relation for statement in self.relations.values()]
+        return [relation for relation in made if not relation.is_stream]
+
     def users_of(self, relation: str) -> list[str]:
         """The views whose rows come from a relation."""
         names = set(self.instances(relation))
