@@ -29,7 +29,14 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
-from viewlet.interfaces.explain import explain_view, part_for, view_of
+from viewlet.interfaces.explain import (
+    explain_as,
+    explain_view,
+    part_for,
+    part_for_view,
+    view_of,
+)
+from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
 from viewlet.interfaces.stats import Stats, Timings
@@ -326,10 +333,20 @@ class Database:
     def _table(self, relation: Relation) -> pa.Table:
         return to_arrow(table_columns(relation), self._engine.table(relation.name))
 
-    def explain(self, view: str, stage: str = "program") -> str:
-        """A view at one stage: sql, calculus, program, and those of the engine below."""
+    def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
+        """A view at one stage: sql, calculus, program, and those of the engine below.
+
+        `format="svg"` draws the programme, and a notebook shows the picture; "json" is for tools.
+        """
         with self._lock:
-            return explain_view(self._definitions.view(view), self._engine, stage)
+            definition = self._definitions.view(view)
+            if format == "text":
+                return explain_view(definition, self._engine, stage)
+            return explain_as(part_for_view(self._engine.program, view), stage, format)
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            return database_html(self._engine_name, self._definitions.overview())
 
     def stats(self, view: str) -> Stats:
         """Maps, rows, bytes and refresh times of a view."""

@@ -33,6 +33,7 @@ class Stage(StrEnum):
 class Format(StrEnum):
     text = "text"
     json = "json"
+    svg = "svg"
 
 
 _OPTION_NAMES = {"batches": "batch"}
@@ -59,16 +60,24 @@ def options(
 def explain(
     file: Annotated[Path, typer.Argument(help="CREATE TABLE, STREAM and VIEW statements.")],
     stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.program,
-    format: Annotated[Format, typer.Option(help="Text that reads back, or JSON.")] = Format.text,
+    format: Annotated[
+        Format, typer.Option(help="Text that reads back, JSON, or a picture of the programme.")
+    ] = Format.text,
 ) -> None:
-    """Show what the views of a SQL file become.
+    """Show what the views of a SQL file, or of a pipeline, become.
 
-    Example: viewlet explain views.sql --stage calculus
+    \b
+    Examples:
+        viewlet explain views.sql --stage calculus
+        viewlet explain views.sql --format svg > views.svg
     """
-    from viewlet.interfaces.explain import explain_all, explain_json
+    from viewlet.interfaces.explain import explain_all, explain_as, explain_json
     from viewlet.interfaces.pipeline import compile_text
 
     definitions, program = compile_text(_text_of(file))
+    if format is Format.svg:
+        typer.echo(explain_as(program, stage.value, "svg"), nl=False)
+        return
     text = explain_all(definitions, program, stage.value)
     if format is Format.json:
         report = {"stage": stage.value, "text": text, **explain_json(program)}
@@ -167,7 +176,11 @@ def bench(
 ) -> None:
     """Measure a workload and print a table.
 
-    Example: viewlet bench tpch --sf 1 --queries q1,q3 --batch 1000 --against duckdb
+    \b
+    Examples:
+        viewlet bench tpch --quick
+        viewlet bench tpch --sf 1 --queries q1,q3 --batch 1000 --against duckdb
+        viewlet bench linalg --json rows.json
     """
     from viewlet.interfaces.bench import output
 

@@ -18,6 +18,7 @@ from viewlet.calculus.expr import Assign, Cond, Exists, Extreme, Lift, Sum, fact
 from viewlet.calculus.query import COUNT, Query, ViewKind
 from viewlet.calculus.scope import outputs
 from viewlet.functions import Ref
+from viewlet.interfaces.render import SHOWN_ROWS, view_html
 from viewlet.interfaces.rows import to_arrow
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.engine import Row
@@ -93,6 +94,10 @@ class View(Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         return f"<View {self.name}({', '.join(self.columns)}): {len(self)} rows>"
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        return view_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows))
 
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)
