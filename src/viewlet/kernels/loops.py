@@ -30,11 +30,12 @@ from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 
-def build_loops(program: Program) -> Loops:
+def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
+    """`keep_buffers`: triggers find in buffers what others left there; the caller empties them."""
     loops = Loops(program, {m.name: m for m in program.maps})
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
-        loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps()
+        loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps(keep_buffers)
     return loops
 
 
@@ -43,9 +44,9 @@ class _TriggerBuilder(RowBuilder):
         super().__init__(loops)
         self.trigger = trigger
 
-    def steps(self) -> list[Step]:
+    def steps(self, keep_buffers: bool) -> list[Step]:
         found: list[Step] = []
-        buffers = [m.name for m in self.loops.program.maps if m.buffer]
+        buffers = [m.name for m in self.loops.program.maps if m.buffer and not keep_buffers]
         written = {s.target for s in self.trigger.statements}
         for name in buffers:
             if name in written:

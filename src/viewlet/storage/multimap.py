@@ -301,6 +301,16 @@ def begin_all(maps: int, count: int, stamp: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def next_all(maps: int, count: int, stamp: int) -> None:
+    """Commit the batch before and start one, in one call."""
+    for i in range(count):
+        m = load(maps, i)
+        sweep(m)
+        store(m, STAMP, stamp)
+        store(m, LOGGED, 0)
+
+
+@njit(cache=True, nogil=True)
 def commit_all(maps: int, count: int) -> None:
     for i in range(count):
         sweep(load(maps, i))
