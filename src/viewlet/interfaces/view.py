@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Reader:
 
     rows: Callable[[], tuple[int, list[Row]]]
     columns: Callable[[], Batch]
+    session: Callable[[], SparkSession]
 
 
 class View(Mapping[Any, Any]):
@@ -73,6 +75,12 @@ class View(Mapping[Any, Any]):
         found = polars.from_arrow(self.to_arrow())
         assert isinstance(found, polars.DataFrame)
         return found
+
+    def to_spark(self) -> DataFrame:
+        """A DataFrame, also known to Spark SQL under the view's name."""
+        frame = self._read.session().createDataFrame(self.to_arrow())
+        frame.createOrReplaceTempView(self.name)
+        return frame
 
     def __getitem__(self, key: Any) -> Any:
         records = self._current()

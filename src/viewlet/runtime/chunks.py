@@ -43,20 +43,25 @@ class Columns:
 
 @dataclass
 class Message:
-    """All that one node sends another at once. `origin`: trigger and job, for the driver."""
+    """All that one node sends another at once.
+
+    `origin`: trigger and job, for the driver. `problem`: the error that rows of a DataFrame made,
+    as worker.problem_of gives it; who receives it raises it.
+    """
 
     rows: list[Rows] = field(default_factory=list)
     columns: list[Columns] = field(default_factory=list)
     origin: tuple[int, int] | None = None
+    problem: bytes | None = None
 
     def pack(self) -> bytes:
         rows = [(r.target, r.words.shape, r.words.tobytes(), r.texts) for r in self.rows]
         columns = [(c.relation, c.columns, c.nulls, c.weights) for c in self.columns]
-        return pickle.dumps((rows, columns, self.origin), protocol=5)
+        return pickle.dumps((rows, columns, self.origin, self.problem), protocol=5)
 
     @classmethod
     def unpack(cls, data: bytes) -> Message:
-        rows, columns, origin = pickle.loads(data)
+        rows, columns, origin, problem = pickle.loads(data)
         return cls(
             [
                 Rows(target, np.frombuffer(words, np.int64).reshape(shape), texts)
@@ -64,6 +69,7 @@ class Message:
             ],
             [Columns(*parts) for parts in columns],
             origin,
+            problem,
         )
 
 

@@ -42,6 +42,7 @@ from viewlet.runtime.program import DRIVER
 from viewlet.runtime.site import Site
 from viewlet.runtime.stages import Plan, Route, SitePlan, TriggerPlan
 from viewlet.runtime.state import PartitionState
+from viewlet.runtime.worker import raise_problem
 from viewlet.schema import Relation
 
 _BATCH = "batch"
@@ -110,6 +111,9 @@ class SqlProgram:
         first = stage == 0 and order.begin
         changed: list[str] = []
         try:
+            for message in messages:
+                if message.problem is not None:
+                    raise_problem(message.problem)
             if first:
                 changed = self._begin(state, local, site, order, messages)
             outputs: dict[int, bytes] = {}
@@ -124,9 +128,10 @@ class SqlProgram:
             _LOCALS.pop(state.head.incarnation, None)
             logged = order.action in (Action.BATCH, Action.TABLES)
             if first and logged and isinstance(problem, ViewletError):
-                site.rollback()
-                site.save()
-                self._tables(state, local).undo(changed)
+                if state.meta.get("base") == state.head.tick:  # else the batch had not begun
+                    site.rollback()
+                    site.save()
+                    self._tables(state, local).undo(changed)
                 _UNCHANGED.add(state.head.incarnation)
             raise
         return outputs
