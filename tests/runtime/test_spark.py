@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.frontend.workloads import random_rows
-from tests.oracle.test_named import Recomputed, schema_of, stream, views_of
 from tests.oracle.harness import Case, compare
+from tests.oracle.test_named import Recomputed, schema_of, stream, views_of
 
 import viewlet
 from viewlet import Change
@@ -188,7 +188,7 @@ def test_mistakes(spark: Any, tmp_path: Path) -> None:
         database.execute("CREATE TABLE r (a INT)")
         with pytest.raises(viewlet.ViewletError, match="written where the batches are"):
             database.checkpoint(str(tmp_path / "other"))
-    with pytest.raises(viewlet.ViewletError, match="viewlet.restore"):
+    with pytest.raises(viewlet.ViewletError, match=r"viewlet\.restore"):
         viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
 
 
@@ -211,8 +211,8 @@ def test_frames(db: Database, spark: Any) -> None:
     db.execute("CREATE VIEW v AS SELECT b, SUM(x) AS x FROM r JOIN s ON r.a = s.a GROUP BY b")
     left = spark.sql("SELECT CAST(id AS INT) a, concat('g', id % 2) b, 1 more FROM range(10)")
     right = spark.sql(
-        "SELECT CAST(id % 12 AS INT) a, timestamp'2026-11-16 01:00:00' u, CAST(0.5 AS DECIMAL(4,1)) x"
-        " FROM range(0, 24, 1, 3)"
+        "SELECT CAST(id % 12 AS INT) a, timestamp'2026-11-16 01:00:00' u, "
+        "CAST(0.5 AS DECIMAL(4,1)) x FROM range(0, 24, 1, 3)"
     )
     db.apply_spark([("r", left), ("s", right)])
     expected = {("g0", Decimal("5.00")), ("g1", Decimal("5.00"))}

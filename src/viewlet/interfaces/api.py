@@ -29,7 +29,14 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
-from viewlet.interfaces.explain import explain_view, part_for, view_of
+from viewlet.interfaces.explain import (
+    explain_as,
+    explain_view,
+    part_for,
+    part_for_view,
+    view_of,
+)
+from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
 from viewlet.interfaces.spark import changes_arrow, check_frame, frames_engine
@@ -199,12 +206,13 @@ class Database:
             if engine.is_committed(batch_id):
                 return
             routes = []
-            fed = []
-            for name, frame, *weight in changes:
+            fed: list[tuple[str, DataFrame, int]] = []
+            for change in changes:
+                name, frame, weight = change if len(change) == 3 else (*change, 1)
                 route = self._route(name)
                 check_frame(frame, route.relation)
                 routes.append(route)
-                fed += [(instance, frame, *(weight or [1])) for instance in route.instances]
+                fed += [(instance, frame, weight) for instance in route.instances]
             start = time.perf_counter()
             engine.apply_frames(fed, batch_id=batch_id)
             self._applied(list(dict.fromkeys(routes)), time.perf_counter() - start, 0)
@@ -334,7 +342,9 @@ class Database:
         """A live, read-only mapping of a view's rows."""
         with self._lock:
             query = self._definitions.view(name).query
-        return View(query, Reader(partial(self._read, name), partial(self._columns, name), self._session))
+        return View(
+            query, Reader(partial(self._read, name), partial(self._columns, name), self._session)
+        )
 
     def _read(self, name: str) -> tuple[int, list[Row]]:
         with self._lock:
@@ -357,7 +367,7 @@ class Database:
         return spark_session(getattr(self._engine, "spark", None))
 
     def changes(self, view: str) -> Any:
-        """What the last batch did to a view: its columns and `_weight`, negative for rows that went.
+        """The last batch's changes to a view: its columns and `_weight`, negative for rows that went.
 
         A DataFrame on Spark, an Arrow table elsewhere.
         """
@@ -389,10 +399,20 @@ class Database:
     def _table(self, relation: Relation) -> pa.Table:
         return to_arrow(table_columns(relation), self._engine.table(relation.name))
 
-    def explain(self, view: str, stage: str = "program") -> str:
-        """A view at one stage: sql, calculus, program, and those of the engine below."""
+    def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
+        """A view at one stage: sql, calculus, program, and those of the engine below.
+
+        `format="svg"` draws the programme, and a notebook shows the picture; "json" is for tools.
+        """
         with self._lock:
-            return explain_view(self._definitions.view(view), self._engine, stage)
+            definition = self._definitions.view(view)
+            if format == "text":
+                return explain_view(definition, self._engine, stage)
+            return explain_as(part_for_view(self._engine.program, view), stage, format)
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            return database_html(self._engine_name, self._definitions.overview())
 
     def stats(self, view: str) -> Stats:
         """Maps, rows, bytes and refresh times of a view."""
@@ -439,7 +459,9 @@ class Database:
         self._engine.load(program, definitions.tables(), saved.directory)
         if durable:
             # The engine may have gone on since: any stream may have brought rows.
-            definitions.saw_rows(n for n, r in definitions.relations.items() if r.relation.is_stream)
+            definitions.saw_rows(
+                n for n, r in definitions.relations.items() if r.relation.is_stream
+            )
         self._define(definitions)
         self._version = saved.version
         self._durable = durable

@@ -1,8 +1,8 @@
 """What crosses between nodes: batches as columns and relations as rows of words, with their texts.
 
 Nodes have dictionaries of their own, so codes do not travel: a column of strings is sent as numbers
-into a list of the distinct strings of that chunk, 0 for NULL. The receiver looks each distinct string
-up once. Everything else travels as the raw words that both sides keep in memory.
+into a list of the distinct strings of that chunk, and the receiver looks each of these up once.
+Everything else travels as the raw words that both sides keep in memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pickle
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,7 @@ def text_words(layout: Layout) -> list[int]:
     ]
 
 
-def with_texts(
-    target: str, words: Array, layout: Layout, strings: Sequence[str | None]
-) -> Rows:
+def with_texts(target: str, words: Array, layout: Layout, strings: Sequence[str | None]) -> Rows:
     """Rows with a node's own codes -> rows that any node can read."""
     texts: dict[int, list[str | None]] = {}
     places = text_words(layout)
@@ -144,7 +143,7 @@ def spread(columns: Columns, table: Relation | None, nodes: int) -> list[Columns
         return [columns]
     if table is None:
         bounds = np.linspace(0, len(columns.weights), nodes + 1).astype(np.int64)
-        slices = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+        slices = [slice(low, high) for low, high in pairwise(bounds.tolist())]
         return [_taken(columns, part) for part in slices]
     mixed = np.zeros(len(columns.weights), np.uint64)
     for name in table.key or table.names:
@@ -262,9 +261,7 @@ class TextHashes:
         return self._words
 
 
-def nodes_of(
-    words: Array, layout: Layout, by: Sequence[int], nodes: int, texts: Array
-) -> Array:
+def nodes_of(words: Array, layout: Layout, by: Sequence[int], nodes: int, texts: Array) -> Array:
     """`distributed.location.node_of` for the key columns `by` of many rows at once."""
     mixed = np.zeros(len(words), np.uint64)
     for key in by:
@@ -301,6 +298,6 @@ def split(words: Array, places: Array, nodes: int) -> list[tuple[int, Array]]:
     bounds = np.searchsorted(places[order], np.arange(nodes + 1))
     return [
         (node, words[order[low:high]])
-        for node, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        for node, (low, high) in enumerate(pairwise(bounds.tolist()))
         if high > low
     ]

@@ -39,7 +39,6 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import Array, Arrays, Layout, MemoryArrays
 from viewlet.storage.pool import Pool
 
-
 REVERTED = (-1, -1)
 """The origin of the message that stands for a version that took the one before it back."""
 
@@ -237,9 +236,7 @@ class Conductor:
                 continue
             places = nodes_of(words, layout, by, len(messages), hashes.of(dictionary))
             for node, part in split(words, places, len(messages)):
-                messages[node].rows.append(
-                    with_texts(map.name, part, layout, dictionary.strings)
-                )
+                messages[node].rows.append(with_texts(map.name, part, layout, dictionary.strings))
         if own.rows or any(message.rows for message in messages):
             self.put(messages, own)
 
@@ -324,7 +321,7 @@ class Conductor:
         return self._totals(Request(Wanted.TABLE_SIZES, tuple(self.tables)))
 
     def _totals(self, request: Request) -> dict[str, tuple[int, int]]:
-        totals = {name: (0, 0) for name in request.names}
+        totals = dict.fromkeys(request.names, (0, 0))
         answers = self.steps.read(request.pack()) if request.names else []
         for name, parts in by_target([Message.unpack(answer) for answer in answers]).items():
             records, size = np.sum([part.words[0] for part in parts], axis=0).tolist()
@@ -359,5 +356,3 @@ def _words_of(
         if column.definition is not None:
             fill_column(pool, place, contents(map, column), dictionary)
     return np.ascontiguousarray(pool.table()[pool.live(), : layout.stamp_word])
-
-

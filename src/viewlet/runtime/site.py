@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from viewlet.errors import RangeError
-from viewlet.kernels.emit import identifier
+from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS
 from viewlet.kernels.jit import load_module
 from viewlet.runtime.batching import Batch

@@ -109,9 +109,7 @@ class SparkEngine:
 
     # Programme and tables.
 
-    def install(
-        self, program: Program, tables: Sequence[Relation], passed: frozenset[str]
-    ) -> None:
+    def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
         plan = plan_of(compile_all(program)) if program != self._program else self._plan
@@ -207,9 +205,7 @@ class SparkEngine:
 
     # Changes.
 
-    def apply(
-        self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None
-    ) -> None:
+    def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()
         self._compile(conductor, [name for name, _ in changes])
         conductor.apply(_together(changes), batch_id=batch_id)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.distributed.jobs import Route
 from viewlet.errors import ViewletError
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import (
@@ -31,8 +32,8 @@ from viewlet.runtime.chunks import (
     Rows,
     nodes_of,
     received_batch,
-    spread,
     split,
+    spread,
     with_codes,
     with_texts,
 )
@@ -40,7 +41,7 @@ from viewlet.runtime.keeping import KeptTables, KeptTexts
 from viewlet.runtime.orders import Action, Order, Request, Wanted
 from viewlet.runtime.program import DRIVER
 from viewlet.runtime.site import Site
-from viewlet.runtime.stages import Plan, Route, SitePlan, TriggerPlan
+from viewlet.runtime.stages import Plan, SitePlan, TriggerPlan
 from viewlet.runtime.state import PartitionState
 from viewlet.runtime.worker import raise_problem
 from viewlet.schema import Relation
@@ -210,9 +211,7 @@ class SqlProgram:
         _remember(state, local)
         return local, local.site
 
-    def _tables(
-        self, state: PartitionState, local: _Local, *, reading: bool = False
-    ) -> KeptTables:
+    def _tables(self, state: PartitionState, local: _Local, *, reading: bool = False) -> KeptTables:
         dictionary = local.table_texts.dictionary
         return KeptTables(self._plan[2], state, dictionary, reading=reading)
 
@@ -332,8 +331,7 @@ def _batches(parts: Sequence[Columns], site: Site) -> dict[str, Batch]:
     for part in parts:
         found.setdefault(part.relation, []).append(part)
     return {
-        name: received_batch(same, site.dictionary, site.used(name))
-        for name, same in found.items()
+        name: received_batch(same, site.dictionary, site.used(name)) for name, same in found.items()
     }
 
 
