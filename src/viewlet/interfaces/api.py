@@ -367,7 +367,7 @@ class Database:
         return spark_session(getattr(self._engine, "spark", None))
 
     def changes(self, view: str) -> Any:
-        """The last batch's changes to a view: its columns and `_weight`, negative for rows that went.
+        """The last batch's changes to a view: its columns and `_weight`, negative for rows gone.
 
         A DataFrame on Spark, an Arrow table elsewhere.
         """

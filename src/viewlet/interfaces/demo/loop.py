@@ -66,7 +66,7 @@ def _open(engine: str) -> tuple[Database, Rival]:
     from viewlet.runtime.session import spark_session
 
     session = spark_session()
-    return connect("spark", spark=session), SparkSQL(session)  # type: ignore[call-arg]
+    return connect("spark", spark=session), SparkSQL(session)
 
 
 def _busy(out: Console, text: str) -> Any:
