@@ -21,7 +21,7 @@ import numpy as np
 
 from viewlet.calculus.query import COUNT, ViewKind
 from viewlet.errors import DataError, RangeError, StateError
-from viewlet.kernels.emit import identifier
+from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import (
     COLUMNS,
     FULL,

@@ -48,6 +48,13 @@ class NativeEngine:
         self._paths: dict[str, RowPath] = {}
         self._touched: list[StoredTable] = []
 
+    @classmethod
+    def over(cls, engine: LocalEngine) -> NativeEngine:
+        """Read the views of an engine that something else feeds."""
+        found = cls()
+        found._use(engine)
+        return found
+
     @property
     def program(self) -> Program:
         return self._engine.program
