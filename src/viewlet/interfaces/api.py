@@ -431,7 +431,8 @@ def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> D
     if engine not in ENGINES:
         kind = UnsupportedError if engine == "spark" else ResolutionError
         raise kind(f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}")
-    return Database(ENGINES[engine](), engine, compile_program, checkpoint)
+    plan = partial(compile_program, keyed=engine != "spark")
+    return Database(ENGINES[engine](), engine, plan, checkpoint)
 
 
 def restore(directory: str, *, engine: str | None = None) -> Database:

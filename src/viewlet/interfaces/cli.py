@@ -68,7 +68,7 @@ def explain(
     from viewlet.interfaces.explain import explain_all, explain_json
     from viewlet.interfaces.pipeline import compile_text
 
-    definitions, program = compile_text(_text_of(file))
+    definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
     text = explain_all(definitions, program, stage.value)
     if format is Format.json:
         report = {"stage": stage.value, "text": text, **explain_json(program)}

@@ -10,8 +10,11 @@ from viewlet.planner.viewlets import compile_program
 from viewlet.program.ir import Program
 
 
-def compile_text(text: str) -> tuple[Definitions, Program]:
-    """CREATE and DROP statements -> what they define; statements that need rows are an error."""
+def compile_text(text: str, *, keyed: bool = True) -> tuple[Definitions, Program]:
+    """CREATE and DROP statements -> what they define; statements that need rows are an error.
+
+    `keyed` as in the planner: the programme of the local engine, or the one that is distributed.
+    """
     definitions = Definitions()
     for statement in parse(text):
         if isinstance(statement, CreateRelation):
@@ -26,5 +29,5 @@ def compile_text(text: str) -> tuple[Definitions, Program]:
                 position=statement.position,
                 hint="keep CREATE TABLE, STREAM and VIEW statements in the file",
             )
-    program = compile_program(definitions.planning_catalog(), definitions.queries())
+    program = compile_program(definitions.planning_catalog(), definitions.queries(), keyed=keyed)
     return definitions, program

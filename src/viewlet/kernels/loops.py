@@ -26,12 +26,13 @@ from viewlet.kernels.patterns import column_position, mentions, with_lookups_fir
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
 from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 
 def build_loops(program: Program) -> Loops:
-    loops = Loops(program, {m.name: m for m in program.maps})
+    loops = Loops(program, {m.name: m for m in program.maps}, Keys(program))
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
         loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps()
@@ -101,7 +102,7 @@ class _TriggerBuilder(RowBuilder):
             (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
         ]
         needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
-        term = with_lookups_first(term, [e for _, _, e in updates])
+        term = with_lookups_first(term, [e for _, _, e in updates], self.loops.keys)
         if not statement.keys:
             return self._term_without_keys(term, target, updates, needed)
 

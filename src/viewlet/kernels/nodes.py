@@ -12,6 +12,7 @@ from viewlet.calculus.expr import Expr
 from viewlet.functions import ScalarExpr
 from viewlet.kernels.scalars import Scope, Variable
 from viewlet.program.ir import Map, Program
+from viewlet.program.keys import Keys
 from viewlet.schema import Physical
 from viewlet.storage.columns import Index
 
@@ -281,6 +282,7 @@ class Loops:
 
     program: Program
     maps: dict[str, Map]
+    keys: Keys
     steps: dict[str, list[Step]] = field(default_factory=dict)
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)
