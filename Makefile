@@ -24,5 +24,9 @@ style: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# All figures of docs/benchmarks.md, over an hour; BENCH='--only tpch --seconds 3' for a part of it.
+bench: install
+	$(BIN)/python -m viewlet.interfaces.bench.report $(BENCH)
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

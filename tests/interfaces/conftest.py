@@ -5,7 +5,7 @@ from tests.oracle.harness import new_database
 
 from viewlet.interfaces.api import Database
 
-ENGINES = ("interpreter",)
+ENGINES = ("interpreter", "local")
 """Engines that the whole public surface is tested on."""
 
 

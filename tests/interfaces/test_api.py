@@ -435,8 +435,16 @@ def test_explain(db: Database) -> None:
     assert "on s:" in db.explain("v")
     with pytest.raises(ResolutionError, match="no stage nope"):
         db.explain("v", "nope")
-    with pytest.raises(UnsupportedError, match="no stage kernels"):
-        db.explain("v", "kernels")
+
+
+def test_kernels_belong_to_the_native_engine() -> None:
+    with viewlet.connect("interpreter") as db:
+        db.execute(SCHEMA + JOINED)
+        with pytest.raises(UnsupportedError, match="no stage kernels"):
+            db.explain("v", "kernels")
+    with viewlet.connect("local") as db:
+        db.execute(SCHEMA + JOINED)
+        assert "def on_s(" in db.explain("v", "kernels")
 
 
 def test_explain_shows_only_what_the_view_needs(db: Database) -> None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from viewlet.errors import DataError, RangeError
-from viewlet.interfaces.rows import encode_rows, table_columns, to_arrow
+from viewlet.interfaces.rows import table_columns, to_arrow
+from viewlet.runtime.batching import Batch, batch_of, make_batch, weighted_rows
 from viewlet.schema import (
     BIGINT,
     BOOLEAN,
@@ -53,6 +54,11 @@ ENCODED = (1, 2**40, 0.5, 125, "x", 2, 1_000_000, True)
 EXPECTED = [(1, "x"), (2, None)]
 
 
+def encode_rows(relation: Relation, rows: Any) -> list[tuple[Any, ...]]:
+    """There and back: what an engine's batch says the rows are."""
+    return [row for row, _ in weighted_rows(relation, make_batch(relation, rows))]
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -90,7 +96,8 @@ def test_no_rows(rows: Any) -> None:
 
 
 def test_every_type_through_every_carrier() -> None:
-    table = to_arrow(table_columns(ALL), [ENCODED, (None,) * 8])
+    encoded = batch_of(ALL, [(ENCODED, 1), ((None,) * 8, 1)])
+    table = to_arrow(table_columns(ALL), encoded)
     assert table.to_pylist()[0] == dict(zip(ALL.names, ROW, strict=True))
     expected = [ENCODED, (None,) * 8]
     assert encode_rows(ALL, [ROW, (None,) * 8]) == expected
@@ -132,4 +139,5 @@ def test_numbers_out_of_range() -> None:
     with pytest.raises(RangeError, match="row 1 for r: column a: 3000000000 is out of range"):
         encode_rows(PAIR, (3_000_000_000, "x"))
     with pytest.raises(RangeError, match="column total left the range of BIGINT"):
-        to_arrow([("total", BIGINT)], [(2**63,)])
+        large = Batch([np.array([2**63], object)], [None], np.ones(1, np.int64))
+        to_arrow([("total", BIGINT)], large)

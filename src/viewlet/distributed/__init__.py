@@ -6,7 +6,7 @@ redundancy, unions, blocks, compile; jobs and cost say what a cluster runs and w
 Spark here; imports the base modules, calculus and program only.
 """
 
-from viewlet.distributed.compile import Level, compile_batch, compile_distributed
+from viewlet.distributed.compile import Level, compile_all, compile_batch, compile_distributed
 from viewlet.distributed.cost import explain
 from viewlet.distributed.interpret import SimulatedCluster
 from viewlet.distributed.ir import DistributedProgram
@@ -18,6 +18,7 @@ __all__ = [
     "Hints",
     "Level",
     "SimulatedCluster",
+    "compile_all",
     "compile_batch",
     "compile_distributed",
     "distributed_text",

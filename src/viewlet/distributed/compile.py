@@ -64,6 +64,17 @@ def compile_batch(
     return _compile(program, [tuple(ordered)], hints, level, batch)
 
 
+def compile_all(
+    program: Program, hints: Hints | None = None, *, level: Level = Level.FULL
+) -> DistributedProgram:
+    """A trigger for each relation and, last, one for batches that change several of them."""
+    names = [trigger.relation for trigger in program.triggers]
+    bundles = [(name,) for name in names]
+    if len(names) > 1:
+        bundles.append(tuple(sorted(names, key=lambda name: _recomputes(program, name))))
+    return _compile(program, bundles, hints, level, RANDOM)
+
+
 def _recomputes(program: Program, relation: str) -> bool:
     trigger = program.trigger(relation)
     return trigger is not None and any(s.op == ":=" for s in trigger.statements)

@@ -1,24 +1,22 @@
 """The database that a user talks to.
 
-Definitions (which relations and views) and tables (the rows that are kept) live here, the state of
-the views in an engine. Every public call holds one lock, so a reader in another thread sees the
+Definitions (which relations and views) live here, the rows of tables and the state of the views in
+an engine. Every public call holds one lock, so a reader in another thread sees the
 state between batches, never inside one. A call that raises has changed nothing.
 """
 
 from __future__ import annotations
 
-import operator
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import Query
-from viewlet.calculus.ring import Gmr
-from viewlet.errors import DataError, ResolutionError, StateError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, ResolutionError, StateError, ViewletError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -31,18 +29,27 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
-from viewlet.interfaces.explain import explain_view, part_for, view_of
-from viewlet.interfaces.rows import encode_rows, table_columns, to_arrow
+from viewlet.interfaces.explain import (
+    explain_as,
+    explain_view,
+    part_for,
+    part_for_view,
+    view_of,
+)
+from viewlet.interfaces.render import database_html
+from viewlet.interfaces.routes import Route
+from viewlet.interfaces.rows import table_columns, to_arrow
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
-from viewlet.interfaces.view import View, row_class
+from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
+from viewlet.runtime.batching import Batch, make_batch
 from viewlet.runtime.engine import Engine, Row
-from viewlet.runtime.tables import Table, negated
-from viewlet.schema import Catalog, decode
+from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
@@ -58,8 +65,10 @@ class Database:
         self._engine_name = name
         self._compiler = compiler
         self._directory = checkpoint
+        # Batches are durable by themselves there; what they mean must be as well.
+        self._durable = name == "spark" and checkpoint is not None
         self._definitions = Definitions()
-        self._tables: dict[str, Table] = {}
+        self._routes: dict[str, Route] = {}
         self._subscriptions: list[Subscription] = []
         self._timings: dict[str, Timings] = {}
         self._adhoc = AdHoc()
@@ -99,12 +108,13 @@ class Database:
 
     def _create_relation(self, statement: CreateRelation) -> None:
         definitions = self._definitions.copy()
+        replaced = statement.relation.name in definitions.relations
         if definitions.add_relation(statement):
-            self._definitions = definitions
-            relation = statement.relation
-            self._tables.pop(relation.name, None)
-            if not relation.is_stream:
-                self._tables[relation.name] = Table(relation)
+            name = statement.relation.name
+            if replaced:
+                # Also a table of the same shape starts empty.
+                self._install(self._definitions, without=name)
+            self._install(definitions)
 
     def _create_views(self, statements: Sequence[CreateView]) -> None:
         definitions = self._definitions.copy()
@@ -116,31 +126,44 @@ class Database:
         definitions = self._definitions.copy()
         if not definitions.drop(statement):
             return
+        self._install(definitions)
         if statement.kind == "view":
-            self._install(definitions)
             self._timings.pop(statement.name, None)
             self._subscriptions = [s for s in self._subscriptions if s.view != statement.name]
-        else:
-            self._definitions = definitions
-            self._tables.pop(statement.name, None)
 
-    def _install(self, definitions: Definitions) -> None:
+    def _install(self, definitions: Definitions, without: str = "") -> None:
         """Compile all views, hand the programme to the engine, and only then believe in it."""
         with self._changing():
-            program = self._compiler(definitions.planning_catalog(), definitions.queries())
-            tables = {name: table.rows for name, table in self._tables.items()}
+            program = self._engine.program
+            if definitions.views != self._definitions.views:
+                program = self._compiler(definitions.planning_catalog(), definitions.queries())
+            tables = [table for table in definitions.tables() if table.name != without]
             self._engine.install(program, tables, definitions.passed())
-            self._definitions = definitions
+            self._define(definitions)
             self._version += 1
+            if self._durable:
+                self.checkpoint()
+
+    def _define(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._timings = {view: self._timings.get(view, Timings()) for view in definitions.views}
+        self._routes = {
+            name: Route(made.relation, definitions, self._timings)
+            for name, made in definitions.relations.items()
+        }
 
     # --- changes ----------------------------------------------------------------------------------
 
     def insert(self, relation: str, rows: Any) -> int:
         """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars."""
+        if type(rows) is tuple and self._change_row(relation, rows, 1):
+            return 1
         return self.apply([Change(relation, rows, 1)])
 
     def delete(self, relation: str, rows: Any) -> int:
         """Delete rows, each one copy; a row that a table does not have is a DataError."""
+        if type(rows) is tuple and self._change_row(relation, rows, -1):
+            return 1
         return self.apply([Change(relation, rows, -1)])
 
     def apply(self, changes: Iterable[Change]) -> int:
@@ -148,73 +171,76 @@ class Database:
         with self._lock:
             return self._apply(changes)
 
+    def _change_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
+        """One row by the short way; False if it has to go the long one."""
+        with self._lock:
+            route = self._routes.get(relation)
+            if (
+                route is None
+                or route.only is None
+                or route.static_users
+                or self._delivering
+                or len(row) != route.width
+                or isinstance(row[0], tuple | list | Mapping)
+            ):
+                return False
+            encoded = route.encode(row)
+            start = time.perf_counter()
+            self._engine.apply_row(route.only, encoded, weight)
+            self._applied((route,), time.perf_counter() - start, 1)
+            return True
+
     def _apply(self, changes: Iterable[Change]) -> int:
         with self._changing():
-            deltas, count = self._encoded(changes)
-            for name, delta in deltas.items():
-                self._check(name, delta)
-            self._run(deltas, count)
+            batches = [(self._route(c.relation), c) for c in changes]
+            fed: list[tuple[str, Batch]] = []
+            count = 0
+            for route, change in batches:
+                batch = make_batch(route.relation, change.rows, change.weights)
+                fed += [(instance, batch) for instance in route.instances]
+                count += len(batch)
+            start = time.perf_counter()
+            self._engine.apply(fed)
+            routes = list(dict.fromkeys(route for route, _ in batches))
+            self._applied(routes, time.perf_counter() - start, count)
         return count
 
-    def _encoded(self, changes: Iterable[Change]) -> tuple[dict[str, Gmr], int]:
-        """The net change of each relation, and how many rows were given."""
-        deltas: dict[str, Gmr] = {}
-        count = 0
-        for change in changes:
-            relation = self._definitions.relation(change.relation)
-            rows = encode_rows(relation, change.rows)
-            delta = deltas.setdefault(relation.name, Gmr())
-            for row, weight in zip(rows, _weights(change, len(rows)), strict=True):
-                delta.add(row, weight)
-            count += len(rows)
-        return {name: delta for name, delta in deltas.items() if len(delta)}, count
-
-    def _check(self, name: str, delta: Gmr) -> None:
+    def _route(self, name: str) -> Route:
+        """Where a relation's rows go, if they may go anywhere."""
         relation = self._definitions.relation(name)
-        users = self._definitions.users_of(name) if relation.static else []
-        if users:
+        route = self._routes[relation.name]
+        if route.static_users:
+            users = ", ".join(route.static_users)
             raise DataError(
-                f"table {name} is static, and views use it: {', '.join(users)}",
-                hint=f"drop {', '.join(users)}, change {name}, and create them again; or declare "
-                f"{name} without static",
+                f"table {name} is static, and views use it: {users}",
+                hint=f"drop {users}, change {name}, and create them again; or declare {name} "
+                "without static",
             )
-        if name in self._tables:
-            self._tables[name].check(delta)
+        return route
 
-    def _run(self, deltas: dict[str, Gmr], count: int) -> None:
-        """Engine, tables, subscribers; an error anywhere takes back what came before it."""
-        fed = [
-            (instance, delta)
-            for name, delta in deltas.items()
-            for instance in self._definitions.instances(name)
-        ]
-        start = time.perf_counter()
-        self._engine.apply(fed)
-        seconds = time.perf_counter() - start
-        kept = [
-            (self._tables[name], delta) for name, delta in deltas.items() if name in self._tables
-        ]
-        for table, delta in kept:
-            table.apply(delta)
+    def _applied(self, routes: Sequence[Route], seconds: float, count: int) -> None:
+        """After the engine: subscribers, whose errors take the batch back, and the books."""
         self._version += 1
-        try:
-            self._notify()
-        except BaseException as error:
-            self._engine.undo()
-            for table, delta in kept:
-                table.apply(negated(delta))
-            self._version += 1
-            if isinstance(error, Exception):
-                raise ViewletError(
-                    f"a subscriber failed, and the batch was undone: {error!r}",
-                    hint="make the callback handle its own errors",
-                ) from error
-            raise
-        self._definitions.saw_rows(name for name in deltas if name not in self._tables)
-        touched = {instance for instance, _ in fed}
-        for view, definition in self._definitions.views.items():
-            if definition.reads & touched:
-                self._timings.setdefault(view, Timings()).add(seconds, count)
+        if self._subscriptions:
+            try:
+                self._notify(routes)
+            except BaseException as error:
+                self._engine.undo()
+                self._version += 1
+                if isinstance(error, Exception):
+                    raise ViewletError(
+                        f"a subscriber failed, and the batch was undone: {error!r}",
+                        hint="make the callback handle its own errors",
+                    ) from error
+                raise
+        for route in routes:
+            if not route.seen:
+                route.seen = True
+                if route.relation.is_stream:
+                    self._definitions.saw_rows((route.relation.name,))
+        timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
+        for timing in timings:
+            timing.add(seconds, count)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -243,11 +269,11 @@ class Database:
         with self._lock:
             self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
-    def _notify(self) -> None:
-        batches: dict[str, ViewBatch] = {}
-        for view in {subscription.view for subscription in self._subscriptions}:
-            batches[view] = self._batch(view)
-        calls = [(s, batches[s.view]) for s in self._subscriptions]
+    def _notify(self, routes: Sequence[Route]) -> None:
+        touched = {view for route in routes for view in route.views}
+        listening = [s for s in self._subscriptions if s.view in touched]
+        batches = {view: self._batch(view) for view in {s.view for s in listening}}
+        calls = [(s, batches[s.view]) for s in listening]
         self._delivering = True
         try:
             deliver([(s, batch) for s, batch in calls if batch.inserted or batch.deleted])
@@ -270,7 +296,7 @@ class Database:
         """A live, read-only mapping of a view's rows."""
         with self._lock:
             query = self._definitions.view(name).query
-        return View(query, lambda: self._read(name))
+        return View(query, Reader(partial(self._read, name), partial(self._columns, name)))
 
     def _read(self, name: str) -> tuple[int, list[Row]]:
         with self._lock:
@@ -280,6 +306,11 @@ class Database:
                 found = self._version, self._engine.rows(name)
                 self._rows[name] = found
             return found
+
+    def _columns(self, name: str) -> Batch:
+        with self._lock:
+            self._definitions.view(name)
+            return self._engine.columns(name)
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views, all as they are after the last batch."""
@@ -293,16 +324,29 @@ class Database:
 
     def _sources(self) -> dict[str, Source]:
         sources: dict[str, Source] = {
-            name: partial(table_arrow, table) for name, table in self._tables.items()
+            table.name: partial(self._table, table) for table in self._definitions.tables()
         }
         for name in self._definitions.views:
             sources[name] = self.view(name).to_arrow
         return sources
 
-    def explain(self, view: str, stage: str = "program") -> str:
-        """A view at one stage: sql, calculus, program, and those of the engine below."""
+    def _table(self, relation: Relation) -> pa.Table:
+        return to_arrow(table_columns(relation), self._engine.table(relation.name))
+
+    def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
+        """A view at one stage: sql, calculus, program, and those of the engine below.
+
+        `format="svg"` draws the programme, and a notebook shows the picture; "json" is for tools.
+        """
         with self._lock:
-            return explain_view(self._definitions.view(view), self._engine, stage)
+            definition = self._definitions.view(view)
+            if format == "text":
+                return explain_view(definition, self._engine, stage)
+            return explain_as(part_for_view(self._engine.program, view), stage, format)
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            return database_html(self._engine_name, self._definitions.overview())
 
     def stats(self, view: str) -> Stats:
         """Maps, rows, bytes and refresh times of a view."""
@@ -331,12 +375,12 @@ class Database:
                 self._engine_name,
                 self._version,
                 self._definitions,
-                self._tables,
                 self._engine,
             )
 
     def _restore(self, root: Path) -> None:
         saved = read_checkpoint(root)
+        durable, self._durable = self._durable, False  # what is there stays until it is read
         for text in saved.relations:
             self.execute(text)
         definitions = self._definitions
@@ -345,11 +389,14 @@ class Database:
             assert isinstance(statement, CreateView)
             definitions.add_view(statement, epochs)
         definitions.epochs.update(saved.epochs)
-        for name, rows in saved.tables.items():
-            self._tables[name].apply(rows)
         program = self._compiler(definitions.planning_catalog(), definitions.queries())
-        self._engine.load(program, saved.directory)
+        self._engine.load(program, definitions.tables(), saved.directory)
+        if durable:
+            # The engine may have gone on since: any stream may have brought rows.
+            definitions.saw_rows(n for n, r in definitions.relations.items() if r.relation.is_stream)
+        self._define(definitions)
         self._version = saved.version
+        self._durable = durable
 
     def close(self) -> None:
         """Let go of the engine; the database cannot be used afterwards."""
@@ -377,24 +424,10 @@ def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
         yield group
 
 
-def _weights(change: Change, count: int) -> Sequence[int]:
-    weights = change.weights
-    if isinstance(weights, SupportsIndex):
-        return [operator.index(weights)] * count
-    values = weights.to_pylist() if hasattr(weights, "to_pylist") else list(weights)
-    if len(values) != count:
-        raise DataError(f"{len(values)} weights for {count} rows of {change.relation}")
-    for value in values:
-        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-            raise DataError(
-                f"{value!r} is not a weight of {change.relation}", hint="weights are whole numbers"
-            )
-    return [operator.index(value) for value in values]
-
-
-def table_arrow(table: Table) -> pa.Table:
-    rows = [row for row, weight in table.rows.items() for _ in range(int(weight))]
-    return to_arrow(table_columns(table.relation), rows)
+def _all_timings(routes: Sequence[Route]) -> list[Timings]:
+    """Each view's once, though several of its relations changed."""
+    found = {id(timing): timing for route in routes for timing in route.timings}
+    return list(found.values())
 
 
 def _reference() -> Engine:
@@ -409,13 +442,29 @@ def _local() -> Engine:
     return NativeEngine()
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"interpreter": _reference, "local": _local}
+def _spark(**options: Any) -> Engine:
+    from viewlet.runtime.spark import SparkEngine
+
+    return SparkEngine(**options)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "interpreter": _reference,
+    "local": _local,
+    "spark": _spark,
+}
 """How each engine is made; modules are imported when they are asked for."""
 
-DEFAULT_ENGINE = "interpreter"
+DEFAULT_ENGINE = "local"
 
 
-def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> Database:
+def connect(
+    engine: str = DEFAULT_ENGINE,
+    *,
+    checkpoint: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
     """A new, empty database.
 
     >>> db = connect()
@@ -425,19 +474,55 @@ def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> D
     2
     >>> db.view("v")[1].total
     5
+
+    engine="spark" keeps everything in `partitions` partitions on the executors of `spark`, or of a
+    local session that is made where none is given or active. With `checkpoint` a directory that
+    driver and executors share, every batch is durable when it returns.
     """
+    if engine not in ENGINES:
+        raise ResolutionError(
+            f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
+        )
+    if engine != "spark" and (spark is not None or partitions is not None):
+        raise StateError(
+            f"the engine {engine} has no Spark session and no partitions",
+            hint='say connect(engine="spark", ...)',
+        )
+    options: dict[str, Any] = {}
+    if engine == "spark":
+        if checkpoint is not None and (Path(checkpoint) / "CURRENT").exists():
+            raise StateError(
+                f"{checkpoint} has the checkpoint of a database already",
+                hint=f'go on with it by viewlet.restore("{checkpoint}"), or give another directory',
+            )
+        options = {"spark": spark, "partitions": partitions, "checkpoint": checkpoint}
+    return _database(engine, checkpoint, options)
+
+
+def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
     from viewlet.planner.viewlets import compile_program
 
-    if engine not in ENGINES:
-        kind = UnsupportedError if engine == "spark" else ResolutionError
-        raise kind(f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}")
     plan = partial(compile_program, keyed=engine != "spark")
-    return Database(ENGINES[engine](), engine, plan, checkpoint)
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
 
 
-def restore(directory: str, *, engine: str | None = None) -> Database:
-    """The database that `checkpoint` saved, as it was then; further checkpoints go there too."""
+def restore(
+    directory: str,
+    *,
+    engine: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
+    """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
+
+    On Spark it is as of the last batch that was committed. Another number of `partitions` than
+    before splits the state anew.
+    """
     saved = read_checkpoint(Path(directory))
-    database = connect(engine or saved.engine, checkpoint=directory)
+    chosen = engine or saved.engine
+    options: dict[str, Any] = {}
+    if chosen == "spark":
+        options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
+    database = _database(chosen, directory, options)
     database._restore(Path(directory))
     return database

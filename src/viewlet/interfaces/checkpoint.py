@@ -1,7 +1,7 @@
 """A database in a directory: definitions, table rows and the engine's state, replaced atomically.
 
     dir/CURRENT            the name of the newest whole checkpoint
-    dir/checkpoint-N/      database.json and what the engine saves
+    dir/checkpoint-N/      database.json and what the engine saves: maps and the rows of tables
 
 A crash while writing leaves CURRENT on the checkpoint before.
 """
@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viewlet.calculus.ring import Gmr
 from viewlet.errors import StateError
 from viewlet.interfaces.definitions import Definitions
 from viewlet.runtime.engine import Engine
-from viewlet.runtime.tables import Table
 
 _CURRENT = "CURRENT"
 _DATABASE = "database.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,6 @@ class Saved:
     relations: list[str]
     views: list[tuple[str, dict[str, str]]]
     epochs: dict[str, int]
-    tables: dict[str, Gmr]
 
 
 def write_checkpoint(
@@ -43,7 +40,6 @@ def write_checkpoint(
     engine_name: str,
     version: int,
     definitions: Definitions,
-    tables: dict[str, Table],
     engine: Engine,
 ) -> Path:
     """Write a new checkpoint, point CURRENT at it, then remove the others."""
@@ -52,7 +48,7 @@ def write_checkpoint(
     target = root / f"checkpoint-{max(numbers, default=0) + 1}"
     target.mkdir()
     (target / _DATABASE).write_text(
-        json.dumps(_database(engine_name, version, definitions, tables)), encoding="utf-8"
+        json.dumps(_database(engine_name, version, definitions)), encoding="utf-8"
     )
     engine.save(target)
     pointer = root / f"{_CURRENT}.new"
@@ -64,9 +60,7 @@ def write_checkpoint(
     return target
 
 
-def _database(
-    engine_name: str, version: int, definitions: Definitions, tables: dict[str, Table]
-) -> dict[str, Any]:
+def _database(engine_name: str, version: int, definitions: Definitions) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "engine": engine_name,
@@ -77,10 +71,6 @@ def _database(
             for made in definitions.views.values()
         ],
         "epochs": definitions.epochs,
-        "tables": {
-            name: [[list(row), weight] for row, weight in table.rows.items()]
-            for name, table in tables.items()
-        },
     }
 
 
@@ -102,10 +92,6 @@ def read_checkpoint(root: Path) -> Saved:
             f"format {_FORMAT}",
             hint="restore it with the version of viewlet that wrote it",
         )
-    tables = {
-        name: Gmr((tuple(row), weight) for row, weight in rows)
-        for name, rows in found["tables"].items()
-    }
     return Saved(
         directory,
         found["engine"],
@@ -113,5 +99,4 @@ def read_checkpoint(root: Path) -> Saved:
         found["relations"],
         [(text, epochs) for text, epochs in found["views"]],
         found["epochs"],
-        tables,
     )

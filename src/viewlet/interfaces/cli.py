@@ -1,11 +1,10 @@
-"""The command line: viewlet explain, bench, --version."""
+"""The command line: viewlet demo, run, explain, bench, --version."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,8 +33,10 @@ class Stage(StrEnum):
 class Format(StrEnum):
     text = "text"
     json = "json"
+    svg = "svg"
 
 
+_OPTION_NAMES = {"batches": "batch"}
 WORKLOADS = ("tpch", "tpcds", "finance", "spark", "linalg", "signals")
 
 
@@ -59,16 +60,24 @@ def options(
 def explain(
     file: Annotated[Path, typer.Argument(help="CREATE TABLE, STREAM and VIEW statements.")],
     stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.program,
-    format: Annotated[Format, typer.Option(help="Text that reads back, or JSON.")] = Format.text,
+    format: Annotated[
+        Format, typer.Option(help="Text that reads back, JSON, or a picture of the programme.")
+    ] = Format.text,
 ) -> None:
-    """Show what the views of a SQL file become.
+    """Show what the views of a SQL file, or of a pipeline, become.
 
-    Example: viewlet explain views.sql --stage calculus
+    \b
+    Examples:
+        viewlet explain views.sql --stage calculus
+        viewlet explain views.sql --format svg > views.svg
     """
-    from viewlet.interfaces.explain import explain_all, explain_json
+    from viewlet.interfaces.explain import explain_all, explain_as, explain_json
     from viewlet.interfaces.pipeline import compile_text
 
     definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
+    if format is Format.svg:
+        typer.echo(explain_as(program, stage.value, "svg"), nl=False)
+        return
     text = explain_all(definitions, program, stage.value)
     if format is Format.json:
         report = {"stage": stage.value, "text": text, **explain_json(program)}
@@ -77,23 +86,140 @@ def explain(
         typer.echo(text, nl=False)
 
 
+class RunEngine(StrEnum):
+    spark = "spark"
+    local = "local"
+
+
+@app.command()
+def demo(
+    engine: Annotated[RunEngine, typer.Option(help="Where the views live.")] = RunEngine.spark,
+    seconds: Annotated[float, typer.Option(min=0, help="How long it runs.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Of the made-up orders and bids.")] = 7,
+) -> None:
+    """Watch four views stay current over a stream of made-up orders and bids.
+
+    \b
+    Examples:
+        viewlet demo
+        viewlet demo --engine local --seconds 20
+    """
+    from viewlet.interfaces.demo.loop import demo as run_demo
+
+    run_demo(engine.value, seconds, seed)
+
+
+@app.command()
+def run(
+    pipeline: Annotated[Path, typer.Argument(help="Sources, views and sinks in SQL.")],
+    engine: Annotated[RunEngine, typer.Option(help="Where the views live.")] = RunEngine.spark,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, then end.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the run's state.", show_default="PIPELINE.state"),
+    ] = None,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 30.0,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Begin anew: forget the checkpoint and written changes."),
+    ] = False,
+) -> None:
+    """Keep the views of a pipeline current; Ctrl-C saves, and the next run goes on.
+
+    \b
+    A pipeline in one file:
+        CREATE STREAM sales (shop INT, price DECIMAL(12,2)) FROM csv 'incoming';
+        CREATE MATERIALIZED VIEW totals AS
+            SELECT shop, SUM(price) AS total FROM sales GROUP BY shop;
+        INSERT INTO parquet 'totals' SELECT * FROM totals;
+        INSERT INTO console SELECT * FROM totals;
+
+    \b
+    Examples:
+        viewlet run shop.sql
+        viewlet run shop.sql --engine local --once
+    """
+    from viewlet.interfaces.run import Settings, run_file
+
+    directory = checkpoint or pipeline.with_suffix(".state")
+    settings = Settings(engine.value, once, every, restart)
+    run_file(pipeline, _text_of(pipeline), directory, settings)
+
+
 @app.command()
 def bench(
     workload: Annotated[str, typer.Argument(help=f"One of {', '.join(WORKLOADS)}.")],
     quick: Annotated[bool, typer.Option("--quick", help="A small run, within 45 s.")] = False,
+    sf: Annotated[float | None, typer.Option(help="Scale factor of the data.")] = None,
+    queries: Annotated[str | None, typer.Option(help="Only these, as q1,q3.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="Batch sizes, as single,1,100,1000,10000,100000.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Also re-evaluate after every batch in: duckdb.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Limit of each measurement.")] = None,
+    growth: Annotated[
+        str | None, typer.Option(help="Time of a batch at two scales of the state, as 0.1,1.")
+    ] = None,
+    startup: Annotated[
+        bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
+    ] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write them as a Markdown table.")
     ] = None,
 ) -> None:
     """Measure a workload and print a table.
 
-    Example: viewlet bench linalg --quick --json rows.json
+    \b
+    Examples:
+        viewlet bench tpch --quick
+        viewlet bench tpch --sf 1 --queries q1,q3 --batch 1000 --against duckdb
+        viewlet bench linalg --json rows.json
     """
+    from viewlet.interfaces.bench import output
+
+    given: dict[str, Any] = {
+        "sf": sf,
+        "queries": _listed(queries),
+        "batches": _listed(batch),
+        "against": against,
+        "seconds": seconds,
+        "growth": None if growth is None else [_number(text) for text in growth.split(",")],
+        "startup": startup or None,
+    }
     module = _workload(workload)
-    rows = module.run(quick=quick)
-    _print_table(rows)
+    wanted = {name: value for name, value in given.items() if value is not None}
+    for name in wanted:
+        if name not in getattr(module, "OPTIONS", ()):
+            raise ResolutionError(
+                f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}"
+            )
+    if "progress" in getattr(module, "OPTIONS", ()):
+        wanted["progress"] = lambda row: typer.echo(output.progress_line(row), err=True)
+    rows = module.run(quick=quick, **wanted)
+    columns = getattr(module, "COLUMNS", None)
+    output.print_table(rows, columns)
     if json_file is not None:
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        output.write_json(rows, json_file)
+    if markdown_file is not None:
+        output.write_markdown(rows, markdown_file, columns)
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ResolutionError(f"{text} is no number", hint="--growth 0.1,1") from None
 
 
 def _workload(name: str) -> Any:
@@ -109,25 +235,6 @@ def _workload(name: str) -> Any:
         if error.name != home:
             raise
         raise UnsupportedError(f"workload {name} is not in this version") from None
-
-
-def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table()
-    for name in names:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
-    Console().print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def _text_of(file: Path) -> str:

@@ -63,6 +63,11 @@ class Definitions:
             raise unknown("view", name, self.views)
         return self.views[name]
 
+    def tables(self) -> list[Relation]:
+        """The relations whose rows are kept."""
+        made = [statement.relation for statement in self.relations.values()]
+        return [relation for relation in made if not relation.is_stream]
+
     def users_of(self, relation: str) -> list[str]:
         """The views whose rows come from a relation."""
         names = set(self.instances(relation))
@@ -82,6 +87,17 @@ class Definitions:
             for stream, newest in self.epochs.items()
             for epoch in range(newest)
         )
+
+    def overview(self) -> Iterator[tuple[str, str, str]]:
+        """Kind, name and columns of everything."""
+        for name, made in self.relations.items():
+            relation = made.relation
+            kind = (
+                "stream" if relation.is_stream else "static table" if relation.static else "table"
+            )
+            yield kind, name, ", ".join(f"{c.name} {c.type}" for c in relation.columns)
+        for name, view in self.views.items():
+            yield "view", name, ", ".join(f"{c.name} {c.type}" for c in view.query.columns)
 
     def catalog(self) -> Catalog:
         return Catalog({name: made.relation for name, made in self.relations.items()})

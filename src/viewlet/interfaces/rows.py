@@ -1,144 +1,19 @@
-"""Users' rows -> encoded rows, and encoded rows -> Arrow.
-
-Rows come as a tuple (one row), a mapping of values (one row), a mapping of columns, an iterable of
-tuples or mappings, a NumPy array, or anything that speaks Arrow: pyarrow, pandas, polars, DuckDB.
-Columns that a mapping or a table leaves out are NULL; the order of named columns does not matter.
-"""
+"""Columns of encoded values -> Arrow, without a Python object for each value."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from viewlet.calculus.ring import Key
-from viewlet.errors import DataError, RangeError
-from viewlet.schema import Kind, Relation, Scalar, Type, decode, encode
+import numpy as np
+
+from viewlet.errors import RangeError
+from viewlet.runtime.batching import Batch, plain_values
+from viewlet.schema import INT32, Kind, Relation, Type, decode
+from viewlet.storage.columns import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def encode_rows(relation: Relation, rows: Any) -> list[Key]:
-    """Every row checked and encoded, in order; DataError names the first that does not fit."""
-    encoded = []
-    for number, row in enumerate(_plain_rows(relation, rows), 1):
-        if len(row) != len(relation.columns):
-            raise DataError(
-                f"row {number} for {relation.name} has {len(row)} values, "
-                f"and {relation.name} has {len(relation.columns)} columns",
-                hint=f"columns are ({', '.join(relation.names)})",
-            )
-        try:
-            encoded.append(tuple(map(encode, row, relation.columns)))
-        except DataError as error:
-            raise type(error)(
-                f"row {number} for {relation.name}: {error.message}", hint=error.hint
-            ) from None
-    return encoded
-
-
-def _plain_rows(relation: Relation, rows: Any) -> Iterable[Sequence[Any]]:
-    if isinstance(rows, Mapping):
-        return _from_mapping(relation, rows)
-    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return _from_arrow(relation, rows)
-    if hasattr(rows, "dtype") and hasattr(rows, "tolist"):
-        rows = rows.tolist()
-    if isinstance(rows, tuple) and not (rows and _is_row(rows[0])):
-        return [rows]
-    if isinstance(rows, str) or not isinstance(rows, Iterable):
-        raise _shape_error(relation, rows)
-    return [_from_item(relation, row) for row in rows]
-
-
-def _is_row(value: Any) -> bool:
-    return isinstance(value, tuple | list | Mapping)
-
-
-def _from_item(relation: Relation, row: Any) -> Sequence[Any]:
-    if isinstance(row, Mapping):
-        return _ordered(relation, row, None)
-    if isinstance(row, tuple | list):
-        return row
-    raise _shape_error(relation, row)
-
-
-def _shape_error(relation: Relation, rows: Any) -> DataError:
-    return DataError(
-        f"{rows!r} is not a row of {relation.name}",
-        hint="give a tuple, a list of tuples or dicts, a dict of columns, or an Arrow, pandas or "
-        "polars table",
-    )
-
-
-def _from_mapping(relation: Relation, rows: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
-    columns = [_is_column(value) for value in rows.values()]
-    if not any(columns):
-        return [_ordered(relation, rows, None)]
-    if not all(columns):
-        raise DataError(
-            f"a dict for {relation.name} mixes single values and columns",
-            hint="give a list for every column, or a single value for every column",
-        )
-    lists = {name: _column_values(value) for name, value in rows.items()}
-    return _from_columns(relation, lists)
-
-
-def _is_column(value: Any) -> bool:
-    if isinstance(value, str | bytes):
-        return False
-    return isinstance(value, Sequence) or bool(getattr(value, "shape", ()))
-
-
-def _column_values(values: Any) -> list[Any]:
-    if isinstance(values, list | tuple):
-        return list(values)
-    import pyarrow as pa
-
-    found = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-    return list(found.to_pylist())
-
-
-def _from_columns(relation: Relation, columns: Mapping[str, list[Any]]) -> Iterable[Sequence[Any]]:
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise DataError(f"columns for {relation.name} differ in length: {shown}")
-    count = next(iter(lengths.values()), 0)
-    return list(zip(*_ordered(relation, columns, [None] * count), strict=True))
-
-
-def _ordered(relation: Relation, named: Mapping[str, Any], missing: Any) -> list[Any]:
-    """The named values in the relation's order, `missing` where there is none."""
-    for name in named:
-        if name not in relation.names:
-            close = difflib.get_close_matches(str(name), relation.names, 1)
-            raise DataError(
-                f"{relation.name} has no column {name}",
-                hint=f"did you mean {close[0]}?"
-                if close
-                else f"columns are ({', '.join(relation.names)})",
-            )
-    return [named.get(name, missing) for name in relation.names]
-
-
-def _from_arrow(relation: Relation, rows: Any) -> Iterable[Sequence[Any]]:
-    import pyarrow as pa
-
-    if hasattr(rows, "iloc"):  # pandas: its missing values are NaN, and its index is no column
-        table = pa.Table.from_pandas(rows, preserve_index=False)
-    else:
-        table = pa.table(rows)
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-        columns[name] = column.to_pylist()
-    return _from_columns(relation, columns)
-
-
-# --- out ------------------------------------------------------------------------------------------
 
 
 def arrow_type(type: Type) -> pa.DataType:
@@ -158,19 +33,62 @@ def arrow_type(type: Type) -> pa.DataType:
     }[type.kind]
 
 
-def to_arrow(columns: Sequence[tuple[str, Type]], rows: Sequence[tuple[Scalar, ...]]) -> pa.Table:
-    """Encoded rows -> a table with these columns; RangeError where a number outgrew its type."""
+def to_arrow(columns: Sequence[tuple[str, Type]], batch: Batch) -> pa.Table:
+    """Encoded columns -> a table with these names; each row stands as often as its weight says.
+
+    RangeError where a number outgrew its type.
+    """
     import pyarrow as pa
 
+    places = np.repeat(np.arange(len(batch)), batch.weights) if (batch.weights != 1).any() else None
     arrays = []
-    for index, (name, type) in enumerate(columns):
-        values = [decode(row[index], type) for row in rows]
+    for (name, type), values, nulls in zip(columns, batch.columns, batch.nulls, strict=True):
+        if places is not None:
+            values, nulls = values[places], None if nulls is None else nulls[places]
         try:
-            arrays.append(pa.array(values, arrow_type(type)))
+            arrays.append(_arrow_array(values, nulls, type))
         except (pa.ArrowInvalid, OverflowError) as error:
             raise RangeError(f"column {name} left the range of {type}: {error}") from None
     schema = pa.schema([(name, arrow_type(type)) for name, type in columns])
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _arrow_array(values: Array, nulls: Array | None, type: Type) -> Any:
+    import pyarrow as pa
+
+    kind, wanted = type.kind, arrow_type(type)
+    mask = None if nulls is None else np.asarray(nulls, bool)
+    whole = values.dtype.kind in "iub"
+    if kind is Kind.VARCHAR:
+        return pa.array(values, wanted, mask=mask)
+    if kind is Kind.DECIMAL and whole:
+        return _decimals(values.astype(np.int64), mask, wanted)
+    if kind in (Kind.INTEGER, Kind.DATE) and whole:
+        if len(values) and not (INT32[0] <= values.min() and values.max() <= INT32[1]):
+            raise OverflowError(f"{values.min()} to {values.max()}")
+        found = pa.array(values.astype(np.int32), mask=mask)
+        return found.view(wanted) if kind is Kind.DATE else found
+    if kind in (Kind.BIGINT, Kind.TIMESTAMP) and whole:
+        return pa.array(values.astype(np.int64), mask=mask).view(wanted)
+    if kind is Kind.DOUBLE and values.dtype != object:
+        return pa.array(values.astype(np.float64), mask=mask)
+    if kind is Kind.BOOLEAN and values.dtype != object:
+        return pa.array(values.astype(bool), mask=mask)
+    return pa.array([decode(value, type) for value in plain_values(values, nulls)], wanted)
+
+
+def _decimals(values: Array, mask: Array | None, wanted: Any) -> Any:
+    """Scaled integers are the low words of Arrow's 128 bits, and their signs the high ones."""
+    import pyarrow as pa
+
+    limit = 10**wanted.precision
+    if len(values) and (int(values.max()) >= limit or int(values.min()) <= -limit):
+        raise OverflowError(f"more than {wanted.precision} digits")
+    words = np.empty((len(values), 2), np.int64)
+    words[:, 0] = values
+    words[:, 1] = values >> 63
+    valid = None if mask is None else pa.array(~mask).buffers()[1]
+    return pa.Array.from_buffers(wanted, len(values), [valid, pa.py_buffer(words)])
 
 
 def table_columns(relation: Relation) -> list[tuple[str, Type]]:

@@ -11,29 +11,37 @@ from __future__ import annotations
 
 from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.expr import Assign, Cond, Exists, Extreme, Lift, Sum, factors_of
 from viewlet.calculus.query import COUNT, Query, ViewKind
 from viewlet.calculus.scope import outputs
 from viewlet.functions import Ref
+from viewlet.interfaces.render import SHOWN_ROWS, view_html
 from viewlet.interfaces.rows import to_arrow
+from viewlet.runtime.batching import Batch
 from viewlet.runtime.engine import Row
-from viewlet.schema import decode
+from viewlet.schema import Type, decode
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
 
-Read = Callable[[], tuple[int, list[Row]]]
-"""The version of the database and the view's encoded rows at it."""
+
+@dataclass(frozen=True)
+class Reader:
+    """How a view is read: the database's version with the encoded rows at it, or columns."""
+
+    rows: Callable[[], tuple[int, list[Row]]]
+    columns: Callable[[], Batch]
 
 
 class View(Mapping[Any, Any]):
     """See the module's head. Every read sees the state after some whole batch, the newest."""
 
-    def __init__(self, query: Query, read: Read) -> None:
+    def __init__(self, query: Query, read: Reader) -> None:
         self._query = query
         self._read = read
         self._row = row_class(query)
@@ -49,13 +57,18 @@ class View(Mapping[Any, Any]):
     def columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self._query.columns)
 
+    @property
+    def types(self) -> tuple[tuple[str, Type], ...]:
+        """The columns with their SQL types."""
+        return tuple((column.name, column.type) for column in self._query.columns)
+
     def rows(self) -> list[Any]:
         """All rows in the view's order, repeated as often as they occur."""
-        return [self._decoded(row) for row in self._read()[1]]
+        return [self._decoded(row) for row in self._read.rows()[1]]
 
     def to_arrow(self) -> pa.Table:
         columns = [(column.name, column.type) for column in self._query.columns]
-        return to_arrow(columns, self._read()[1])
+        return to_arrow(columns, self._read.columns())
 
     def to_pandas(self) -> pandas.DataFrame:
         return self.to_arrow().to_pandas()
@@ -82,12 +95,16 @@ class View(Mapping[Any, Any]):
     def __repr__(self) -> str:
         return f"<View {self.name}({', '.join(self.columns)}): {len(self)} rows>"
 
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        return view_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows))
+
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)
         return self._row(*map(decode, row, types))
 
     def _current(self) -> dict[Any, Any]:
-        version, rows = self._read()
+        version, rows = self._read.rows()
         if version != self._version:
             decoded = [self._decoded(row) for row in rows]
             if self._identity is None:

@@ -12,20 +12,21 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import numba
 
-from viewlet.kernels.emit import Module
+from viewlet.kernels.emit import Module, identifier
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
 
 
-def compile_program(program: Program) -> Module:
+def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
     """The programme's kernels as source, with the frame that they need."""
-    return Module(program, build_loops(program))
+    return Module(program, build_loops(program, keep_buffers=keep_buffers))
 
 
 def source(program: Program) -> str:
@@ -48,6 +49,15 @@ def load_module(module: Module) -> ModuleType:
     specification.loader.exec_module(loaded)
     sys.modules[name] = loaded
     return loaded
+
+
+def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
+    """Compile the batch kernels of some triggers now, so that other processes find them."""
+    loaded = load_module(module)
+    for trigger in triggers:
+        kernel = getattr(loaded, f"on_{identifier(trigger)}")
+        if hasattr(kernel, "compile"):  # not where NUMBA_DISABLE_JIT is set
+            kernel.compile((numba.int64,))
 
 
 def cache_directory() -> Path:

@@ -7,14 +7,26 @@ where there are NULLs (the value beneath is then 0, 0.0 or None); and an int64 w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from viewlet.errors import DataError, RangeError
-from viewlet.schema import INT32, Column, Kind, Physical, Relation, encode
+from viewlet.runtime.shapes import columns_of
+from viewlet.schema import (
+    EPOCH_DATE,
+    INT32,
+    INT64,
+    Column,
+    Kind,
+    Physical,
+    Relation,
+    Scalar,
+    encode,
+)
 from viewlet.storage.columns import Array
 
 
@@ -40,90 +52,86 @@ class Batch:
 
 
 def make_batch(relation: Relation, rows: Any, weights: Any = None) -> Batch:
-    """Rows in any of the accepted shapes -> a batch; DataError where they do not fit.
+    """Rows in any of the shapes of runtime.shapes -> a batch; DataError names what does not fit."""
+    columns = columns_of(relation, rows)
+    length = len(columns[0]) if columns else 0
+    found: list[Array] = []
+    nulls: list[Array | None] = []
+    for values, column in zip(columns, relation.columns, strict=True):
+        try:
+            values, gaps = _encode_column(values, column)
+        except _InRow as error:
+            raise type(error.cause)(
+                f"row {error.place + 1} for {relation.name}: {error.cause.message}",
+                hint=error.cause.hint,
+            ) from None
+        found.append(values)
+        nulls.append(gaps)
+    return Batch(found, nulls, _weights(relation, weights, length))
 
-    A tuple, a list of tuples or dicts, a dict of columns, an Arrow table or record batch, a pandas
-    or polars frame.
-    """
-    columns = _columns(relation, rows)
-    lengths = {len(column) for column in columns}
-    if len(lengths) > 1:
-        raise DataError(f"columns of {relation.name} have different lengths")
-    length = lengths.pop() if lengths else 0
-    pairs = [
-        _encode_column(values, column)
-        for values, column in zip(columns, relation.columns, strict=True)
-    ]
-    return Batch([p[0] for p in pairs], [p[1] for p in pairs], _weights(weights, length))
+
+def batch_of(relation: Relation, items: Iterable[tuple[Sequence[Scalar], int]]) -> Batch:
+    """Encoded rows with weights -> a batch."""
+    listed = list(items)
+    columns: list[Array] = []
+    nulls: list[Array | None] = []
+    for i, column in enumerate(relation.columns):
+        values, gaps = _as_arrays([row[i] for row, _ in listed], column)
+        columns.append(values)
+        nulls.append(gaps)
+    weights = np.fromiter((int(weight) for _, weight in listed), np.int64, len(listed))
+    return Batch(columns, nulls, weights)
 
 
-def _weights(weights: Any, length: int) -> Array:
+def weighted_rows(relation: Relation, batch: Batch) -> Iterator[tuple[tuple[Scalar, ...], int]]:
+    """The inverse: encoded rows with weights, of a batch whose strings are no codes."""
+    columns = []
+    for column, values, nulls in zip(relation.columns, batch.columns, batch.nulls, strict=True):
+        truths = column.type.physical is Physical.BOOL
+        columns.append(plain_values(values.astype(bool) if truths else values, nulls))
+    rows: Any = zip(*columns, strict=True) if columns else iter([()] * len(batch))
+    return zip(rows, batch.weights.tolist(), strict=True)
+
+
+def plain_values(values: Array, nulls: Array | None) -> list[Scalar]:
+    """An array and its null mask -> Python values with None."""
+    found: list[Scalar] = values.tolist()
+    if nulls is None:
+        return found
+    return [None if gap else value for value, gap in zip(found, nulls.tolist(), strict=True)]
+
+
+def _weights(relation: Relation, weights: Any, length: int) -> Array:
     if weights is None:
         return np.ones(length, np.int64)
-    if isinstance(weights, int):
-        return np.full(length, weights, np.int64)
-    found = np.asarray(weights)
-    if found.shape != (length,) or (length and found.dtype.kind not in "iu"):
-        raise DataError(f"weights are {length} integers, one for each row")
-    return np.ascontiguousarray(found, np.int64)
-
-
-def _columns(relation: Relation, rows: Any) -> list[Any]:
-    """One sequence of values for each column."""
-    if isinstance(rows, tuple):
-        rows = [rows]
-    if isinstance(rows, Mapping):
-        return _by_name(relation, rows, list(rows))
-    if isinstance(rows, Sequence) and not isinstance(rows, str):
-        return _from_sequence(relation, rows)
-    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__dataframe__"):
-        table = _arrow_table(rows)
-        return _by_name(relation, table, table.column_names)
-    if isinstance(rows, np.ndarray) and rows.dtype.names:
-        return _by_name(relation, rows, list(rows.dtype.names))
-    raise DataError(
-        f"cannot read rows of {relation.name} from {type(rows).__name__}",
-        hint="give tuples, dicts, a dict of columns, or an Arrow, pandas or polars table",
-    )
-
-
-def _arrow_table(rows: Any) -> Any:
-    import pyarrow as pa
-
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if type(rows).__module__.split(".")[0] == "pandas":
-        return pa.Table.from_pandas(rows, preserve_index=False)
-    return pa.table(rows)
-
-
-def _by_name(relation: Relation, table: Any, names: list[str]) -> list[Any]:
-    unknown = [name for name in names if name not in relation.names]
-    missing = [name for name in relation.names if name not in names]
-    if unknown or missing:
-        wrong = f"no column {unknown[0]}" if unknown else f"column {missing[0]} is missing"
-        raise DataError(
-            f"rows of {relation.name}: {wrong}", hint=f"its columns: {', '.join(relation.names)}"
-        )
-    return [table[name] for name in relation.names]
-
-
-def _from_sequence(relation: Relation, rows: Sequence[Any]) -> list[Any]:
-    if rows and isinstance(rows[0], Mapping):
-        for row in rows:
-            if not isinstance(row, Mapping) or row.keys() != set(relation.names):
-                _by_name(relation, row, list(row) if isinstance(row, Mapping) else [])
-        return [[row[name] for row in rows] for name in relation.names]
-    width = len(relation.columns)
-    for row in rows:
-        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != width:
+    if isinstance(weights, SupportsIndex) and not isinstance(weights, np.ndarray):
+        return np.full(length, operator.index(weights), np.int64)
+    values = weights.to_numpy() if hasattr(weights, "to_numpy") else weights
+    if not isinstance(values, np.ndarray):
+        values = list(values)
+    if len(values) != length:
+        raise DataError(f"{len(values)} weights for {length} rows of {relation.name}")
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return np.ascontiguousarray(values, np.int64)
+    for value in values:
+        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
             raise DataError(
-                f"{row!r} is not a row of {relation.name}",
-                hint=f"its columns: {', '.join(relation.names)}",
+                f"{value!r} is not a weight of {relation.name}", hint="weights are whole numbers"
             )
-    return [[row[i] for row in rows] for i in range(width)]
+    return np.fromiter(map(operator.index, values), np.int64, length)
+
+
+class _InRow(Exception):
+    """A value that does not fit, with its place in the column."""
+
+    def __init__(self, place: int, cause: DataError) -> None:
+        super().__init__(place)
+        self.place = place
+        self.cause = cause
+
+
+def _null_error(place: int, column: Column) -> _InRow:
+    return _InRow(place, DataError(f"NULL in column {column.name}, which is NOT NULL"))
 
 
 def _encode_column(values: Any, column: Column) -> tuple[Array, Array | None]:
@@ -134,22 +142,62 @@ def _encode_column(values: Any, column: Column) -> tuple[Array, Array | None]:
     return _from_values(values, column)
 
 
-def _from_values(values: Any, column: Column) -> tuple[Array, Array | None]:
-    """Value by value, for Python objects."""
-    encoded = [encode(value, column) for value in values]
+def _from_values(values: Sequence[Any], column: Column) -> tuple[Array, Array | None]:
+    """Python objects: all at once where they are of the column's own type, else one by one."""
+    whole = _whole(values, column)
+    if whole is not None:
+        return whole, None
+    encoded = []
+    for place, value in enumerate(values):
+        try:
+            encoded.append(encode(value, column))
+        except DataError as error:
+            raise _InRow(place, error) from None
+    return _as_arrays(encoded, column)
+
+
+def _whole(values: Sequence[Any], column: Column) -> Array | None:
+    """The values as one array where their types say that nothing has to be looked at singly."""
+    kind, types = column.type.kind, set(map(type, values))
+    if kind in (Kind.INTEGER, Kind.BIGINT) and types == {int}:
+        low, high = INT32 if kind is Kind.INTEGER else INT64
+        if low <= min(values) and max(values) <= high:
+            return np.fromiter(values, np.int64, len(values))
+    elif kind is Kind.DOUBLE and types == {float}:
+        return np.fromiter(values, np.float64, len(values))
+    elif kind is Kind.VARCHAR and types == {str}:
+        return _objects(values)
+    elif kind is Kind.DATE and types == {type(EPOCH_DATE)}:
+        first = EPOCH_DATE.toordinal()
+        return np.fromiter((day.toordinal() - first for day in values), np.int64, len(values))
+    return None
+
+
+def _as_arrays(encoded: Sequence[Scalar], column: Column) -> tuple[Array, Array | None]:
     nulls = None
     if None in encoded:
         nulls = np.fromiter((value is None for value in encoded), np.uint8, len(encoded))
     if column.type.physical is Physical.STR:
-        found = np.empty(len(encoded), object)
-        found[:] = encoded
-        return found, nulls
-    kind = _dtype(column)
-    return np.fromiter((value or 0 for value in encoded), kind, len(encoded)), nulls
+        return _objects(encoded), nulls
+    kind = np.float64 if column.type.physical is Physical.FLOAT else np.int64
+    try:
+        return np.fromiter((value or 0 for value in encoded), kind, len(encoded)), nulls
+    except OverflowError:
+        large = (isinstance(v, int) and not INT64[0] <= v <= INT64[1] for v in encoded)
+        place = list(large).index(True)
+        raise _InRow(
+            place,
+            RangeError(
+                f"column {column.name}: the value is out of range for {column.type}",
+                hint="engines keep DECIMAL as 64-bit integers: 18 digits",
+            ),
+        ) from None
 
 
-def _dtype(column: Column) -> Any:
-    return np.float64 if column.type.physical is Physical.FLOAT else np.int64
+def _objects(values: Sequence[Any]) -> Array:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
 
 
 def _from_numpy(values: Array, column: Column) -> tuple[Array, Array | None]:
@@ -174,7 +222,7 @@ def _with_gaps(found: Array, gaps: Array, column: Column) -> tuple[Array, Array 
     if not gaps.any():
         return np.ascontiguousarray(found), None
     if not column.nullable:
-        raise DataError(f"NULL in column {column.name}, which is NOT NULL")
+        raise _null_error(int(np.argmax(gaps)), column)
     found = found.copy()
     found[gaps] = 0
     return found, np.ascontiguousarray(gaps, np.uint8)
@@ -183,11 +231,15 @@ def _with_gaps(found: Array, gaps: Array, column: Column) -> tuple[Array, Array 
 def _check_integers(values: Array, column: Column) -> None:
     if not len(values):
         return
-    low, high = int(values.min()), int(values.max())
-    limit = INT32 if column.type.kind is Kind.INTEGER else (-(2**63), 2**63 - 1)
-    if low < limit[0] or high > limit[1]:
-        bad = low if low < limit[0] else high
-        raise RangeError(f"column {column.name}: {bad} is out of range for {column.type}")
+    low, high = INT32 if column.type.kind is Kind.INTEGER else INT64
+    if int(values.min()) < low or int(values.max()) > high:
+        place = int(np.argmax((values < low) | (values > high)))
+        raise _InRow(
+            place,
+            RangeError(
+                f"column {column.name}: {int(values[place])} is out of range for {column.type}"
+            ),
+        )
 
 
 def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
@@ -204,7 +256,7 @@ def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
     gaps = np.asarray(values.is_null())
     if kind is Kind.VARCHAR and (pa.types.is_string(source) or pa.types.is_large_string(source)):
         if gaps.any() and not column.nullable:
-            raise DataError(f"NULL in column {column.name}, which is NOT NULL")
+            raise _null_error(int(np.argmax(gaps)), column)
         nulls = np.ascontiguousarray(gaps, np.uint8) if gaps.any() else None
         return values.to_numpy(zero_copy_only=False), nulls
     wanted = _arrow_type(column)
@@ -212,7 +264,8 @@ def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
         return _with_gaps(_unscaled(values, column), gaps, column)
     if wanted is not None and _same_family(source, wanted):
         try:
-            whole = values.cast(wanted)
+            # Nanoseconds of other libraries are cut; every other loss is an error.
+            whole = values.cast(wanted, safe=not pa.types.is_timestamp(source))
         except pa.ArrowInvalid as error:
             raise DataError(f"column {column.name} is {column.type}: {error}") from None
         physical = pa.float64() if kind is Kind.DOUBLE else pa.int64()

@@ -162,6 +162,7 @@ class Cluster:
         self._attempt = 0
         self._committed = start
         self._pending: Commit | None = None
+        self._before: Commit | None = None  # the version before, while it can be gone back to
         self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
         self._metrics = Metrics()
         self._step_tag = ""
@@ -190,6 +191,7 @@ class Cluster:
         *,
         batch_id: str | None = None,
         commit: bool = True,
+        stages: int | None = None,
     ) -> list[bytes]:
         """One atomic step over all partitions; returns the outputs for the driver, ordered by
         (stage, partition).
@@ -197,8 +199,8 @@ class Cluster:
         inputs: the bytes for each partition, or an RDD of (partition, bytes) pairs, which costs a
         shuffle unless it is partitioned by (partitions, `worker.partition_of`) already.
         batch_id: a step whose id is committed already changes nothing and returns the outputs
-        recorded then. commit=False: the step is part of the next one that commits, and `abort`
-        takes it back; reads see it meanwhile.
+        recorded then. commit=False: the step is part of the next one that commits or of `commit`, and
+        `abort` takes it back; reads see it meanwhile. stages: stop after so many of the programme's.
         If this raises, the step did not happen: the version and what a read sees are as before;
         steps before it that were not committed are still open.
         """
@@ -209,20 +211,21 @@ class Cluster:
             started = time.perf_counter()
             scattered = check_inputs(inputs, self._site.partitions)
             base = self._pending or self._committed
-            due = commit and (self.version + 1) % self._every == 0
+            due = self._pending is None and (self.version + 1) % self._every == 0
             if due:
                 self._check_alone()  # before a snapshot is taken: it forgets what came before
-            spec = self._spec(broadcast, self._committed.chains if due else None)
+            count = self._check_stages(stages)
+            spec = self._spec(broadcast, self._committed.chains if due else None, stages)
             with self._jobs.shipped(spec) as shipped:
                 records = self._jobs.collect(
-                    lambda: self._jobs.step(shipped, self._site.stages, inputs),
+                    lambda: self._jobs.step(shipped, count, inputs),
                     f"step {self.version + 1}",
                 )
             self._step_tag = self._jobs.tag
             outputs, statuses = self._sorted_out(records)
             made = replace(
                 base,
-                tick=spec.tick + self._site.stages,
+                tick=spec.tick + count,
                 chains=tuple(statuses[p].chain for p in range(self._site.partitions)),
                 outputs=(*(self._pending.outputs if self._pending else ()), *outputs),
             )
@@ -248,6 +251,13 @@ class Cluster:
                 self._spread({status.place for status in statuses.values()})
             return outputs
 
+    def commit(self, batch_id: str | None = None) -> None:
+        """Make the steps since the last commit one version; without any there is nothing to do."""
+        with self._mutex:
+            self._usable()
+            if self._pending is not None:
+                self._commit(self._pending, batch_id)
+
     def save(self, driver_state: bytes) -> None:
         """Keep what the caller holds on the driver at this version, for `saved` after a restore."""
         with self._mutex:
@@ -270,6 +280,20 @@ class Cluster:
             if self._commits is None:
                 raise StateError("outputs of past versions are kept in a checkpoint only")
             return self._commits.outputs(self._committed, range(version + 1, self.version + 1))
+
+    def revert(self, output: bytes) -> None:
+        """Take the last version back: a new version that has the state before it.
+
+        `output` is what `outputs_since` gives for it. Once only, and not after a restore.
+        """
+        with self._mutex:
+            self._usable()
+            if self._before is None or self._pending is not None:
+                raise StateError("there is no version to take back")
+            kept = [(name, made) for name, made in self._batches.items() if made != self.version]
+            self._batches = OrderedDict(kept)
+            self._commit(replace(self._before, outputs=(output,)), None)
+            self._before = None
 
     def abort(self) -> None:
         """Take back the steps since the last commit; the next use of a partition undoes them."""
@@ -338,11 +362,23 @@ class Cluster:
 
     # -- jobs -----------------------------------------------------------------------------------
 
-    def _spec(self, broadcast: bytes, snapshot: tuple[str, ...] | None = None) -> Step:
+    def _check_stages(self, stages: int | None) -> int:
+        if stages is None:
+            return self._site.stages
+        if not 1 <= stages <= self._site.stages:
+            raise StateError(f"a step of {stages} stages: the programme has {self._site.stages}")
+        return stages
+
+    def _spec(
+        self,
+        broadcast: bytes,
+        snapshot: tuple[str, ...] | None = None,
+        stages: int | None = None,
+    ) -> Step:
         self._attempt += 1
         base = self._pending or self._committed
         fence = (self._committed.epoch, self._attempt)
-        return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot)
+        return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
 
     def _sorted_out(self, records: Iterable[Any]) -> tuple[list[bytes], dict[int, Status]]:
         outputs: list[tuple[int, int, bytes]] = []
@@ -375,6 +411,7 @@ class Cluster:
         made = replace(made, version=version, batches=tuple(batches.items()))
         if self._commits is not None:
             self._commits.write(made)
+        self._before = self._committed
         self._committed, self._pending, self._batches = made, None, batches
         if version % self._every == 0:
             self._prune_commits()

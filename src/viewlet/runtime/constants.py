@@ -6,7 +6,7 @@ but not where a definition says something of nothing: SELECT COUNT(*) has a row 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from viewlet.calculus.expr import Delta, MapRef, Rel
 from viewlet.calculus.ring import Gmr, to_value
 from viewlet.errors import ProgramError
 from viewlet.program.ir import Program
-from viewlet.runtime.batching import Batch
+from viewlet.runtime.batching import Batch, weighted_rows
 from viewlet.runtime.strings import Dictionary
-from viewlet.schema import Physical, Scalar
+from viewlet.schema import Physical, Relation, Scalar
 from viewlet.storage.columns import STAMP, KeyField
 from viewlet.storage.memory import float_bits
 from viewlet.storage.multimap import add_float, add_int, refresh_trees, upsert
@@ -28,7 +28,8 @@ from viewlet.storage.pool import Pool
 class _Tables:
     """Static tables as relations for the evaluator."""
 
-    def __init__(self, tables: Mapping[str, Batch]) -> None:
+    def __init__(self, relations: Iterable[Relation], tables: Mapping[str, Batch]) -> None:
+        self._relations = {relation.name: relation for relation in relations}
         self._tables = tables
         self._known: dict[str, Gmr] = {}
 
@@ -37,18 +38,10 @@ class _Tables:
             raise ProgramError(f"a definition reads {atom.name}")
         if atom.name not in self._known:
             batch = self._tables.get(atom.name)
-            self._known[atom.name] = Gmr(_rows(batch)) if batch is not None else Gmr()
+            relation = self._relations[atom.name]
+            rows = weighted_rows(relation, batch) if batch is not None else ()
+            self._known[atom.name] = Gmr(rows)
         return self._known[atom.name]
-
-
-def _rows(batch: Batch) -> Iterator[tuple[tuple[Scalar, ...], int]]:
-    columns = []
-    for values, nulls in zip(batch.columns, batch.nulls, strict=True):
-        plain = values.tolist()
-        if nulls is not None:
-            plain = [None if gap else value for value, gap in zip(plain, nulls, strict=True)]
-        columns.append(plain)
-    return zip(zip(*columns, strict=True), batch.weights.tolist(), strict=True)
 
 
 def load_constants(
@@ -56,7 +49,9 @@ def load_constants(
 ) -> None:
     """Fill the programme's maps from the rows of static tables, not yet coded."""
     static = {r.name for r in program.relations if r.static}
-    source = _Tables({name: batch for name, batch in tables.items() if name in static})
+    source = _Tables(
+        program.relations, {name: batch for name, batch in tables.items() if name in static}
+    )
     for map in program.maps:
         pool = pools[map.name]
         for place, column in enumerate(map.columns):

@@ -1,13 +1,18 @@
-"""What every engine can do: run one trigger programme, batch by atomic batch.
+"""What every engine can do: run one trigger programme, batch by atomic batch, and keep tables.
 
-An engine owns the state of one programme. The database above it checks rows against tables and
-constraints, so an engine sees encoded rows (see schema.py) that are valid, and every number in it
-is net: a row that comes and goes in one batch does not appear.
+An engine owns the state of one programme and the rows of all TABLEs; streams are not kept. What it
+is given and what it gives are columns in the representation of schema.py (runtime.batching.Batch),
+already converted and checked against their types.
 
 Contract
-    install   replaces the programme; fills new maps from the tables, and keeps what streams have
-              brought to maps that the old programme had too; on an error the old programme stays
-    apply     all of a batch or, with an exception, nothing of it
+    install   replaces programme and tables; fills new maps from the tables' own rows, and keeps
+              what streams have brought to maps that the old programme had too; a table that was
+              there keeps its rows, one that is no longer named loses them; on an error everything
+              stays as it was
+    apply     all of a batch or, with an exception, nothing of it. Rows need not be net: +1 and -1
+              of one row are nothing, and of two rows with one key they are an update. For a
+              TABLE, a delete of a row that is not there and a second row with a primary key are
+              DataErrors that name the row
     undo      takes back the last applied batch, once
     changes   what the last batch did to the rows that a user sees, ORDER BY and LIMIT included
 """
@@ -37,12 +42,12 @@ from viewlet.calculus.expr import (
 )
 from viewlet.calculus.query import Query, sort_rows
 from viewlet.calculus.rewrite import canonical
-from viewlet.calculus.ring import Gmr
 from viewlet.calculus.scope import all_names, outputs
 from viewlet.errors import StateError
 from viewlet.functions import Apply, Const
 from viewlet.program.ir import Map, Program
-from viewlet.schema import Scalar
+from viewlet.runtime.batching import Batch
+from viewlet.schema import Relation, Scalar
 
 Row = tuple[Scalar, ...]
 Weighted = list[tuple[Row, int]]
@@ -61,26 +66,45 @@ class Engine(Protocol):
     @property
     def program(self) -> Program: ...
 
-    def install(self, program: Program, tables: Mapping[str, Gmr], passed: frozenset[str]) -> None:
+    def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         """`passed` are the streams of which rows have come already; other streams are empty."""
         ...
 
-    def apply(self, changes: Sequence[tuple[str, Gmr]]) -> None: ...
+    def apply(self, changes: Sequence[tuple[str, Batch]]) -> None: ...
+
+    def apply_row(self, name: str, row: Row, weight: int) -> None:
+        """The same as `apply` of one encoded row, for engines to make quick."""
+        ...
 
     def undo(self) -> None: ...
+
+    def table(self, name: str) -> Batch:
+        """The rows of a TABLE, with how often each occurs as its weight."""
+        ...
 
     def rows(self, view: str) -> list[Row]:
         """The rows of a view as a user sees them, in its order."""
         ...
 
+    def columns(self, view: str) -> Batch:
+        """The same as columns; each row stands as often as it occurs, with weight 1.
+
+        Integers that do not fit 64 bits come in an array of objects.
+        """
+        ...
+
     def changes(self, view: str) -> Weighted: ...
 
-    def sizes(self) -> Mapping[str, MapSize]: ...
+    def sizes(self) -> Mapping[str, MapSize]:
+        """Of the programme's maps."""
+        ...
+
+    def table_sizes(self) -> Mapping[str, MapSize]: ...
 
     def save(self, directory: Path) -> None: ...
 
-    def load(self, program: Program, directory: Path) -> None:
-        """Take programme and state from what `save` wrote, instead of `install`."""
+    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+        """Take programme, tables and state from what `save` wrote, instead of `install`."""
         ...
 
     def explain(self, view: str, stage: str) -> str:

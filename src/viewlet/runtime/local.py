@@ -21,7 +21,7 @@ import numpy as np
 
 from viewlet.calculus.query import COUNT, ViewKind
 from viewlet.errors import DataError, RangeError, StateError
-from viewlet.kernels.emit import identifier
+from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import (
     COLUMNS,
     FULL,
@@ -38,7 +38,7 @@ from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Column, Physical
 from viewlet.storage.columns import RANKS as MAP_RANKS
 from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
-from viewlet.storage.multimap import begin_all, commit_all, rollback_all
+from viewlet.storage.multimap import begin_all, commit_all, next_all, rollback_all
 from viewlet.storage.pool import Pool
 
 
@@ -65,6 +65,33 @@ class Changed:
 
     def __len__(self) -> int:
         return len(next(iter(self.new.values())))
+
+
+COLUMNS_FROM = WEIGHTS + 1
+"""The words that control a kernel: STEP, ROW, SKIP, LOW, HIGH, WEIGHTS."""
+
+
+class OneRow:
+    """What a kernel's state array says when the batch is one row at fixed addresses."""
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        relation: str,
+        columns: Mapping[int, int],
+        nulls: Mapping[int, int],
+    ) -> None:
+        self.kernel = engine.trigger(relation)
+        self.weight = np.ones(1, np.int64)
+        self.weight_view = self.weight.data
+        control = np.array([0, -1, 0, 0, 1, _address(self.weight)], np.int64)
+        self.control = control.data
+        width = len(columns)
+        words = np.zeros(2 * width, np.int64)
+        for i in range(width):
+            words[2 * i : 2 * i + 2] = columns[i], nulls[i]
+        self.columns = words.data
+        self.end = COLUMNS + 2 * width
 
 
 class LocalEngine:
@@ -126,6 +153,7 @@ class LocalEngine:
         self._kept = np.array([pool.address for pool in kept], np.int64)
         self._kept_at = (_address(self._kept), len(kept))
         self._state_address = _address(self._state)
+        self._state_view = self._state.data
 
     def _begin_texts(self) -> None:
         texts = self.module.texts
@@ -140,19 +168,46 @@ class LocalEngine:
         """One atomic batch over any number of relations."""
         coded = [(name, self.code(name, batch)) for name, batch in changes]
         # Records that the batch before has emptied go only now: until then it can be undone.
-        commit_all(*self._kept_at)
         self._stamp += 1
-        begin_all(*self._kept_at, self._stamp)
+        next_all(*self._kept_at, self._stamp)
         try:
             for relation, batch in coded:
                 self._run(relation, batch)
         except BaseException as error:
-            rollback_all(*self._kept_at)
-            if isinstance(error, OverflowError):
-                raise RangeError(
-                    f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"
-                ) from None
-            raise
+            raise self._undone(error) from None
+
+    def _undone(self, error: BaseException) -> BaseException:
+        """Take back what a failed batch did; what to raise for it."""
+        rollback_all(*self._kept_at)
+        if isinstance(error, OverflowError):
+            return RangeError(
+                f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"
+            )
+        return error
+
+    def one_row(
+        self, relation: str, columns: Mapping[int, int], nulls: Mapping[int, int]
+    ) -> OneRow:
+        """A plan for batches of one row whose values and null bytes are at these addresses."""
+        return OneRow(self, relation, columns, nulls)
+
+    def run_row(self, plan: OneRow) -> None:
+        """Apply the row that lies at the plan's addresses, as a batch of its own."""
+        self._stamp += 1
+        next_all(*self._kept_at, self._stamp)
+        if plan.kernel is None:
+            return
+        try:
+            if len(self.dictionary) != self._texts_known:
+                self._update_texts()
+            view = self._state_view
+            view[:COLUMNS_FROM] = plan.control
+            view[COLUMNS : plan.end] = plan.columns
+            address = self._state_address
+            while plan.kernel(address):
+                self._pools[self.module.frame.maps[self._state[FULL]]].make_room()
+        except BaseException as error:
+            raise self._undone(error) from None
 
     def undo(self) -> None:
         """Take back the last batch; a second time nothing is left to take back."""
@@ -221,6 +276,14 @@ class LocalEngine:
             ]
             for name in self._triggers
         }
+
+    def trigger(self, relation: str) -> Any:
+        """The kernel that a batch of a relation runs, None if nothing depends on it."""
+        return self._triggers.get(relation)
+
+    def reads(self, relation: str) -> frozenset[int]:
+        """The columns that the relation's trigger looks at."""
+        return frozenset(i for i, _, _ in self._reads.get(relation, ()))
 
     def _run(self, relation: str, batch: Batch) -> None:
         kernel = self._triggers.get(relation)
@@ -346,6 +409,17 @@ class LocalEngine:
 
     def place(self, map: str, column: str) -> int:
         return [c.name for c in self.module.loops.maps[map].columns].index(column)
+
+    def value_kind(self, map: str, column: str) -> Any:
+        """The dtype of a value column."""
+        layout = self._pools[map].layout
+        return np.float64 if layout.values[self.place(map, column)] is Physical.FLOAT else np.int64
+
+    def key_slots(self, view: View) -> list[Any]:
+        """The dtypes of a view's key columns, decoded."""
+        map = {name: map for name, map, _ in view.sources}[COUNT]
+        kinds = {Physical.FLOAT: np.float64, Physical.STR: object, Physical.BOOL: np.bool_}
+        return [kinds.get(field.physical, np.int64) for field in self._pools[map].layout.keys]
 
     def _value_or_zero(self, map: str, place: int) -> Array:
         """The value of a map without keys; 0 while it has no record."""

@@ -1,8 +1,9 @@
-"""The local engine as databases use it: encoded rows in, rows of views out."""
+"""The local engine as databases use it: tables and maps in flat arrays, one step over both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,95 +11,227 @@ import numpy as np
 
 from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel, relations
-from viewlet.calculus.query import COUNT, ViewKind, make_rows
-from viewlet.calculus.ring import Gmr, Key, Weight, to_weight
-from viewlet.errors import ProgramError, UnsupportedError
+from viewlet.calculus.query import COUNT, ViewKind
+from viewlet.calculus.ring import Gmr, Key, to_weight
+from viewlet.errors import ProgramError, StateError, UnsupportedError
 from viewlet.kernels.jit import source
 from viewlet.program.ir import Program, View
-from viewlet.runtime.batching import Batch
+from viewlet.runtime.batching import Batch, weighted_rows
 from viewlet.runtime.constants import fill_column
-from viewlet.runtime.engine import (
-    Held,
-    MapSize,
-    Row,
-    Weighted,
-    difference,
-    from_old_maps,
-    visible_rows,
-)
-from viewlet.runtime.local import LocalEngine, Records
-from viewlet.schema import Physical, Relation, Scalar
+from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
+from viewlet.runtime.local import LocalEngine
+from viewlet.runtime.onerow import RowPath
+from viewlet.runtime.reading import rows_of, visible, weighted_vectors
+from viewlet.runtime.reading import weighted_rows as weighted_view_rows
+from viewlet.runtime.stored import StoredTable, Translation, put_all
+from viewlet.runtime.strings import Dictionary
+from viewlet.runtime.vectors import Vector
+from viewlet.schema import Relation
+from viewlet.storage.columns import Array, MemoryArrays
 
-Components = Mapping[str, Weight]
+_NOTHING = Program((), (), ())
 
 
 class NativeEngine:
-    """Implements runtime.engine.Engine over LocalEngine."""
+    """Implements runtime.engine.Engine: LocalEngine for the maps, StoredTable for each table."""
 
     def __init__(self) -> None:
-        self._engine = LocalEngine(Program((), (), ()))
+        self._strings = Dictionary()
+        self._tables: dict[str, StoredTable] = {}
+        self._use(LocalEngine(_NOTHING))
+
+    def _use(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._relations = {r.name: r for r in engine.program.relations}
+        self._views = {view.name: view for view in engine.program.views}
+        self._translation = Translation(self._strings, engine.dictionary)
+        self._paths: dict[str, RowPath] = {}
+        self._touched: list[StoredTable] = []
+
+    @classmethod
+    def over(cls, engine: LocalEngine) -> NativeEngine:
+        """Read the views of an engine that something else feeds."""
+        found = cls()
+        found._use(engine)
+        return found
 
     @property
     def program(self) -> Program:
         return self._engine.program
 
-    def install(self, program: Program, tables: Mapping[str, Gmr], passed: frozenset[str]) -> None:
+    # Programme and tables.
+
+    def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
+        stored = {r.name: self._kept(r) for r in tables}
+        if program != self.program:
+            self._use(self._filled(program, stored, passed))
+        self._tables = stored
+        self._paths = {}
+        self._touched = []
+
+    def _kept(self, relation: Relation) -> StoredTable:
+        old = self._tables.get(relation.name)
+        if old is not None and old.relation == relation:
+            return old
+        return StoredTable(relation, MemoryArrays(), self._strings)
+
+    def _filled(
+        self, program: Program, tables: dict[str, StoredTable], passed: frozenset[str]
+    ) -> LocalEngine:
         new = LocalEngine(program)
         definitions = [c.definition for m in program.maps for c in m.columns if c.definition]
         if any(relations(definition) & passed for definition in definitions):
             self._move(new, tables, passed)
-        else:
-            kept = [r for r in program.relations if r.name in tables]
-            new.load({r.name: batch_of(r, tables[r.name]) for r in kept})
-        self._engine = new
+            return new
+        translate = Translation(self._strings, new.dictionary)
+        batches = {}
+        for relation in program.relations:
+            table = tables.get(relation.name)
+            if table is not None:
+                # Constant maps are computed from plain rows, all others from the used columns.
+                batches[relation.name] = (
+                    table.batch()
+                    if relation.static
+                    else self._translated(table, table.coded(new.reads(relation.name)), translate)
+                )
+        new.load(batches)
+        return new
 
-    def _move(self, new: LocalEngine, tables: Mapping[str, Gmr], passed: frozenset[str]) -> None:
+    def _translated(
+        self, table: StoredTable, coded: Batch, translate: Translation, used: Any = None
+    ) -> Batch:
+        """A batch in the tables' codes -> the same in the programme's, where it looks at them."""
+        if not table.texts:
+            return coded
+        columns = list(coded.columns)
+        for i in table.texts:
+            if used is None or i in used:
+                columns[i] = translate(columns[i])
+        return Batch(columns, coded.nulls, coded.weights, coded=True)
+
+    def _move(
+        self, new: LocalEngine, tables: dict[str, StoredTable], passed: frozenset[str]
+    ) -> None:
         """Fill every map from its definition: streams that have passed live in old maps only."""
         held = Held(self.program)
-        source = _Sources(tables, self._engine)
+        contents = _Sources(tables, self._engine)
         for map in new.program.maps:
             for column in map.columns:
                 if column.definition is not None:
                     moved = from_old_maps(held, column.definition, map.key_names, passed)
-                    found = evaluate(moved or column.definition, map.key_names, source)
+                    found = evaluate(moved or column.definition, map.key_names, contents)
                     fill_column(
                         new.pool(map.name), new.place(map.name, column.name), found, new.dictionary
                     )
 
-    def explain(self, view: str, stage: str) -> str:
-        if stage != "kernels":
-            raise UnsupportedError(f"the local engine has no stage {stage}")
-        return source(self.program)
+    # Changes.
 
-    def apply(self, changes: Sequence[tuple[str, Gmr]]) -> None:
-        relations_ = {r.name: r for r in self.program.relations}
-        self._engine.apply(
-            [
-                (name, batch_of(relations_[name], delta))
-                for name, delta in changes
-                if name in relations_
-            ]
-        )
+    def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
+        """Tables first: they say whether the batch can be; then the programme's maps."""
+        touched = {name: self._tables[name] for name, _ in changes if name in self._tables}
+        coded = [
+            (name, touched[name].code(batch) if name in touched else batch)
+            for name, batch in changes
+        ]
+        put_all(touched, coded)
+        self._touched = list(touched.values())
+        fed = []
+        for name, batch in coded:
+            if name in touched and name in self._relations:
+                used = self._engine.reads(name)
+                batch = self._translated(touched[name], batch, self._translation, used)
+            if name in self._relations:
+                fed.append((name, batch))
+        try:
+            self._engine.apply(fed)
+        except BaseException:
+            self._undo_tables()
+            raise
+
+    def apply_row(self, name: str, row: Row, weight: int) -> None:
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = self._path(name)
+        self._touched = path.tables
+        path.put(row, weight)
+        try:
+            self._engine.run_row(path.plan)
+        except BaseException:
+            self._undo_tables()
+            raise
+
+    def _path(self, name: str) -> RowPath:
+        table = self._tables.get(name)
+        relation = table.relation if table is not None else self._relations[name]
+        return RowPath(relation, table, self._engine, self._translation, self._strings)
 
     def undo(self) -> None:
+        self._undo_tables()
         self._engine.undo()
 
+    def _undo_tables(self) -> None:
+        for table in self._touched:
+            table.rows.undo()
+        self._touched = []
+
+    # Reading.
+
+    def table(self, name: str) -> Batch:
+        return self._tables[name].batch()
+
     def rows(self, view: str) -> list[Row]:
-        return self._rows(self._view(view), before=False)
+        return rows_of(self.columns(view))
+
+    def columns(self, view: str) -> Batch:
+        found = self._views[view]
+        return visible(found.query, *self._vectors(found, before=False))
 
     def changes(self, view: str) -> Weighted:
         """O(batch) for a view over one map; else from all of its rows before and after."""
-        found = self._view(view)
+        found = self._views[view]
         query = found.query
         maps = {map for _, map, _ in found.sources}
         if len(maps) > 1 or query.lets or query.limit is not None or query.offset:
-            return difference(self._rows(found, before=False), self._rows(found, before=True))
+            return difference(self._all_rows(found, before=False), self._all_rows(found, True))
         if query.kind is ViewKind.TOTAL:
-            return difference(self._rows(found, before=False), self._rows(found, before=True))
+            return difference(self._all_rows(found, before=False), self._all_rows(found, True))
         touched = self._engine.changed(found)
-        old = self._made(found, _components(touched.keys, touched.nulls, touched.old), False)
-        new = self._made(found, _components(touched.keys, touched.nulls, touched.new), False)
-        return difference(new, old)
+        keys = [Vector(v, n) for v, n in zip(touched.keys, touched.nulls, strict=True)]
+        maps_now = _Maps(self._engine, before=False)
+        old = weighted_view_rows(*weighted_vectors(query, keys, touched.old, maps_now))
+        new = weighted_view_rows(*weighted_vectors(query, keys, touched.new, maps_now))
+        return difference(_repeated(new), _repeated(old))
+
+    def _all_rows(self, view: View, before: bool) -> list[Row]:
+        return rows_of(visible(view.query, *self._vectors(view, before)))
+
+    def _vectors(self, view: View, before: bool) -> tuple[list[Vector], Array]:
+        maps = _Maps(self._engine, before)
+        if before:
+            keys, components = self._records_before(view, maps)
+        else:
+            found = self._engine.records(view)
+            keys = [Vector(v, n) for v, n in zip(found.keys, found.nulls, strict=True)]
+            components = found.components
+        return weighted_vectors(view.query, keys, components, maps)
+
+    def _records_before(self, view: View, maps: _Maps) -> tuple[list[Vector], dict[str, Array]]:
+        columns = {name: maps.column(map, column) for name, map, column in view.sources}
+        rows: list[Key] = [()]
+        if view.query.kind is not ViewKind.TOTAL:
+            rows = list(columns[COUNT])
+        kinds = {name: self._engine.value_kind(map, c) for name, map, c in view.sources}
+        components = {
+            name: np.array([found.get(row, 0) for row in rows], kinds[name])
+            for name, found in columns.items()
+        }
+        keys = []
+        for i, slot in enumerate(self._engine.key_slots(view)):
+            gaps = np.fromiter((row[i] is None for row in rows), bool, len(rows))
+            values = np.empty(len(rows), slot)
+            values[:] = [row[i] if slot is object else row[i] or 0 for row in rows]
+            keys.append(Vector(values, gaps if gaps.any() else None))
+        return keys, components
 
     def sizes(self) -> dict[str, MapSize]:
         return {
@@ -106,45 +239,51 @@ class NativeEngine:
             for name, size in self._engine.memory().items()
         }
 
+    def table_sizes(self) -> dict[str, MapSize]:
+        return {
+            name: MapSize(len(table.rows), table.rows.nbytes())
+            for name, table in self._tables.items()
+        }
+
+    def explain(self, view: str, stage: str) -> str:
+        if stage != "kernels":
+            raise UnsupportedError(f"the local engine has no stage {stage}")
+        return source(self.program)
+
+    # Persistence.
+
     def save(self, directory: Path) -> None:
         self._engine.save(directory / "maps")
+        place = directory / "tables"
+        place.mkdir()
+        for i, table in enumerate(self._tables.values()):
+            np.save(place / f"{i}.npy", table.rows.dump())
+        about = {"tables": list(self._tables), "strings": self._strings.strings[1:]}
+        (place / "tables.json").write_text(json.dumps(about), encoding="utf-8")
 
-    def load(self, program: Program, directory: Path) -> None:
+    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
         engine = LocalEngine(program)
         engine.restore(directory / "maps")
-        self._engine = engine
+        place = directory / "tables"
+        about = json.loads((place / "tables.json").read_text(encoding="utf-8"))
+        self._strings = Dictionary(about["strings"])
+        stored = {}
+        for relation in tables:
+            if relation.name not in about["tables"]:
+                raise StateError(f"the checkpoint in {directory} has no rows of {relation.name}")
+            table = StoredTable(relation, MemoryArrays(), self._strings)
+            table.rows.fill(np.load(place / f"{about['tables'].index(relation.name)}.npy"))
+            stored[relation.name] = table
+        self._tables = stored
+        self._use(engine)
 
     def close(self) -> None:
-        self._engine = LocalEngine(Program((), (), ()))
+        self._tables = {}
+        self._use(LocalEngine(_NOTHING))
 
-    def _view(self, name: str) -> View:
-        return next(view for view in self.program.views if view.name == name)
 
-    def _rows(self, view: View, before: bool) -> list[Row]:
-        if before:
-            records = self._records_before(view)
-        else:
-            found: Records = self._engine.records(view)
-            records = _components(found.keys, found.nulls, found.components)
-        return self._made(view, records, before)
-
-    def _made(
-        self, view: View, records: Iterator[tuple[Key, Components]], before: bool
-    ) -> list[Row]:
-        present = (
-            (key, components)
-            for key, components in records
-            if components[COUNT] != 0 or view.query.kind is ViewKind.TOTAL
-        )
-        source = _Maps(self._engine, before)
-        return visible_rows(view.query, list(make_rows(view.query, present, source)))
-
-    def _records_before(self, view: View) -> Iterator[tuple[Key, Components]]:
-        source = _Maps(self._engine, before=True)
-        columns = {name: source.column(map, column) for name, map, column in view.sources}
-        keys = [()] if view.query.kind is ViewKind.TOTAL else list(columns[COUNT])
-        for key in keys:
-            yield key, {name: to_weight(found.get(key, 0)) for name, found in columns.items()}
+def _repeated(found: Weighted) -> list[Row]:
+    return [row for row, count in found for _ in range(count)]
 
 
 class _Maps:
@@ -174,51 +313,16 @@ class _Maps:
 class _Sources:
     """Tables and the maps of the programme before; streams start empty."""
 
-    def __init__(self, tables: Mapping[str, Gmr], old: LocalEngine) -> None:
+    def __init__(self, tables: dict[str, StoredTable], old: LocalEngine) -> None:
         self._tables = tables
         self._maps = _Maps(old, before=False)
+        self._known: dict[str, Gmr] = {}
 
     def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
         if isinstance(atom, MapRef):
             return self._maps.contents(atom)
-        return self._tables.get(atom.name, _EMPTY)
-
-
-_EMPTY = Gmr()
-
-
-def _components(
-    keys: list[Any], nulls: list[Any], components: Mapping[str, Any]
-) -> Iterator[tuple[Key, Components]]:
-    """Columns -> keys with their components' weights."""
-    columns = []
-    for values, gaps in zip(keys, nulls, strict=True):
-        plain = values.tolist()
-        if gaps is not None:
-            plain = [None if gap else value for value, gap in zip(plain, gaps, strict=True)]
-        columns.append(plain)
-    names = list(components)
-    weights = list(zip(*(components[name].tolist() for name in names), strict=True))
-    rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
-    for key, found in zip(rows, weights, strict=True):
-        yield key, {n: to_weight(w) for n, w in zip(names, found, strict=True)}
-
-
-def batch_of(relation: Relation, delta: Gmr) -> Batch:
-    """Encoded rows with weights -> columns."""
-    items = list(delta.items())
-    weights = np.fromiter((int(weight) for _, weight in items), np.int64, len(items))
-    columns: list[Any] = []
-    nulls: list[Any] = []
-    for i, column in enumerate(relation.columns):
-        values: list[Scalar] = [key[i] for key, _ in items]
-        gaps = np.fromiter((value is None for value in values), np.uint8, len(values))
-        nulls.append(gaps if gaps.any() else None)
-        if column.type.physical is Physical.STR:
-            texts = np.empty(len(values), object)
-            texts[:] = values
-            columns.append(texts)
-        else:
-            dtype = np.float64 if column.type.physical is Physical.FLOAT else np.int64
-            columns.append(np.array([value or 0 for value in values], dtype))
-    return Batch(columns, nulls, weights)
+        if atom.name not in self._known:
+            table = self._tables.get(atom.name)
+            rows = weighted_rows(table.relation, table.batch()) if table is not None else ()
+            self._known[atom.name] = Gmr(rows)
+        return self._known[atom.name]

@@ -19,7 +19,16 @@ from typing import Any, cast
 from viewlet.errors import ProgramError, StateError, ViewletError
 from viewlet.runtime.checkpoint import ChangeLog, DamagedFile, Entry, Link, seal, unseal
 from viewlet.runtime.head import BUILDING, DamagedState, partition_lock
-from viewlet.runtime.program import ADOPT, DRIVER, Repartitioning, Site, Status, Step, program_of
+from viewlet.runtime.program import (
+    ADOPT,
+    DRIVER,
+    Repartitioning,
+    Site,
+    Status,
+    Step,
+    Undoing,
+    program_of,
+)
 from viewlet.runtime.snapshot import Snapshots, trouble
 from viewlet.runtime.state import PartitionState
 
@@ -61,9 +70,12 @@ class Partition:
         """Bring the state to exactly (tick, chain).
 
         torn    -> undone by the programme, else rebuilt
+        later   -> (of a step that was given up) undone by the programme, else rebuilt
         older   -> the log's records between are replayed on it
         foreign -> (missing, damaged, from a step that was given up) rebuilt
         """
+        if state is not None and state.head.tick > tick:
+            self._take_back(state, tick, chain, fence)
         if state is None or (state.head.tick, state.head.chain) != (tick, chain):
             state = self._restore(state, tick, chain, fence)
         self._remember(state)
@@ -95,6 +107,20 @@ class Partition:
         if state.head.dirty:
             return self._undo(state)
         return state
+
+    def _take_back(
+        self, state: PartitionState, tick: int, chain: str, fence: tuple[int, int]
+    ) -> None:
+        """Undo the ticks of a step that was given up, if the programme can."""
+        if (tick, chain) not in state.head.history or not hasattr(self.program, "undo"):
+            return
+        state.begin(BUILDING, fence)
+        if cast(Undoing, self.program).undo(state, tick):
+            # Outputs of what was undone must not answer for a step that does the same again.
+            state.head.history = [past for past in state.head.history if past[0] < tick]
+            state.stamp(tick, chain, self._keep)
+        else:
+            state.undone()
 
     def _undo(self, state: PartitionState) -> PartitionState | None:
         torn = state.head.dirty
@@ -192,7 +218,7 @@ class Partition:
         try:
             outputs = self.program.run(state, stage, inputs, step.broadcast)
             ran = time.perf_counter() - started
-            self._check_outputs(stage, outputs)
+            self._check_outputs(stage, outputs, step.last)
             state.run_returned()
             logged = self.log.append(entry, following)
             self._record(entry.tick, following, outputs)
@@ -211,12 +237,11 @@ class Partition:
         self.settle(self.attach(step.fence), step.tick, chain, step.fence)
         return Status(chain, notes=self.notes)
 
-    def _check_outputs(self, stage: int, outputs: dict[int, bytes]) -> None:
-        last = stage == self.site.stages - 1
+    def _check_outputs(self, stage: int, outputs: dict[int, bytes], last: int) -> None:
         for target, payload in outputs.items():
-            if target != DRIVER and (last or not 0 <= target < self.site.partitions):
+            if target != DRIVER and (stage == last or not 0 <= target < self.site.partitions):
                 raise ProgramError(
-                    f"stage {stage} of {self.site.stages} has an output for partition {target}",
+                    f"stage {stage} of {last + 1} has an output for partition {target}",
                     hint=f"the last stage answers to DRIVER, the others also to partitions "
                     f"0 to {self.site.partitions - 1}",
                 )

@@ -34,7 +34,7 @@ class PartitionProgram(Protocol):
 
     @property
     def stages(self) -> int:
-        """A step runs stage 0, shuffle, stage 1, ..., shuffle, stage stages-1."""
+        """A step runs stage 0, shuffle, stage 1, ..., shuffle, stage stages-1; some stop before."""
 
     def create(self, state: PartitionState) -> None:
         """Allocate the arrays at version 0."""
@@ -66,6 +66,13 @@ class Repartitioning(Protocol):
 
     def adopt(self, state: PartitionState, chunks: list[bytes]) -> None:
         """Fill a created state from the chunks of all old partitions, in their order."""
+
+
+class Undoing(Protocol):
+    """The optional hook of programmes that can take back ticks that were completed."""
+
+    def undo(self, state: PartitionState, tick: int) -> bool:
+        """Bring a clean, later state back to what it was after `tick`; False: cannot."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,12 @@ class Step:
     broadcast: bytes
     # Committed chains: take a snapshot beside the steps that follow, keep what leads to these.
     snapshot: tuple[str, ...] | None = None
+    stages: int | None = None  # of this step, where it needs fewer than the programme has
+
+    @property
+    def last(self) -> int:
+        """The number of the step's last stage."""
+        return (self.site.stages if self.stages is None else self.stages) - 1
 
 
 @dataclass

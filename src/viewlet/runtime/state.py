@@ -1,7 +1,7 @@
 """The state of one partition: a directory of memory-mapped flat arrays and a head that dates them.
 
 Contract. A partition's state is a pure function of its history of ticks. A *tick* is one stage of
-one step on one partition: tick = version * stages + stage. The head names the tick that was
+one step on one partition; a partition counts them through. The head names the tick that was
 completed last and the *chain*, the digest of everything that led to it, so that two states with
 equal chains are equal, wherever they are. While a tick is being applied the head says `dirty`: the
 arrays are then between two ticks and only undo or rebuild may use them.

@@ -52,8 +52,13 @@ class Dictionary:
         return np.fromiter((self.code(text) for text in texts), np.int64)
 
     def decode(self, codes: Array) -> Array:
-        lookup = np.array(self.strings, dtype=object)
-        return np.asarray(lookup[codes])
+        """The strings of codes; a few codes do not pay for the size of the dictionary."""
+        if len(codes) > len(self.strings) // 8:
+            lookup = np.array(self.strings, dtype=object)
+            return np.asarray(lookup[codes])
+        found = np.empty(len(codes), object)
+        found[:] = [self.strings[code] for code in codes.tolist()]
+        return found
 
 
 class _Table:

@@ -1,10 +1,19 @@
-"""The rows of a TABLE: a bag that checks what a batch wants to do to it before anything changes."""
+"""The rows of TABLEs: what a batch may not do to them, and the slow definition of a table.
+
+    delete of a row that is not there      DataError naming the row
+    two rows with one primary key          DataError naming the key
+
+Both are judged by the whole batch. `Table` is the interpreter's; `runtime.stored` has the same
+rules over flat arrays.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from viewlet.calculus.ring import Gmr, Key
 from viewlet.errors import DataError
-from viewlet.schema import Relation, decode
+from viewlet.schema import Relation, Scalar, decode
 
 
 class Table:
@@ -23,12 +32,7 @@ class Table:
         for row, weight in delta.items():
             held = self.rows[row]
             if held + weight < 0:
-                copies = f" only {held} times" if held else ""
-                raise DataError(
-                    f"cannot delete from table {self.relation.name}: row "
-                    f"{row_text(self.relation, row)} is{copies or ' not'} there",
-                    hint="delete rows with exactly the values that were inserted",
-                )
+                raise missing_row(self.relation, row, int(held))
         if self._positions:
             self._check_key(delta)
 
@@ -42,14 +46,7 @@ class Table:
             after[key].add(row, weight)
         for key, rows in after.items():
             if sum(int(weight) for _, weight in rows.items()) > 1:
-                named = ", ".join(
-                    f"{name}={decode(value, self.relation.column(name).type)!r}"
-                    for name, value in zip(self.relation.key, key, strict=True)
-                )
-                raise DataError(
-                    f"duplicate primary key ({named}) in table {self.relation.name}",
-                    hint="delete the old row in the same batch, or use UPDATE",
-                )
+                raise duplicate_key(self.relation, key)
 
     def apply(self, delta: Gmr) -> None:
         going = [(row, weight) for row, weight in delta.items() if weight < 0]
@@ -70,7 +67,26 @@ def negated(delta: Gmr) -> Gmr:
     return Gmr((row, -weight) for row, weight in delta.items())
 
 
-def row_text(relation: Relation, row: Key) -> str:
+def missing_row(relation: Relation, row: Sequence[Scalar], held: int) -> DataError:
+    copies = f" only {held} times" if held else " not"
+    return DataError(
+        f"cannot delete from table {relation.name}: row {row_text(relation, row)} is{copies} there",
+        hint="delete rows with exactly the values that were inserted",
+    )
+
+
+def duplicate_key(relation: Relation, key: Sequence[Scalar]) -> DataError:
+    named = ", ".join(
+        f"{name}={decode(value, relation.column(name).type)!r}"
+        for name, value in zip(relation.key, key, strict=True)
+    )
+    return DataError(
+        f"duplicate primary key ({named}) in table {relation.name}",
+        hint="delete the old row in the same batch, or use UPDATE",
+    )
+
+
+def row_text(relation: Relation, row: Sequence[Scalar]) -> str:
     """A row as an error names it: (a=1, b='x')."""
     values = (
         f"{column.name}={decode(value, column.type)!r}"

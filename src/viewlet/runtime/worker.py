@@ -66,11 +66,11 @@ def run_stage(
     except ViewletError as problem:
         # Repeating the task would end the same way. The failure is sent on as data: to every
         # partition, so that no later stage runs, and through them to the driver.
-        last = stage == step.site.stages - 1
+        last = stage == step.last
         for target in [partition] if last else range(step.site.partitions):
             yield target, (FAILURE, stage, partition, pickle.dumps(problem_of(problem)))
         return
-    if step.snapshot is not None and stage == step.site.stages - 1:
+    if step.snapshot is not None and stage == step.last:
         start(snapshot_order(step.site, partition, step.snapshot[partition]))
     status.chain = latest.chain
     status.place = f"{socket.gethostname()}/{os.getppid()}"  # workers of an executor: one parent

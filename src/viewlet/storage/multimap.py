@@ -19,6 +19,7 @@ from viewlet.storage.columns import (
     CAPACITY,
     CHAIN,
     FREE,
+    GROUPS,
     HEADER,
     INDEXES,
     KEYS,
@@ -254,6 +255,7 @@ def clear_buffer(m: int) -> None:
                     while load_half(slots, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
+        store(ix, GROUPS, -1)
     store(m, USED, 0)
     store(m, FREE, -1)
     store(m, ZEROS, 0)
@@ -294,6 +296,16 @@ def begin_all(maps: int, count: int, stamp: int) -> None:
     """Start a batch on all maps whose descriptors' addresses stand at `maps`."""
     for i in range(count):
         m = load(maps, i)
+        store(m, STAMP, stamp)
+        store(m, LOGGED, 0)
+
+
+@njit(cache=True, nogil=True)
+def next_all(maps: int, count: int, stamp: int) -> None:
+    """Commit the batch before and start one, in one call."""
+    for i in range(count):
+        m = load(maps, i)
+        sweep(m)
         store(m, STAMP, stamp)
         store(m, LOGGED, 0)
 

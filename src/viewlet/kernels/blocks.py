@@ -1,0 +1,156 @@
+"""Blocks of nodes as source: order, conditions, and everything that only locals take part in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from viewlet.kernels import nodes as ir
+from viewlet.kernels.frame import Frame
+from viewlet.kernels.nodes import Block, Node
+from viewlet.kernels.weights import WeightWriter
+from viewlet.schema import Physical
+
+INT, FLOAT, STR, BOOL = Physical.INT, Physical.FLOAT, Physical.STR, Physical.BOOL
+
+
+class BlockWriter(WeightWriter):
+    """Writes blocks; a node's method has the name of its class."""
+
+    def __init__(self, frame: Frame, relation: str, single: bool = False) -> None:
+        super().__init__(frame.texts)
+        self.frame = frame
+        self.relation = relation
+        self.single = single
+        self.targets: tuple[str, ...] = ()
+        self.counted = False
+        self.written: frozenset[str] = frozenset()
+        self.row = "row"
+        self.step = 0
+
+    @contextmanager
+    def nest(self, header: str) -> Iterator[None]:
+        self.line(header)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def block(self, block: Block) -> None:
+        """Nodes in order; neighbours under the same condition share one `if`."""
+        if not block:
+            self.line("pass")
+        at = 0
+        while at < len(block):
+            node = block[at]
+            at += 1
+            if not isinstance(node, ir.If):
+                self.node(node)
+                continue
+            condition = _bare(self.scalars.truth(node.scalar, node.scope))
+            body = list(node.body)
+            while at < len(block):
+                other = block[at]
+                if not isinstance(other, ir.If):
+                    break
+                if _bare(self.scalars.truth(other.scalar, other.scope)) != condition:
+                    break
+                body += other.body
+                at += 1
+            with self.nest(f"if {condition}:"):
+                self.block(body)
+
+    def node(self, node: Node) -> None:
+        getattr(self, "_" + _snake(type(node).__name__))(node)
+
+    # Where a step stands, to go on after Python has made room.
+
+    def _reset_done(self) -> None:
+        if self.counted:
+            self.line("done = 0")
+
+    def _end_row(self) -> None:
+        if self.counted:
+            self.line("skip = 0")
+
+    # Nodes.
+
+    def _let(self, node: ir.Let) -> None:
+        code = self.scalars.code(node.scalar, node.scope)
+        physical = node.variable.slot.physical
+        value = code.value
+        if physical is BOOL:
+            value = f"1 if {value} else 0"
+        elif physical is FLOAT and code.physical is not FLOAT:
+            value = f"float({value})"
+        elif physical is INT and value.isdigit():
+            value = f"np.int64({value})"
+        if node.variable.slot.nullable:
+            null = node.variable.null
+            self.line(f"{null} = 1 if {code.null or 'False'} else 0")
+            empty = "0.0" if physical is FLOAT else "0"
+            value = f"{empty} if {null} != 0 else ({value})"
+        self.line(f"{node.variable.name} = {value}")
+
+    def _not_null(self, node: ir.NotNull) -> None:
+        with self.nest(f"if {node.variable.null} == 0:"):
+            self.block(node.body)
+
+    def _total(self, node: ir.Total) -> None:
+        self.line(f"{node.name} = {'0.0' if node.physical is FLOAT else '0'}")
+        if node.physical is FLOAT:
+            self.line(f"{node.name}_low = 0.0")
+        self.block(node.body)
+
+    def _add_to(self, node: ir.AddTo) -> None:
+        if node.physical is FLOAT:
+            high, low = self.pair(node.factors)
+            both = f"{node.name}, {node.name}_low"
+            self.line(f"{both} = pair_plus({both}, {high}, {low})")
+        else:
+            self.line(f"{node.name} = plus({node.name}, {self.whole(node.factors)})")
+
+    def _let_total(self, node: ir.LetTotal) -> None:
+        self.line(f"{node.variable.name} = {node.name}")
+
+    def _if_total(self, node: ir.IfTotal) -> None:
+        with self.nest(f"if {node.name} != 0:"):
+            self.block(node.body)
+
+    def _no_best(self, node: ir.NoBest) -> None:
+        empty = "0.0" if node.variable.slot.physical is FLOAT else "np.int64(0)"
+        self.line(f"{node.variable.name} = {empty}")
+        self.line(f"{node.variable.null} = np.int64(1)")
+
+    def _better(self, node: ir.Better) -> None:
+        best, new = node.variable.name, node.candidate.name
+        left, right = new, best
+        if node.variable.slot.physical is STR:
+            self.frame.texts.ranks = True
+            left, right = f"load(ranks, {new})", f"load(ranks, {best})"
+        nearer = f"{left} {'>' if node.greatest else '<'} {right}"
+        with self.nest(f"if {node.variable.null} != 0 or {nearer}:"):
+            self.line(f"{best} = {new}")
+            self.line(f"{node.variable.null} = np.int64(0)")
+        if node.stop is not None:
+            self.line(f"{node.stop} = 1")
+
+
+def identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _bare(code: str) -> str:
+    """Without a pair of parentheses around the whole."""
+    if not (code.startswith("(") and code.endswith(")")):
+        return code
+    depth = 0
+    for i, character in enumerate(code):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and i < len(code) - 1:
+            return code
+    return code[1:-1]
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

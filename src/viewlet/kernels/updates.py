@@ -1,0 +1,90 @@
+"""Changes of maps as source, and the way out when a map is full."""
+
+from __future__ import annotations
+
+from viewlet.kernels import nodes as ir
+from viewlet.kernels.access import map_name
+from viewlet.kernels.blocks import FLOAT, identifier
+from viewlet.kernels.frame import FULL, ROW, SKIP, STEP
+from viewlet.kernels.nodes import Named
+from viewlet.kernels.ordered import OrderedWriter
+from viewlet.kernels.weights import key_words
+from viewlet.storage.columns import TREE
+
+
+class UpdateWriter(OrderedWriter):
+    """Writes updates; together with its bases, every node of the loop language."""
+
+    def _clear_buffer(self, node: ir.ClearBuffer) -> None:
+        self.line(f"clear_buffer({map_name(node.map)})")
+
+    def _clear_column(self, node: ir.ClearColumn) -> None:
+        layout = self.frame.layouts[node.map]
+        word = layout.value_words[node.column]
+        width = 2 if layout.values[node.column] is FLOAT else 1
+        with self.nest(f"if not clear_column({map_name(node.map)}, {word}, {width}):"):
+            self._return_full(node.map, "0")
+
+    def _update(self, node: ir.Update) -> None:
+        layout = self.frame.layouts[node.map]
+        counted = self.counted and node.map in self.targets
+        depth = self.depth
+        if counted:
+            self.line("done += 1")
+            self.line("if done > skip:")
+            self.depth += 1
+        weights = self._update_weights(node)
+        if not _surely_not_zero(node):
+            tests = [f"{weight[0]} != 0" for _, weight in weights]
+            self.line(f"if {' or '.join(tests)}:")
+            self.depth += 1
+        words, tests = key_words(layout, list(range(len(layout.keys))), node.key)
+        if tests:
+            # What an earlier equality has made sure of, unless the programme is wrong.
+            with self.nest(f"if not ({' and '.join(tests)}):"):
+                self.line('raise ValueError("a key that cannot be NULL is NULL")')
+        at, map = self.temporary("at"), map_name(node.map)
+        self.line(f"{at} = {self._find(node.map, words)}")
+        # Only a record that this batch has not touched yet needs to be made or logged.
+        stamp = f"load({at}, {layout.stamp_word}) != stamp_{identifier(node.map)}"
+        with self.nest(f"if {at} == 0 or {stamp}:"):
+            self.line(f"{at} = upsert({map}, {words})")
+            with self.nest(f"if {at} == 0:"):
+                done = "done - 1" if counted else "done"
+                self._return_full(node.map, done if self.counted else "0")
+        for word, weight in weights:
+            if len(weight) == 2:
+                self.line(f"add_float({map}, {at}, {word}, {weight[0]}, {weight[1]})")
+            else:
+                self.line(f"add_int({map}, {at}, {word}, {weight[0]})")
+        if any(index.kind == TREE for index in layout.indexes):
+            self.line(f"refresh_trees({map}, {at})")
+        self.depth = depth
+
+    def _update_weights(self, node: ir.Update) -> list[tuple[int, tuple[str, ...]]]:
+        """The word of each column with its weight: one local, or two for a pair."""
+        layout = self.frame.layouts[node.map]
+        found: list[tuple[int, tuple[str, ...]]] = []
+        for column, physical, factors in node.columns:
+            word = layout.value_words[column]
+            if physical is FLOAT:
+                found.append((word, self.pair(factors)))
+            else:
+                found.append((word, (self.local("by", self.whole(factors)),)))
+        return found
+
+    def _return_full(self, map: str, skip: str) -> None:
+        """Leave, and remember where to go on."""
+        self.line(f"store(state, {STEP}, {self.step})")
+        self.line(f"store(state, {ROW}, row)")
+        self.line(f"store(state, {SKIP}, {skip})")
+        self.line(f"store(state, {FULL}, {self.frame.maps.index(map)})")
+        self.line("return 1")
+
+
+def _surely_not_zero(node: ir.Update) -> bool:
+    """Whether some column gets a weight that is a product of weights found not to be zero."""
+    return any(
+        all(isinstance(f, Named) and f.name.startswith(("weight", "w_")) for f in factors)
+        for _, _, factors in node.columns
+    )

@@ -1,0 +1,357 @@
+"""The driver's half of a distributed programme: its own maps, and batch after batch of jobs.
+
+A batch is atomic: all its jobs become one version of the partitions, and the driver's maps are put
+back where any of them fails. What partitions are and where they run is the business of `Steps`:
+a Spark cluster, or a few directories in a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewlet.calculus.ring import Gmr
+from viewlet.errors import ProgramError
+from viewlet.program.ir import Map, ValueColumn
+from viewlet.runtime.batching import Batch
+from viewlet.runtime.chunks import (
+    Columns,
+    Message,
+    TextHashes,
+    batch_columns,
+    nodes_of,
+    plain_batch,
+    split,
+    spread,
+    with_codes,
+    with_texts,
+)
+from viewlet.runtime.constants import fill_column
+from viewlet.runtime.contents import Contents, by_target
+from viewlet.runtime.orders import Action, Order, Request, Wanted
+from viewlet.runtime.program import DRIVER
+from viewlet.runtime.site import Site
+from viewlet.runtime.spark_program import routed
+from viewlet.runtime.stages import JobPlan, Piece, Plan
+from viewlet.runtime.strings import Dictionary
+from viewlet.schema import Relation
+from viewlet.storage.columns import Array, Arrays, Layout, MemoryArrays
+from viewlet.storage.pool import Pool
+
+
+REVERTED = (-1, -1)
+"""The origin of the message that stands for a version that took the one before it back."""
+
+
+class Steps(Protocol):
+    """What the conductor asks of the partitions; runtime.cluster.Cluster is one."""
+
+    @property
+    def partitions(self) -> int: ...
+
+    def step(
+        self,
+        inputs: Any = None,
+        broadcast: bytes = b"",
+        *,
+        batch_id: str | None = None,
+        commit: bool = True,
+        stages: int | None = None,
+    ) -> list[bytes]: ...
+
+    def read(self, request: bytes) -> list[bytes]: ...
+
+    def commit(self, batch_id: str | None = None) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Conductor:
+    """Runs a plan's triggers over partitions and on the driver's own site."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        tables: Sequence[Relation],
+        steps: Steps,
+        arrays: Arrays | None = None,
+        dictionary: Dictionary | None = None,
+    ) -> None:
+        self.plan = plan
+        self.steps = steps
+        self.tables = {relation.name: relation for relation in tables}
+        self.arrays = arrays if arrays is not None else MemoryArrays()
+        self.site = Site(plan.driver, self.arrays, dictionary or Dictionary())
+        self.stamp = 0
+        self._relations = {r.name: r for r in plan.distributed.program.relations} | self.tables
+        self._maps = {m.name: m for m in plan.distributed.program.maps}
+
+    # Batches.
+
+    def columns(self, name: str, batch: Batch) -> Columns:
+        """A batch as it travels: of a stream only what kernels read, of a table everything."""
+        relation = self._relations[name]
+        if name in self.tables:
+            return batch_columns(relation, batch, range(len(relation.columns)))
+        return batch_columns(relation, batch, sorted(self.plan.workers.used[name]))
+
+    def matters(self, name: str) -> bool:
+        """Whether rows of a relation change anything at all."""
+        return name in self.tables or name in self.plan.workers.used
+
+    def apply(
+        self,
+        changes: Iterable[tuple[str, Batch]],
+        *,
+        batch_id: str | None = None,
+    ) -> None:
+        """One atomic batch over any number of relations."""
+        scattered: list[Message] = [Message() for _ in range(self.steps.partitions)]
+        names: list[str] = []
+        for name, batch in changes:
+            if self.matters(name) and len(batch):
+                names.append(name)
+                parts = spread(self.columns(name, batch), self.tables.get(name), len(scattered))
+                for message, part in zip(scattered, parts, strict=True):
+                    if len(part.weights):
+                        message.columns.append(part)
+        self.run(names, scattered, None, batch_id)
+
+    def apply_given(self, names: Sequence[str], given: Any, *, batch_id: str | None) -> None:
+        """The same for an RDD that brings (partition, packed message) pairs of these relations."""
+        nothing = [Message() for _ in range(self.steps.partitions)]
+        self.run([n for n in names if self.matters(n)], nothing, given, batch_id)
+
+    def run(
+        self, names: Sequence[str], scattered: list[Message], given: Any, batch_id: str | None
+    ) -> None:
+        number = self.plan.trigger_for(dict.fromkeys(names))
+        if number is None and not names and batch_id is None:
+            return
+        self.stamp += 1
+        self.site.begin(self.stamp)
+        try:
+            if number is None:
+                inputs = given if given is not None else _packed(scattered)
+                order = Order(Action.TABLES)
+                self.steps.step(inputs, order.pack(), commit=False, stages=1)
+            else:
+                self._jobs(Action.BATCH, number, scattered, given)
+            self.steps.commit(batch_id)
+        except BaseException:
+            self.site.rollback()
+            self.steps.abort()
+            raise
+
+    def undo(self) -> bytes:
+        """Take the driver's part of the last batch back; what the log is to say of it."""
+        self.site.rollback()
+        return Message(origin=REVERTED).pack()
+
+    def _jobs(self, action: Action, number: int, scattered: list[Message], given: Any) -> None:
+        self.site.clear_buffers()
+        for at, job in enumerate(self.plan.triggers[number].jobs):
+            self._before(job, scattered)
+            if job.stages:
+                inputs: Any = _packed(scattered)
+                if at == 0 and given is not None:
+                    if inputs:
+                        raise ProgramError("a job cannot take scattered rows beside an RDD")
+                    inputs = given
+                outputs = self.steps.step(
+                    inputs,
+                    Order(action, number, at, begin=at == 0).pack(),
+                    commit=False,
+                    stages=len(job.stages),
+                )
+                self._receive(map(Message.unpack, outputs))
+            self._after(job)
+            scattered = [Message() for _ in scattered]
+
+    def _before(self, job: JobPlan, scattered: list[Message]) -> None:
+        for operation in job.before:
+            if isinstance(operation, Piece):
+                self.site.run(operation)
+                continue
+            for node, rows in routed(self.site, operation, len(scattered)):
+                if node == DRIVER:
+                    self._receive([Message([rows])])
+                else:
+                    scattered[node].rows.append(rows)
+
+    def _receive(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            for rows in message.rows:
+                self.site.add(rows.target, with_codes(rows, self.site.dictionary))
+
+    def _after(self, job: JobPlan) -> None:
+        for piece in job.after:
+            self.site.run(piece)
+
+    # The beginning of a programme.
+
+    def put(self, messages: Sequence[Message | bytes], own: Message | None = None) -> None:
+        """Add rows to maps and tables as they are, for each partition and for the driver."""
+        self.site.begin(0)
+        self._receive([own] if own is not None else [])
+        packed = {
+            p: message if isinstance(message, bytes) else message.pack()
+            for p, message in enumerate(messages)
+        }
+        self.steps.step(packed, Order(Action.PUT).pack(), stages=1)
+
+    def load(self, relation: str) -> None:
+        """Run a relation's trigger over the rows that the partitions' tables have."""
+        number = self.plan.trigger_for([relation])
+        if number is not None:
+            self.site.begin(0)
+            nothing = [Message() for _ in range(self.steps.partitions)]
+            self._jobs(Action.LOAD, number, nothing, None)
+            self.steps.commit()
+
+    def fill(self, contents: Callable[[Map, ValueColumn], Gmr]) -> None:
+        """Put every map's columns where they belong."""
+        dictionary, hashes = Dictionary(), TextHashes()
+        messages = [Message() for _ in range(self.steps.partitions)]
+        own = Message()
+        for map in self._maps.values():
+            if map.buffer:
+                continue
+            layout = self.layout(map.name)
+            words = _words_of(map, layout, contents, dictionary)
+            if not len(words):
+                continue
+            if map.name in self.plan.driver.homes:
+                own.rows.append(with_texts(map.name, words, layout, dictionary.strings))
+            if map.name not in self.plan.workers.homes:
+                continue
+            by = self.plan.workers.homes[map.name]
+            if by is None:
+                rows = with_texts(map.name, words, layout, dictionary.strings)
+                for message in messages:
+                    message.rows.append(rows)
+                continue
+            places = nodes_of(words, layout, by, len(messages), hashes.of(dictionary))
+            for node, part in split(words, places, len(messages)):
+                messages[node].rows.append(with_texts(map.name, part, layout, dictionary.strings))
+        if own.rows or any(message.rows for message in messages):
+            self.put(messages, own)
+
+    def replay(self, outputs: Sequence[bytes]) -> None:
+        """Repeat the driver's part of one version from what the partitions sent it then."""
+        received: dict[tuple[int, int], list[Message]] = {}
+        for data in outputs:
+            message = Message.unpack(data)
+            if message.origin == REVERTED:
+                self.site.rollback()
+            elif message.origin is not None:
+                received.setdefault(message.origin, []).append(message)
+        if not received:
+            return
+        self.stamp += 1
+        self.site.begin(self.stamp)
+        self.site.clear_buffers()
+        for (number, at), messages in sorted(received.items()):
+            job = self.plan.triggers[number].jobs[at]
+            self._before(job, [Message() for _ in range(self.steps.partitions)])
+            self._receive(messages)
+            self._after(job)
+
+    # Reading.
+
+    def layout(self, map: str) -> Layout:
+        """How a map's rows of words look: the same on both sides."""
+        layouts = self.plan.workers.module.frame.layouts
+        return layouts[map] if map in layouts else self.plan.driver.module.frame.layouts[map]
+
+    def contents(self, maps: Iterable[str], wanted: Wanted = Wanted.NOW) -> dict[str, Contents]:
+        """Maps from wherever they are, their strings in one dictionary."""
+        dictionary = Dictionary()
+        found = self._rows(maps, wanted)
+        return {
+            name: Contents.of(self._maps[name], self.layout(name), rows, dictionary)
+            for name, rows in found.items()
+        }
+
+    def changed(self, map: str) -> tuple[Contents, Contents]:
+        """The records of a map that the last batch touched, before and after it."""
+        dictionary = Dictionary()
+        rows = self._rows([map], Wanted.CHANGED)[map]
+        layout = self.layout(map)
+        return (
+            Contents.of(self._maps[map], layout, rows[0::2], dictionary),
+            Contents.of(self._maps[map], layout, rows[1::2], dictionary),
+        )
+
+    def _rows(self, maps: Iterable[str], wanted: Wanted) -> dict[str, list[Any]]:
+        names = sorted(maps)
+        remote = [name for name in names if name not in self.plan.driver.homes]
+        found: dict[str, list[Any]] = {name: [] for name in names}
+        if remote:
+            answers = self.steps.read(Request(wanted, tuple(remote)).pack())
+            found |= by_target([Message.unpack(answer) for answer in answers])
+        site = self.site
+        for name in names:
+            if name not in remote:
+                layout, strings = site.pools[name].layout, site.dictionary.strings
+                parts: tuple[Array, ...] = (
+                    (site.rows(name),)
+                    if wanted is Wanted.NOW
+                    else (site.rows_before(name),)
+                    if wanted is Wanted.BEFORE
+                    else site.changed(name)
+                )
+                found[name] = [with_texts(name, words, layout, strings) for words in parts]
+        return found
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Records and bytes of every lasting map over all nodes."""
+        totals: dict[str, tuple[int, int]] = {}
+        for name in self.plan.driver.homes:
+            pool = self.site.pools[name]
+            totals[name] = (len(pool.live()), pool.nbytes())
+        remote = tuple(name for name in self.plan.workers.homes if name not in totals)
+        totals |= self._totals(Request(Wanted.SIZES, remote))
+        return totals
+
+    def table_sizes(self) -> dict[str, tuple[int, int]]:
+        return self._totals(Request(Wanted.TABLE_SIZES, tuple(self.tables)))
+
+    def _totals(self, request: Request) -> dict[str, tuple[int, int]]:
+        totals = {name: (0, 0) for name in request.names}
+        answers = self.steps.read(request.pack()) if request.names else []
+        for name, parts in by_target([Message.unpack(answer) for answer in answers]).items():
+            records, size = np.sum([part.words[0] for part in parts], axis=0).tolist()
+            totals[name] = (records, size)
+        return totals
+
+    def table_parts(self, names: Sequence[str]) -> list[bytes]:
+        """The rows of tables as `put` takes them, partition by partition."""
+        return self.steps.read(Request(Wanted.TABLES, tuple(names)).pack())
+
+    def table(self, name: str) -> Batch:
+        parts = [Message.unpack(part).columns[0] for part in self.table_parts([name])]
+        return plain_batch(parts)
+
+
+def _packed(messages: Sequence[Message]) -> dict[int, bytes]:
+    return {
+        p: message.pack() for p, message in enumerate(messages) if message.rows or message.columns
+    }
+
+
+def _words_of(
+    map: Map,
+    layout: Layout,
+    contents: Callable[[Map, ValueColumn], Gmr],
+    dictionary: Dictionary,
+) -> Array:
+    """A map filled in memory, as rows of words."""
+    pool = Pool(layout, MemoryArrays(), np.zeros(layout.descriptor_words, np.int64), True)
+    pool.create()
+    for place, column in enumerate(map.columns):
+        if column.definition is not None:
+            fill_column(pool, place, contents(map, column), dictionary)
+    return np.ascontiguousarray(pool.table()[pool.live(), : layout.stamp_word])

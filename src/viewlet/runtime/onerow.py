@@ -1,0 +1,121 @@
+"""One row at a time: the quick path of `insert` and `delete` in the local engine.
+
+Everything that does not depend on the row's values is found once for each relation: the words of
+the row lie at a fixed address, where the native code of table and trigger both read them.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from viewlet.errors import RangeError
+from viewlet.runtime.engine import Row
+from viewlet.runtime.local import LocalEngine
+from viewlet.runtime.stored import StoredTable, Translation
+from viewlet.runtime.strings import Dictionary
+from viewlet.schema import Physical, Relation
+from viewlet.storage.table import FULL, put_row
+
+
+class RowPath:
+    """A relation's row in preallocated arrays, for its table (None: a stream) and its trigger."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        table: StoredTable | None,
+        engine: LocalEngine,
+        translation: Translation,
+        strings: Dictionary,
+    ) -> None:
+        width = len(relation.columns)
+        self.tables = [] if table is None else [table]
+        self._table = table
+        self._words = np.zeros(width if table is None else table.rows.width, np.int64)
+        self._view = self._words.data
+        self._codes = np.zeros(width, np.int64)
+        self._code_view = self._codes.data
+        self._nulls = np.zeros(width, np.uint8)
+        self._null_view = self._nulls.data
+        kinds = [column.type.physical for column in relation.columns]
+        letters = ["d" if kind is Physical.FLOAT else "q" for kind in kinds]
+        self._bytes = self._words.data.cast("B")
+        self._pack = struct.Struct("=" + "".join(letters)).pack_into
+        self._plain = all(kind in (Physical.INT, Physical.BOOL) for kind in kinds)
+        self._kinds = kinds
+        self._had_nulls = False
+        self._address = int(self._words.ctypes.data)
+        self._translation = translation
+        self._strings = strings
+        self._dictionary = engine.dictionary
+        self._used = engine.reads(relation.name)
+        texts = {i for i, kind in enumerate(kinds) if kind is Physical.STR}
+        codes = int(self._codes.ctypes.data)
+        nulls = int(self._nulls.ctypes.data)
+        self.plan = engine.one_row(
+            relation.name,
+            {i: (codes if i in texts else self._address) + 8 * i for i in range(width)},
+            {i: nulls + i for i in range(width)},
+        )
+
+    def put(self, row: Row, weight: int) -> None:
+        """Lay the row out, and put it into its table; DataError if that cannot be."""
+        if self._plain and None not in row and not self._had_nulls:
+            self._pack(self._bytes, 0, *row)
+        else:
+            self._lay_out(row)
+        self.plan.weight_view[0] = weight
+        if self._table is not None:
+            self._put(self._table, weight)
+
+    def _lay_out(self, row: Row) -> None:
+        table = self._table
+        words = list(row)
+        if self._had_nulls:
+            self._nulls[:] = 0
+            self._words[:] = 0
+            self._had_nulls = False
+        for i, value in enumerate(row):
+            if value is None:
+                self._null_view[i] = 1
+                self._had_nulls = True
+                words[i] = 0
+                self._code_view[i] = 0
+                if table is not None:
+                    word, bit = table.rows.null_bit(i)
+                    self._view[word] |= 1 << bit
+            elif self._kinds[i] is Physical.FLOAT:
+                # One zero and one NaN: equal floats are equal words.
+                words[i] = value + 0.0 if value == value else np.nan  # type: ignore[operator]
+            elif self._kinds[i] is Physical.STR:
+                words[i] = self._code(i, str(value))
+        self._pack(self._bytes, 0, *words)
+
+    def _code(self, i: int, text: str) -> int:
+        """The string's code in the tables; in the programme, if that looks at the column."""
+        if self._table is None:
+            if i in self._used:
+                self._code_view[i] = self._dictionary.code(text)
+            return 0
+        code = self._strings.code(text)
+        if i in self._used:
+            self._code_view[i] = self._translation.one(code)
+        return code
+
+    def _put(self, table: StoredTable, weight: int) -> None:
+        rows = table.rows
+        stamp = rows.next_stamp()
+        try:
+            answer = put_row(rows.address, self._address, weight, stamp, rows.keyed)
+            while answer == FULL:
+                rows.make_room()
+                answer = put_row(rows.address, self._address, weight, stamp, rows.keyed)
+            if answer:
+                table.check()
+        except BaseException as error:
+            rows.undo()
+            if isinstance(error, OverflowError):
+                raise RangeError("a row of a table occurs too often") from None
+            raise

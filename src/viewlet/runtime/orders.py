@@ -1,0 +1,57 @@
+"""What the driver asks of partitions: orders change them, requests read them."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Action(Enum):
+    BATCH = "batch"  # run a trigger's job over the rows that came, which tables take in first
+    TABLES = "tables"  # take rows into tables; no view depends on them
+    LOAD = "load"  # run a trigger over the partition's own rows of tables
+    PUT = "put"  # add rows to maps and tables as they are
+
+
+@dataclass(frozen=True)
+class Order:
+    """One step. `begin`: it is the first of its batch, and undoing the batch undoes it."""
+
+    action: Action
+    trigger: int = 0
+    job: int = 0
+    begin: bool = True
+
+    def pack(self) -> bytes:
+        return pickle.dumps((self.action.value, self.trigger, self.job, self.begin))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Order:
+        action, *rest = pickle.loads(data)
+        return cls(Action(action), *rest)
+
+
+class Wanted(Enum):
+    NOW = "now"  # the rows of maps
+    BEFORE = "before"  # the rows that they had before the last batch
+    CHANGED = "changed"  # the rows that it touched, before and after: two answers for each map
+    SIZES = "sizes"  # one row for each map: records, bytes
+    TABLES = "tables"  # the rows of tables
+    TABLE_SIZES = "table sizes"
+
+
+@dataclass(frozen=True)
+class Request:
+    """`names` are maps or tables; of maps that are copied everywhere, partition 0 answers."""
+
+    wanted: Wanted
+    names: tuple[str, ...]
+
+    def pack(self) -> bytes:
+        return pickle.dumps((self.wanted.value, self.names))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Request:
+        wanted, names = pickle.loads(data)
+        return cls(Wanted(wanted), names)

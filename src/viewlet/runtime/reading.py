@@ -1,0 +1,148 @@
+"""From a view's records to the rows that a user reads, column by column.
+
+records -> HAVING -> the select list -> one row per unit of `count` (BAG) -> ORDER BY -> LIMIT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from viewlet.calculus.evaluate import Database
+from viewlet.calculus.query import COUNT, Query, ViewKind, make_rows
+from viewlet.calculus.ring import Key, Weight, to_weight
+from viewlet.functions import ScalarExpr, evaluate, free_variables
+from viewlet.runtime.batching import Batch, plain_values
+from viewlet.runtime.engine import Row, Weighted
+from viewlet.runtime.vectors import NotColumnar, Vector, evaluate_vector, truths
+from viewlet.schema import Kind, Physical, Scalar, Type
+from viewlet.storage.columns import Array
+
+
+def weighted_vectors(
+    query: Query,
+    keys: list[Vector],
+    components: Mapping[str, Array],
+    database: Database,
+) -> tuple[list[Vector], Array]:
+    """The select list and the multiplicity of each row, before ORDER BY and LIMIT."""
+    if query.kind is not ViewKind.TOTAL:
+        present = np.flatnonzero(components[COUNT])
+        if len(present) < len(components[COUNT]):
+            keys = [key.take(present) for key in keys]
+            components = {name: values[present] for name, values in components.items()}
+    length = len(components[COUNT])
+    if query.lets:
+        found = list(make_rows(query, _records(keys, components), database))
+        return _as_vectors(query, [row for row, _ in found]), _counts([n for _, n in found])
+    environment = dict(zip(query.keys, keys, strict=True))
+    environment |= {name: Vector(values) for name, values in components.items()}
+    counts = components[COUNT] if query.kind is ViewKind.BAG else np.ones(length, np.int64)
+    if query.having is not None:
+        places = np.flatnonzero(_condition(query.having, environment, length))
+        environment = {name: vector.take(places) for name, vector in environment.items()}
+        counts, length = counts[places], len(places)
+    columns = [_column(c.scalar, c.type, environment, length) for c in query.columns]
+    return columns, counts
+
+
+def _condition(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> Array:
+    try:
+        return truths(scalar, environment, length)
+    except NotColumnar:
+        values = _row_by_row(scalar, environment, length)
+        return np.fromiter((value is True for value in values), bool, length)
+
+
+def _column(
+    scalar: ScalarExpr, type: Type, environment: Mapping[str, Vector], length: int
+) -> Vector:
+    try:
+        found = evaluate_vector(scalar, environment, length)
+    except NotColumnar:
+        found = vector_of(_row_by_row(scalar, environment, length), type)
+    if type.kind is Kind.BOOLEAN and found.values.dtype.kind != "b":
+        return Vector(found.values.astype(bool), found.nulls)
+    return found
+
+
+def _row_by_row(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> list[Scalar]:
+    names = sorted(free_variables(scalar))
+    columns = [plain_values(environment[n].values, environment[n].nulls) for n in names]
+    rows = zip(*columns, strict=True) if columns else iter([()] * length)
+    return [evaluate(scalar, dict(zip(names, row, strict=True))) for row in rows]
+
+
+def _records(
+    keys: list[Vector], components: Mapping[str, Array]
+) -> Iterator[tuple[Key, Mapping[str, Weight]]]:
+    names = list(components)
+    weights = list(zip(*(components[name].tolist() for name in names), strict=True))
+    columns = [plain_values(key.values, key.nulls) for key in keys]
+    rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
+    for key, found in zip(rows, weights, strict=True):
+        yield key, {n: to_weight(w) for n, w in zip(names, found, strict=True)}
+
+
+def _counts(counts: list[int]) -> Array:
+    return np.fromiter(counts, np.int64, len(counts))
+
+
+def _as_vectors(query: Query, rows: list[Row]) -> list[Vector]:
+    return [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
+
+
+def vector_of(values: list[Scalar], type: Type) -> Vector:
+    """Encoded values as a vector; integers beyond int64 as objects."""
+    gaps = np.fromiter((value is None for value in values), bool, len(values))
+    nulls = gaps if gaps.any() else None
+    dtype = {Physical.FLOAT: np.float64, Physical.BOOL: np.bool_}.get(type.physical, np.int64)
+    if type.physical is not Physical.STR:
+        try:
+            return Vector(np.array([value or 0 for value in values], dtype), nulls)
+        except OverflowError:
+            pass
+    found = np.empty(len(values), object)
+    found[:] = values
+    return Vector(found, nulls)
+
+
+def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
+    """Rows with multiplicities -> what the user reads: repeated, ordered and cut."""
+    places = np.arange(len(counts))
+    if (counts != 1).any():
+        places = np.repeat(places, counts)
+    if query.order:
+        places = places[_order(query, [columns[i.column].take(places) for i in query.order])]
+    end = None if query.limit is None else query.offset + query.limit
+    places = places[query.offset : end]
+    taken = [column.take(places) for column in columns]
+    return Batch(
+        [v.values for v in taken], [v.nulls for v in taken], np.ones(len(places), np.int64)
+    )
+
+
+def _order(query: Query, columns: list[Vector]) -> Array:
+    """A stable sort, the first ORDER BY column deciding first."""
+    keys: list[Array] = []
+    for item, vector in zip(query.order, columns, strict=True):
+        gaps = vector.gaps()
+        ranks = np.zeros(len(gaps), np.int64)
+        _, ranks[~gaps] = np.unique(vector.values[~gaps], return_inverse=True)
+        keys.append(-ranks if item.descending else ranks)
+        keys.append(~gaps if item.nulls_first else gaps)
+    # lexsort lets its last key decide first; a column's NULLs stand apart from its values.
+    pairs = [key for i in range(0, len(keys), 2) for key in (keys[i + 1], keys[i])]
+    return np.lexsort(pairs[::-1])
+
+
+def rows_of(batch: Batch) -> list[Row]:
+    """Columns -> encoded rows."""
+    columns = [plain_values(v, n) for v, n in zip(batch.columns, batch.nulls, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def weighted_rows(columns: list[Vector], counts: Array) -> Weighted:
+    plain = [plain_values(column.values, column.nulls) for column in columns]
+    return list(zip(zip(*plain, strict=True), counts.tolist(), strict=True))

@@ -1,0 +1,144 @@
+"""The shapes in which users have rows -> one sequence of values for each column.
+
+Rows come as a tuple (one row), a mapping of values (one row), a mapping of columns, an iterable of
+tuples or mappings, a NumPy array, or anything that speaks Arrow: pyarrow, pandas, polars, DuckDB.
+Columns that a mapping or a table leaves out are NULL; the order of named columns does not matter.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from viewlet.errors import DataError
+from viewlet.schema import Relation
+
+
+def columns_of(relation: Relation, rows: Any) -> list[Any]:
+    """One sequence for each column: a list, a tuple, a NumPy or an Arrow array, of equal length."""
+    if isinstance(rows, Mapping):
+        return _from_mapping(relation, rows)
+    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        return _from_arrow(relation, rows)
+    if hasattr(rows, "dtype") and hasattr(rows, "tolist"):
+        if rows.dtype.names:
+            return _named_columns(relation, {name: rows[name] for name in rows.dtype.names})
+        rows = rows.tolist()
+    if isinstance(rows, tuple) and not (rows and _is_row(rows[0])):
+        rows = [rows]
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise _shape_error(relation, rows)
+    return _from_rows(relation, rows)
+
+
+def _from_rows(relation: Relation, rows: Iterable[Any]) -> list[Any]:
+    listed = rows if isinstance(rows, list | tuple) else list(rows)
+    kinds = set(map(type, listed))
+    if not kinds <= {tuple, list}:
+        listed = [_from_item(relation, row) for row in listed]
+    width = len(relation.columns)
+    if not listed:
+        return [()] * width
+    if set(map(len, listed)) != {width}:
+        number, row = next((n, r) for n, r in enumerate(listed, 1) if len(r) != width)
+        raise DataError(
+            f"row {number} for {relation.name} has {len(row)} values, "
+            f"and {relation.name} has {width} columns",
+            hint=f"columns are ({', '.join(relation.names)})",
+        )
+    return list(zip(*listed, strict=True))
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, tuple | list | Mapping)
+
+
+def _from_item(relation: Relation, row: Any) -> Sequence[Any]:
+    if isinstance(row, Mapping):
+        return _ordered(relation, row, None)
+    if isinstance(row, tuple | list):
+        return row
+    raise _shape_error(relation, row)
+
+
+def _shape_error(relation: Relation, rows: Any) -> DataError:
+    return DataError(
+        f"{rows!r} is not a row of {relation.name}",
+        hint="give a tuple, a list of tuples or dicts, a dict of columns, or an Arrow, pandas or "
+        "polars table",
+    )
+
+
+def _from_mapping(relation: Relation, rows: Mapping[str, Any]) -> list[Any]:
+    columns = [_is_column(value) for value in rows.values()]
+    if not any(columns):
+        return [(value,) for value in _ordered(relation, rows, None)]
+    if not all(columns):
+        raise DataError(
+            f"a dict for {relation.name} mixes single values and columns",
+            hint="give a list for every column, or a single value for every column",
+        )
+    return _named_columns(relation, {name: _plain(value) for name, value in rows.items()})
+
+
+def _is_column(value: Any) -> bool:
+    if isinstance(value, str | bytes):
+        return False
+    return isinstance(value, Sequence) or bool(getattr(value, "shape", ())) or _is_arrow(value)
+
+
+def _plain(values: Any) -> Any:
+    """Lists, NumPy and Arrow arrays as they are; a pandas or polars Series as Arrow."""
+    if isinstance(values, list | tuple) or _is_arrow(values):
+        return values
+    if type(values).__module__ == "numpy":
+        return values
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    if hasattr(values, "iloc"):
+        import pyarrow as pa
+
+        return pa.array(values, from_pandas=True)
+    return list(values)
+
+
+def _is_arrow(values: Any) -> bool:
+    return type(values).__module__.startswith("pyarrow")
+
+
+def _named_columns(relation: Relation, columns: Mapping[str, Any]) -> list[Any]:
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise DataError(f"columns for {relation.name} differ in length: {shown}")
+    count = next(iter(lengths.values()), 0)
+    return _ordered(relation, columns, (None,) * count)
+
+
+def _ordered(relation: Relation, named: Mapping[str, Any], missing: Any) -> list[Any]:
+    """The named values in the relation's order, `missing` where there is none."""
+    for name in named:
+        if name not in relation.names:
+            close = difflib.get_close_matches(str(name), relation.names, 1)
+            raise DataError(
+                f"{relation.name} has no column {name}",
+                hint=f"did you mean {close[0]}?"
+                if close
+                else f"columns are ({', '.join(relation.names)})",
+            )
+    return [named.get(name, missing) for name in relation.names]
+
+
+def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        table = rows
+    elif isinstance(rows, pa.RecordBatch):
+        table = pa.Table.from_batches([rows])
+    elif hasattr(rows, "iloc"):  # pandas: its missing values are NaN, and its index is no column
+        table = pa.Table.from_pandas(rows, preserve_index=False)
+    else:
+        table = pa.table(rows)
+    return _named_columns(relation, dict(zip(table.column_names, table.columns, strict=True)))

@@ -1,0 +1,403 @@
+"""The engine on Spark: maps and tables in partitions on the executors, small views on the driver.
+
+    engine = SparkEngine(session, partitions=8, checkpoint="dir")
+
+A batch is a few Spark jobs that the plan of its trigger names (distributed/jobs.py), one version of
+the partitions (runtime/cluster.py), and exactly once. With a checkpoint directory every version is
+durable when `apply` returns; without one, the state is as safe as the executors' disks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.calculus.evaluate import evaluate
+from viewlet.calculus.expr import Delta, MapRef, Rel, relations
+from viewlet.calculus.query import ViewKind
+from viewlet.calculus.ring import Gmr
+from viewlet.distributed import compile_all, distributed_text
+from viewlet.errors import StateError, UnsupportedError
+from viewlet.kernels.jit import cache_directory, compile_kernels
+from viewlet.program.ir import Map, Program, ValueColumn, View
+from viewlet.runtime.batching import Batch, batch_of, weighted_rows
+from viewlet.runtime.cluster import Cluster, Metrics
+from viewlet.runtime.conductor import Conductor
+from viewlet.runtime.contents import Contents, MapsRead, maps_of_view, records
+from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
+from viewlet.runtime.orders import Wanted
+from viewlet.runtime.reading import rows_of, visible, weighted_vectors
+from viewlet.runtime.reading import weighted_rows as weighted_view_rows
+from viewlet.runtime.session import spark_session
+from viewlet.runtime.spark_program import SqlProgram
+from viewlet.runtime.stages import Plan, plan_of
+from viewlet.runtime.strings import Dictionary
+from viewlet.schema import Relation
+from viewlet.storage.columns import MemoryArrays
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NOTHING = Program((), (), ())
+_FILE = "spark.json"
+
+
+class SparkEngine:
+    """Implements runtime.engine.Engine.
+
+    Partitions are made when they are first needed: declaring ten tables starts no job.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        partitions: int | None = None,
+        checkpoint: str | None = None,
+        snapshot_every: int = 50,
+        state_dir: str | None = None,
+    ) -> None:
+        self.spark = spark_session(spark)
+        if partitions is not None and partitions < 1:
+            raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
+        self._asked = partitions
+        self._partitions = partitions or self.spark.sparkContext.defaultParallelism
+        self._checkpoint = checkpoint
+        self._every = snapshot_every
+        self._state_dir = state_dir
+        self._number = 0  # of the programme; each has its own directory in the checkpoint
+        self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
+
+    def _use(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        plan: Plan,
+        conductor: Conductor | None,
+    ) -> None:
+        self._program = program
+        self._tables = tuple(tables)
+        self._plan = plan
+        self._conductor = conductor
+        self._views = {view.name: view for view in program.views}
+        self._compiled: set[int] = set()
+        self._undoable = False
+
+    @property
+    def program(self) -> Program:
+        return self._program
+
+    @property
+    def partitions(self) -> int:
+        return self._partitions
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    @property
+    def cluster(self) -> Cluster:
+        """The partitions of the programme, made if need be."""
+        cluster = self._opened().steps
+        assert isinstance(cluster, Cluster)
+        return cluster
+
+    # Programme and tables.
+
+    def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
+        if program == self._program and tuple(tables) == self._tables:
+            return
+        plan = plan_of(compile_all(program)) if program != self._program else self._plan
+        old = self._conductor
+        if old is None:
+            self._number += 1
+            self._use(program, tables, plan, None)
+            return
+        number, self._number = self._number, self._free_number()
+        new = self._new(program, plan, tables)
+        try:
+            self._fill(new, program, old, passed)
+        except BaseException:
+            _close(new)
+            self._number = number
+            raise
+        self._use(program, tables, plan, new)
+        _close(old)
+
+    def _free_number(self) -> int:
+        number = self._number + 1
+        while self._checkpoint is not None and Path(self._place(number)).exists():
+            number += 1
+        return number
+
+    def _place(self, number: int) -> str:
+        return f"{self._checkpoint}/programme-{number}"
+
+    def _opened(self) -> Conductor:
+        """The conductor of the programme; with nothing in tables yet, if it is made now."""
+        if self._conductor is None:
+            new = self._new(self._program, self._plan, self._tables)
+            try:
+                self._fill(new, self._program, None, frozenset())
+            except BaseException:
+                _close(new)
+                raise
+            self._conductor = new
+        return self._conductor
+
+    def _new(self, program: Program, plan: Plan, tables: Sequence[Relation]) -> Conductor:
+        place = self._place(self._number) if self._checkpoint is not None else None
+        cluster = Cluster(
+            self.spark,
+            self._partition_program(program, plan, tables),
+            self._partitions,
+            checkpoint=place,
+            snapshot_every=self._every,
+            state_dir=self._state_dir,
+        )
+        return Conductor(plan, tables, cluster)
+
+    def _partition_program(
+        self, program: Program, plan: Plan, tables: Sequence[Relation]
+    ) -> SqlProgram:
+        text = f"{distributed_text(plan.distributed)}\n{tuple(tables)!r}\n"
+        text += plan.workers.module.source + plan.driver.module.source
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()[:24]
+        return SqlProgram(plan, tables, fingerprint, cache_directory())
+
+    def _fill(
+        self, new: Conductor, program: Program, old: Conductor | None, passed: frozenset[str]
+    ) -> None:
+        """Bring a new programme to where the tables and the old programme's maps are."""
+        kept = [name for name in new.tables if old is not None and name in old.tables]
+        kept = [name for name in kept if old and old.tables[name] == new.tables[name]]
+        definitions = [c.definition for m in program.maps for c in m.columns if c.definition]
+        moving = old is not None and any(relations(d) & passed for d in definitions)
+        static = {r.name for r in program.relations if r.static}
+        source = _Sources(old, [n for n in kept if moving or n in static])
+        if moving:
+            held = Held(self._program)
+
+            def contents(map: Map, column: ValueColumn) -> Gmr:
+                assert column.definition is not None
+                moved = from_old_maps(held, column.definition, map.key_names, passed)
+                return evaluate(moved or column.definition, map.key_names, source)
+
+        else:
+
+            def contents(map: Map, column: ValueColumn) -> Gmr:
+                assert column.definition is not None
+                return evaluate(column.definition, map.key_names, source)
+
+        new.fill(contents)
+        if old is not None and kept:
+            new.put(old.table_parts(kept))
+            for name in kept:
+                if not moving and name not in static and name in new.plan.workers.used:
+                    self._compile(new, [name])
+                    new.load(name)
+        _cluster(new).save(_driver_state(new))
+
+    # Changes.
+
+    def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
+        conductor = self._opened()
+        self._compile(conductor, [name for name, _ in changes])
+        conductor.apply(_together(changes), batch_id=batch_id)
+        self._committed(conductor)
+
+    def apply_row(self, name: str, row: Row, weight: int) -> None:
+        known = {r.name: r for r in (*self._program.relations, *self._tables)}
+        self.apply([(name, batch_of(known[name], [(row, weight)]))])
+
+    def _committed(self, conductor: Conductor) -> None:
+        self._undoable = True
+        cluster = _cluster(conductor)
+        if cluster.version % self._every == 0:
+            cluster.save(_driver_state(conductor))
+
+    def undo(self) -> None:
+        if self._undoable and self._conductor is not None:
+            _cluster(self._conductor).revert(self._conductor.undo())
+        self._undoable = False
+
+    def _compile(self, conductor: Conductor, names: Sequence[str]) -> None:
+        """Have the kernels of a batch compiled before tasks of several processes look for them."""
+        number = conductor.plan.trigger_for(dict.fromkeys(names))
+        if number is None or (conductor is self._conductor and number in self._compiled):
+            return
+        jobs = conductor.plan.triggers[number].jobs
+        pieces = [piece for job in jobs for stage in job.stages for piece in stage.pieces]
+        compile_kernels(conductor.plan.workers.module, [piece.kernel for piece in pieces])
+        if conductor is self._conductor:
+            self._compiled.add(number)
+
+    # Reading.
+
+    def table(self, name: str) -> Batch:
+        return self._opened().table(name)
+
+    def rows(self, view: str) -> list[Row]:
+        return rows_of(self.columns(view))
+
+    def columns(self, view: str) -> Batch:
+        return self._visible(self._views[view], Wanted.NOW)
+
+    def _visible(self, view: View, wanted: Wanted) -> Batch:
+        contents = self._opened().contents(maps_of_view(view), wanted)
+        return visible(view.query, *_weighted(view, contents))
+
+    def changes(self, view: str) -> Weighted:
+        """O(batch) for a view over one map; else from all of its rows before and after."""
+        found = self._views[view]
+        query = found.query
+        maps = {map for _, map, _ in found.sources}
+        whole = len(maps) > 1 or query.lets or query.limit is not None or query.offset
+        if whole or query.kind is ViewKind.TOTAL:
+            return difference(
+                rows_of(self._visible(found, Wanted.NOW)),
+                rows_of(self._visible(found, Wanted.BEFORE)),
+            )
+        (map,) = maps
+        old, new = (
+            [row for row, count in made for _ in range(count)]
+            for made in (
+                weighted_view_rows(*_weighted(found, {map: contents}))
+                for contents in self._opened().changed(map)
+            )
+        )
+        return difference(new, old)
+
+    def sizes(self) -> Mapping[str, MapSize]:
+        return {name: MapSize(*size) for name, size in self._opened().sizes().items()}
+
+    def table_sizes(self) -> Mapping[str, MapSize]:
+        return {name: MapSize(*size) for name, size in self._opened().table_sizes().items()}
+
+    def metrics(self) -> Metrics:
+        """The last step in figures: bytes moved, jobs and stages that Spark ran."""
+        return self.cluster.metrics()
+
+    def explain(self, view: str, stage: str) -> str:
+        if stage != "kernels":
+            raise UnsupportedError(f"the Spark engine has no stage {stage}")
+        return self._plan.workers.module.source
+
+    # Persistence.
+
+    def save(self, directory: Path) -> None:
+        """Take a snapshot; what is saved is where it lies."""
+        if self._checkpoint is None:
+            raise StateError(
+                "this database was connected without a checkpoint directory",
+                hint='say connect(engine="spark", checkpoint="dir")',
+            )
+        if directory.parent.resolve() != Path(self._checkpoint).resolve():
+            raise StateError(
+                f"on Spark a checkpoint is written where the batches are: {self._checkpoint}",
+                hint="call checkpoint() without a directory",
+            )
+        if self._conductor is not None:
+            self.cluster.save(_driver_state(self._conductor))
+            self.cluster.checkpoint()
+        about = {"programme": self._number}
+        (directory / _FILE).write_text(json.dumps(about), encoding="utf-8")
+
+    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+        """Go on from the newest version, which may be later than the last `save`."""
+        about = json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        plan = plan_of(compile_all(program))
+        self._number = about["programme"]
+        self._use(program, tables, plan, None)
+        place = self._place(self._number)
+        if not (Path(place) / "cluster").exists():
+            return  # no row had come: the partitions were not made yet
+        cluster = Cluster.restore(
+            self.spark,
+            place,
+            self._partition_program(program, plan, tables),
+            self._asked,
+            snapshot_every=self._every,
+            state_dir=self._state_dir,
+        )
+        self._partitions = cluster.partitions
+        saved = cluster.saved()
+        if saved is None:
+            raise StateError(
+                f"the driver's part of the checkpoint {place} is missing",
+                hint="restore its files from a backup, or load the data again",
+            )
+        version, state = saved
+        conductor = _conductor_of(plan, tables, cluster, state)
+        for outputs in cluster.outputs_since(version):
+            conductor.replay(outputs)
+        self._conductor = conductor
+
+    def close(self) -> None:
+        if self._conductor is not None:
+            _close(self._conductor)
+        self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
+
+
+def _cluster(conductor: Conductor) -> Cluster:
+    assert isinstance(conductor.steps, Cluster)
+    return conductor.steps
+
+
+def _close(conductor: Conductor) -> None:
+    _cluster(conductor).close()
+
+
+def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:
+    keys, components = records(view, contents)
+    return weighted_vectors(view.query, keys, components, MapsRead(contents))
+
+
+def _together(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
+    return [(name, batch) for name, batch in changes if len(batch)]
+
+
+def _driver_state(conductor: Conductor) -> bytes:
+    """The driver's maps and strings, as `_conductor_of` takes them up."""
+    conductor.site.save()
+    arrays = conductor.arrays
+    found = {name: arrays.array(name) for name in arrays.names()}
+    return pickle.dumps((conductor.stamp, found, conductor.site.dictionary.strings[1:]), protocol=5)
+
+
+def _conductor_of(
+    plan: Plan, tables: Sequence[Relation], cluster: Cluster, state: bytes
+) -> Conductor:
+    stamp, arrays, strings = pickle.loads(state)
+    conductor = Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
+    conductor.stamp = stamp
+    return conductor
+
+
+class _Sources:
+    """Some tables and all maps of the programme before; streams start empty."""
+
+    def __init__(self, old: Conductor | None, tables: Sequence[str]) -> None:
+        self._old = old
+        self._tables = frozenset(tables)
+        self._known: dict[tuple[str, str], Gmr] = {}
+
+    def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
+        place = (atom.name, atom.column if isinstance(atom, MapRef) else "")
+        if place not in self._known:
+            self._known[place] = self._map(atom) if isinstance(atom, MapRef) else self._table(atom)
+        return self._known[place]
+
+    def _map(self, atom: MapRef) -> Gmr:
+        assert self._old is not None
+        return self._old.contents([atom.name])[atom.name].gmr(atom.column)
+
+    def _table(self, atom: Rel | Delta) -> Gmr:
+        if self._old is None or atom.name not in self._tables:
+            return Gmr()
+        relation = self._old.tables[atom.name]
+        return Gmr(weighted_rows(relation, self._old.table(atom.name)))

@@ -1,0 +1,98 @@
+"""Whole rows of words added to a map: what arrives from another node, keys and values in one.
+
+A row has the words of a record up to its stamp (storage.columns): first the key's, then the
+values'. `kinds` stands for the value words: 0 an integer, 1 the first word of a float pair, whose
+second word follows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from viewlet.schema import Physical
+from viewlet.storage.columns import HEADER, INDEXES, KEYS, RECORDS, SLOTS, STAMP, STRIDE, VALUES
+from viewlet.storage.columns import Array, Layout
+from viewlet.storage.hashmap import slot_for
+from viewlet.storage.memory import load, load_float, load_half, store, store_half
+from viewlet.storage.multimap import (
+    add_float,
+    add_int,
+    keep_old,
+    link_secondary,
+    refresh_trees,
+    take_record,
+)
+from viewlet.storage.pool import Pool
+
+
+@njit(cache=True, nogil=True)
+def upsert_row(m: int, row: int) -> int:
+    """`multimap.upsert` for a key of any number of words in memory; 0 when full."""
+    slots = load(m, HEADER + SLOTS)
+    keys = load(m, KEYS)
+    values = load(m, VALUES)
+    slot = slot_for(m, m + 8 * HEADER, row)
+    record = load_half(slots, slot)
+    if record >= 0:
+        at = load(m, RECORDS) + record * load(m, STRIDE)
+        stamp = load(m, STAMP)
+        if stamp == 0 or load(at, keys + values) == stamp:
+            return at
+        return at if keep_old(m, record, at) else 0
+    record = take_record(m)
+    if record < 0:
+        return 0
+    at = load(m, RECORDS) + record * load(m, STRIDE)
+    for i in range(keys):
+        store(at, i, load(row, i))
+    for i in range(values):
+        store(at, keys + i, 0)
+    store(at, keys + values, -1)
+    store_half(slots, slot, record)
+    keep_old(m, record, at)
+    if load(m, INDEXES) > 1:
+        link_secondary(m, record)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def add_rows(m: int, rows: int, first: int, count: int, kinds: int) -> int:
+    """Add the rows first .. count - 1; the number of the row that found no room, or `count`."""
+    keys = load(m, KEYS)
+    values = load(m, VALUES)
+    for i in range(first, count):
+        row = rows + 8 * i * (keys + values)
+        at = upsert_row(m, row)
+        if at == 0:
+            return i
+        word = 0
+        while word < values:
+            here = keys + word
+            if load(kinds, word) == 1:
+                add_float(m, at, here, load_float(row, here), load_float(row, here + 1))
+                word += 2
+            else:
+                add_int(m, at, here, load(row, here))
+                word += 1
+        if load(m, INDEXES) > 1:
+            refresh_trees(m, at)
+    return count
+
+
+def value_kinds(layout: Layout) -> Array:
+    kinds = np.zeros(max(layout.value_width, 1), np.int64)
+    for physical, word in zip(layout.values, layout.value_words, strict=True):
+        kinds[word - layout.key_width] = physical is Physical.FLOAT
+    return kinds
+
+
+def absorb(pool: Pool, rows: Array) -> None:
+    """pool[k] += rows[k], with room made as it is needed."""
+    rows = np.ascontiguousarray(rows, np.int64)
+    kinds = value_kinds(pool.layout)
+    done = 0
+    while done < len(rows):
+        done = add_rows(pool.address, rows.ctypes.data, done, len(rows), kinds.ctypes.data)
+        if done < len(rows):
+            pool.make_room()

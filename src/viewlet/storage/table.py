@@ -1,0 +1,343 @@
+"""The rows of a table: a multiset in flat arrays, with a count for each row.
+
+    row -> count     count > 0 after every batch; one row for each primary key, if one is declared
+
+It is a map of storage.columns whose key is the whole row and whose only value is the count, so that
+undo log, free list and growth are the same as those of all maps. Two things differ. The width of
+a row is a number at run time, not a tuple type at compile time: creating a table compiles nothing.
+And NULLs are bits of one word for up to 63 columns, instead of a word each.
+
+A batch is put in whole and checked when it is whole: +1 and -1 of the same key are an update, in
+whatever order they stand. A batch that fails is taken back from the log.
+
+Contract: strings come as codes; the value beneath a NULL is 0; `begin`, `put`, `fault`, then
+perhaps `undo`, from one thread at a time. The arrays may be memory-mapped files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+from numba import njit
+
+from viewlet.errors import StateError, UnsupportedError
+from viewlet.schema import Physical, Relation
+from viewlet.storage.columns import (
+    BLOCK,
+    CAPACITY,
+    CHAIN,
+    HEADER,
+    KEYS,
+    LOG,
+    LOG_CAPACITY,
+    LOGGED,
+    RECORDS,
+    SLOTS,
+    STAMP,
+    STRIDE,
+    Array,
+    Arrays,
+    Index,
+    KeyField,
+    Layout,
+)
+from viewlet.storage.hashmap import slot_for
+from viewlet.storage.indexes import next_in_chain
+from viewlet.storage.memory import load, load_half, store, store_half
+from viewlet.storage.multimap import (
+    add_int,
+    keep_old,
+    link_secondary,
+    rollback,
+    sweep,
+    take_record,
+)
+from viewlet.storage.pool import Pool
+
+_BITS = 63
+_WIDEST_KEY = 16
+_LOG_ROWS = 4096
+
+# What `put_row` answers.
+DONE, FULL, MISSING, DUPLICATE = 0, 1, 2, 3
+
+
+@njit(cache=True, nogil=True)
+def upsert_row(m: int, row: int) -> int:
+    """The address of the record with the words at `row`, made if need be, logged; 0 when full."""
+    unique = m + 8 * HEADER
+    slot = slot_for(m, unique, row)
+    slots = load(unique, SLOTS)
+    record = load_half(slots, slot)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    keys = load(m, KEYS)
+    if record >= 0:
+        at = records + record * stride
+        if load(at, keys + 1) == load(m, STAMP) or keep_old(m, record, at):
+            return at
+        return 0
+    record = take_record(m)
+    if record < 0:
+        return 0
+    at = records + record * stride
+    for i in range(keys):
+        store(at, i, load(row, i))
+    store(at, keys, 0)
+    store(at, keys + 1, -1)
+    store_half(slots, slot, record)
+    keep_old(m, record, at)
+    link_secondary(m, record)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def begin_rows(m: int, stamp: int) -> None:
+    """Rows that the batch before has emptied go only now: until then it can be undone."""
+    sweep(m)
+    store(m, STAMP, stamp)
+    store(m, LOGGED, 0)
+
+
+@njit(cache=True, nogil=True)
+def put_rows(m: int, rows: int, weights: int, first: int, count: int) -> int:
+    """count[row i] += weight i from row `first` on; the number of rows done when it gets full."""
+    keys = load(m, KEYS)
+    for i in range(first, count):
+        at = upsert_row(m, rows + 8 * keys * i)
+        if at == 0:
+            return i
+        add_int(m, at, keys, load(weights, i))
+    return count
+
+
+@njit(cache=True, nogil=True)
+def missing_row(m: int) -> int:
+    """A touched record of which more copies went than there were, -1 if there is none."""
+    keys = load(m, KEYS)
+    for i in range(load(m, LOGGED)):
+        record = load(load(m, LOG) + 16 * i, 0)
+        if load(load(m, RECORDS) + record * load(m, STRIDE), keys) < 0:
+            return record
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def duplicate_key(m: int) -> int:
+    """A touched record whose key another copy or row has too, -1 if there is none.
+
+    Only records that are there look at their chain, and a good batch has one of them for each
+    key: the walk is linear in the batch even if all of it moves one key.
+    """
+    keys = load(m, KEYS)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    ix = m + 8 * (HEADER + BLOCK)
+    for i in range(load(m, LOGGED)):
+        record = load(load(m, LOG) + 16 * i, 0)
+        at = records + record * stride
+        if load(at, keys) > 1:
+            return record
+        if load(at, keys) == 1:
+            other = load_half(load(ix, SLOTS), slot_for(m, ix, at))
+            while other >= 0:
+                beside = records + other * stride
+                if other != record and load(beside, keys) > 0:
+                    return record
+                other = next_in_chain(ix, beside)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def put_row(m: int, row: int, weight: int, stamp: int, keyed: int) -> int:
+    """A batch of one row: begin, put and check in one call. FULL has put nothing."""
+    begin_rows(m, stamp)
+    at = upsert_row(m, row)
+    if at == 0:
+        return FULL
+    keys = load(m, KEYS)
+    add_int(m, at, keys, weight)
+    if load(at, keys) < 0:
+        return MISSING
+    if keyed and weight > 0 and duplicate_key(m) >= 0:
+        return DUPLICATE
+    return DONE
+
+
+class Fault(Enum):
+    """Why a batch cannot be: more copies of a row went than there were; two rows with one key."""
+
+    MISSING = "missing"
+    DUPLICATE = "duplicate"
+
+
+class TableRows:
+    """One table's rows. If `arrays` hold them already, they are taken up as they are."""
+
+    def __init__(self, relation: Relation, arrays: Arrays) -> None:
+        self.relation = relation
+        nullable = [i for i, column in enumerate(relation.columns) if column.nullable]
+        self._bits = {column: divmod(place, _BITS) for place, column in enumerate(nullable)}
+        width = len(relation.columns)
+        masks = -(-len(nullable) // _BITS)
+        self._mask_word = width
+        self._keyed = bool(relation.key)
+        self.layout = Layout(
+            f"table {relation.name}",
+            (
+                *(KeyField(column.type.physical, False) for column in relation.columns),
+                *(KeyField(Physical.INT, False),) * masks,
+            ),
+            (Physical.INT,),
+            (Index(CHAIN, key_positions(relation)),) if relation.key else (),
+        )
+        self._arrays = arrays
+        name = f"{self.layout.name}.head"
+        known = name in arrays.names()
+        words = self.layout.descriptor_words
+        self._head = arrays.array(name) if known else arrays.create(name, words, np.int64)
+        self._pool = Pool(self.layout, arrays, self._head, False)
+        if known:
+            self._pool.attach()
+        else:
+            self._pool.create()
+        self._stamp = int(self._head[STAMP])
+
+    def __len__(self) -> int:
+        """Different rows."""
+        return len(self.live())
+
+    @property
+    def address(self) -> int:
+        return self._pool.address
+
+    @property
+    def width(self) -> int:
+        """Words of a row."""
+        return self.layout.key_width
+
+    @property
+    def keyed(self) -> bool:
+        return self._keyed
+
+    # Changes.
+
+    def words(self, columns: Sequence[Array], nulls: Sequence[Array | None]) -> Array:
+        """Columns (strings as codes) -> one line of words for each row."""
+        rows = np.zeros((len(columns[0]), self.width), np.int64)
+        for i, column in enumerate(self.relation.columns):
+            if column.type.physical is Physical.FLOAT:
+                rows[:, i] = _float_words(columns[i])
+            else:
+                rows[:, i] = columns[i]
+            gaps = nulls[i]
+            if gaps is not None and i in self._bits:
+                word, bit = self._bits[i]
+                rows[:, self._mask_word + word] |= np.asarray(gaps, np.int64) << bit
+        return rows
+
+    def null_bit(self, column: int) -> tuple[int, int]:
+        """The word and the bit that say that a column is NULL."""
+        word, bit = self._bits[column]
+        return self._mask_word + word, bit
+
+    def next_stamp(self) -> int:
+        self._stamp += 1
+        return self._stamp
+
+    def begin(self) -> None:
+        """From here on `undo` takes back what is put."""
+        begin_rows(self.address, self.next_stamp())
+        if self._head[LOG_CAPACITY] > _LOG_ROWS:
+            self._pool.trim_log(_LOG_ROWS)
+
+    def put(self, rows: Array, weights: Array) -> None:
+        """Add weights to the rows' counts; `fault` says whether that was right."""
+        count = len(rows)
+        used, capacity = self._pool.used, int(self._head[CAPACITY])
+        if used + count > capacity and count > capacity:
+            self._pool.reserve(used + count)
+        rows = np.ascontiguousarray(rows)
+        weights = np.ascontiguousarray(weights, np.int64)
+        done = 0
+        while done < count:
+            done = put_rows(self.address, rows.ctypes.data, weights.ctypes.data, done, count)
+            if done < count:
+                self._pool.make_room()
+
+    def make_room(self) -> None:
+        self._pool.make_room()
+
+    def fault(self) -> tuple[Fault, int] | None:
+        """What is wrong with the rows that were put, and with which record."""
+        record = missing_row(self.address)
+        if record >= 0:
+            return Fault.MISSING, record
+        record = duplicate_key(self.address) if self._keyed else -1
+        return None if record < 0 else (Fault.DUPLICATE, record)
+
+    def undo(self) -> None:
+        """Back to the last `begin`."""
+        rollback(self.address)
+
+    def held_before(self, record: int) -> int:
+        """The count of a touched record before the batch."""
+        log = self._pool.logged()
+        return int(log[log[:, 0] == record, 1][0])
+
+    # Reading.
+
+    def live(self) -> Array:
+        """The numbers of the records that are there."""
+        return self._pool.live(0)
+
+    def counts(self, records: Array) -> Array:
+        return self._pool.value_column(0, records)
+
+    def column(self, place: int, records: Array) -> tuple[Array, Array | None]:
+        """One column of some records, codes for strings, with its null mask."""
+        values, _ = self._pool.key_column(place, records)
+        if place not in self._bits:
+            return values, None
+        word, bit = self.null_bit(place)
+        gaps = (self._pool.table()[records, word] >> bit & 1).astype(np.uint8)
+        return values, gaps if gaps.any() else None
+
+    def nbytes(self) -> int:
+        return self._pool.nbytes()
+
+    # Whole tables, for saving.
+
+    def dump(self) -> Array:
+        """All rows as words, each with its count behind it."""
+        return np.ascontiguousarray(self._pool.table()[self.live(), : self.width + 1])
+
+    def fill(self, rows: Array) -> None:
+        """Put what `dump` gave into an empty table."""
+        if rows.ndim != 2 or rows.shape[1] != self.width + 1:
+            raise StateError(
+                f"the saved rows of table {self.relation.name} have another shape than the table"
+            )
+        self.begin()
+        self.put(np.ascontiguousarray(rows[:, : self.width]), rows[:, self.width])
+        self.begin()
+
+
+def key_positions(relation: Relation) -> tuple[int, ...]:
+    """Where the primary key's columns are."""
+    if len(relation.key) > _WIDEST_KEY:
+        raise UnsupportedError(
+            f"the primary key of {relation.name} has {len(relation.key)} columns",
+            hint=f"declare one of at most {_WIDEST_KEY}",
+        )
+    return tuple(relation.names.index(name) for name in relation.key)
+
+
+def _float_words(values: Array) -> Array:
+    """Floats as words, of which equal ones are equal: one zero, one NaN."""
+    plain = np.array(values, np.float64)
+    plain[plain == 0.0] = 0.0
+    plain[np.isnan(plain)] = np.nan
+    return plain.view(np.int64)
