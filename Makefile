@@ -2,19 +2,30 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --editable
+RUN := $(VENV)/.run
 STAMP := $(VENV)/.installed
+WORKLOAD ?= tpch
 
 .PHONY: install test test-all style bench demo docs clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
+# What running needs: enough for the demo, and quicker to install than everything.
+$(RUN): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) .
+	touch $(RUN)
+
+$(STAMP): $(RUN)
+	$(PIP) '.[dev]'
 	touch $(STAMP)
 
+demo: $(RUN)
+	$(BIN)/viewlet demo $(DEMO)
+
 test: install style
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered
 
 test-all: install style
 	$(BIN)/pytest -n 2
@@ -24,5 +35,13 @@ style: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+bench: install
+	$(BIN)/viewlet bench $(WORKLOAD)
+
+# The pages are Markdown: what there is to make are their pictures, and every block is run.
+docs: install
+	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
+	$(BIN)/pytest tests/test_docs.py
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage
