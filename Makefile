@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 RUN := $(VENV)/.run
 STAMP := $(VENV)/.installed
-WORKLOAD ?= tpch
 
 .PHONY: install test test-all style bench demo docs clean
 
@@ -35,12 +34,14 @@ style: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# All figures of docs/benchmarks.md, over an hour; BENCH='--only tpch --seconds 3' for a part of it.
 bench: install
-	$(BIN)/viewlet bench $(WORKLOAD)
+	$(BIN)/python -m viewlet.interfaces.bench.report $(BENCH)
 
-# The pages are Markdown: what there is to make are their pictures, and every block is run.
+# The pages are Markdown: what there is to make are their pictures and tables; every block is run.
 docs: install
 	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
+	$(BIN)/python -m tests.sql_tables
 	$(BIN)/pytest tests/test_docs.py
 
 clean:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import Query
-from viewlet.errors import DataError, ResolutionError, StateError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, ResolutionError, StateError, ViewletError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -49,6 +49,7 @@ from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
@@ -64,6 +65,8 @@ class Database:
         self._engine_name = name
         self._compiler = compiler
         self._directory = checkpoint
+        # Batches are durable by themselves there; what they mean must be as well.
+        self._durable = name == "spark" and checkpoint is not None
         self._definitions = Definitions()
         self._routes: dict[str, Route] = {}
         self._subscriptions: list[Subscription] = []
@@ -138,6 +141,8 @@ class Database:
             self._engine.install(program, tables, definitions.passed())
             self._define(definitions)
             self._version += 1
+            if self._durable:
+                self.checkpoint()
 
     def _define(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -375,6 +380,7 @@ class Database:
 
     def _restore(self, root: Path) -> None:
         saved = read_checkpoint(root)
+        durable, self._durable = self._durable, False  # what is there stays until it is read
         for text in saved.relations:
             self.execute(text)
         definitions = self._definitions
@@ -385,8 +391,12 @@ class Database:
         definitions.epochs.update(saved.epochs)
         program = self._compiler(definitions.planning_catalog(), definitions.queries())
         self._engine.load(program, definitions.tables(), saved.directory)
+        if durable:
+            # The engine may have gone on since: any stream may have brought rows.
+            definitions.saw_rows(n for n, r in definitions.relations.items() if r.relation.is_stream)
         self._define(definitions)
         self._version = saved.version
+        self._durable = durable
 
     def close(self) -> None:
         """Let go of the engine; the database cannot be used afterwards."""
@@ -432,13 +442,29 @@ def _local() -> Engine:
     return NativeEngine()
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"interpreter": _reference, "local": _local}
+def _spark(**options: Any) -> Engine:
+    from viewlet.runtime.spark import SparkEngine
+
+    return SparkEngine(**options)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "interpreter": _reference,
+    "local": _local,
+    "spark": _spark,
+}
 """How each engine is made; modules are imported when they are asked for."""
 
 DEFAULT_ENGINE = "local"
 
 
-def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> Database:
+def connect(
+    engine: str = DEFAULT_ENGINE,
+    *,
+    checkpoint: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
     """A new, empty database.
 
     >>> db = connect()
@@ -448,18 +474,54 @@ def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> D
     2
     >>> db.view("v")[1].total
     5
+
+    engine="spark" keeps everything in `partitions` partitions on the executors of `spark`, or of a
+    local session that is made where none is given or active. With `checkpoint` a directory that
+    driver and executors share, every batch is durable when it returns.
     """
+    if engine not in ENGINES:
+        raise ResolutionError(
+            f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
+        )
+    if engine != "spark" and (spark is not None or partitions is not None):
+        raise StateError(
+            f"the engine {engine} has no Spark session and no partitions",
+            hint='say connect(engine="spark", ...)',
+        )
+    options: dict[str, Any] = {}
+    if engine == "spark":
+        if checkpoint is not None and (Path(checkpoint) / "CURRENT").exists():
+            raise StateError(
+                f"{checkpoint} has the checkpoint of a database already",
+                hint=f'go on with it by viewlet.restore("{checkpoint}"), or give another directory',
+            )
+        options = {"spark": spark, "partitions": partitions, "checkpoint": checkpoint}
+    return _database(engine, checkpoint, options)
+
+
+def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
     from viewlet.planner.viewlets import compile_program
 
-    if engine not in ENGINES:
-        kind = UnsupportedError if engine == "spark" else ResolutionError
-        raise kind(f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}")
-    return Database(ENGINES[engine](), engine, compile_program, checkpoint)
+    return Database(ENGINES[engine](**options), engine, compile_program, checkpoint)
 
 
-def restore(directory: str, *, engine: str | None = None) -> Database:
-    """The database that `checkpoint` saved, as it was then; further checkpoints go there too."""
+def restore(
+    directory: str,
+    *,
+    engine: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
+    """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
+
+    On Spark it is as of the last batch that was committed. Another number of `partitions` than
+    before splits the state anew.
+    """
     saved = read_checkpoint(Path(directory))
-    database = connect(engine or saved.engine, checkpoint=directory)
+    chosen = engine or saved.engine
+    options: dict[str, Any] = {}
+    if chosen == "spark":
+        options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
+    database = _database(chosen, directory, options)
     database._restore(Path(directory))
     return database

@@ -26,7 +26,7 @@ from viewlet.kernels.frame import (
     WEIGHTS,
     Frame,
 )
-from viewlet.kernels.nodes import Block, Loops, Step
+from viewlet.kernels.nodes import Block, Loops, Step, bodies
 from viewlet.kernels.scalars import Texts
 from viewlet.kernels.updates import UpdateWriter
 from viewlet.program.ir import Program
@@ -58,14 +58,7 @@ from viewlet.storage.multimap import (
     refresh_trees,
     upsert,
 )
-from viewlet.storage.ordered import (
-    first_counted,
-    float_sum_all,
-    float_sum_below,
-    next_counted,
-    sum_all,
-    sum_below,
-)
+from viewlet.storage.ordered import first_counted, next_counted
 
 '''
 
@@ -205,10 +198,10 @@ def _count(block: Block, targets: tuple[str, ...]) -> int:
     for node in block:
         if isinstance(node, ir.Update):
             found += node.map in targets
-        elif hasattr(node, "body"):
-            inside = _count(node.body, targets)
-            loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Walk)
-            found += 2 * inside if loops else inside
+            continue
+        inside = sum(_count(body, targets) for body in bodies(node))
+        loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Walk | ir.Groups)
+        found += 2 * inside if loops else inside
     return found
 
 
@@ -217,8 +210,8 @@ def _written(block: Block) -> Iterator[str]:
     for node in block:
         if isinstance(node, ir.Update):
             yield node.map
-        elif hasattr(node, "body"):
-            yield from _written(node.body)
+        for body in bodies(node):
+            yield from _written(body)
 
 
 def _quoted(text: str) -> str:

@@ -52,7 +52,7 @@ class NativeEngine:
     def over(cls, engine: LocalEngine) -> NativeEngine:
         """Read the views of an engine that something else feeds."""
         found = cls()
-        found._engine = engine
+        found._use(engine)
         return found
 
     @property

@@ -19,6 +19,7 @@ from viewlet.storage.columns import (
     CAPACITY,
     CHAIN,
     FREE,
+    GROUPS,
     HEADER,
     INDEXES,
     KEYS,
@@ -254,6 +255,7 @@ def clear_buffer(m: int) -> None:
                     while load_half(slots, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
+        store(ix, GROUPS, -1)
     store(m, USED, 0)
     store(m, FREE, -1)
     store(m, ZEROS, 0)

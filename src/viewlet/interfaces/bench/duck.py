@@ -62,8 +62,8 @@ class Duck:
             self._append(name, name, len(self._tables[name]))
         for name, text in compiled.views:
             self.connection.execute(_CREATE.sub("CREATE VIEW", text))
-            whole = _LIMIT.sub("", text)
-            renamed = re.sub(rf"(?i)\b{name}\b", f"{name}_whole", whole, count=1)
+            unlimited = _LIMIT.sub("", text)
+            renamed = re.sub(rf"(?i)\b{name}\b", f"{name}_whole", unlimited, count=1)
             self.connection.execute(_CREATE.sub("CREATE VIEW", renamed))
 
     def fill(self, upto: Mapping[str, int]) -> None:

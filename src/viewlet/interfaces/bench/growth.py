@@ -1,7 +1,8 @@
 """How the time of a batch grows with the state: the same 1,000-row batches over small and large.
 
-Held back are the last rows of every relation that is large at the smallest scale, so that the
-stream is the same mix at all scales; everything else is there before it begins.
+Held back are the last rows of every relation that is large at the smaller scale, as many of each,
+so that the stream is the same mix at both; everything else is there before it begins. The time of a
+batch is the median of each relation's batches, averaged over the relations.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ RESTING = 46_000
 
 def growth_row(compiled: Compiled, workload: str, scales: Sequence[float], limit: float) -> Row:
     """p50 at the last scale, and its growth over the first; None where filling took too long."""
-    small, large = (_measured(compiled, workload, scale, scales[0], limit) for scale in scales)
+    held = {} if workload == "finance" else _held(compiled, workload, scales[0])
+    turns = max(1, len(held))
+    sources = [_source(compiled, workload, scale, held) for scale in scales]
+    small, large = (_measured(compiled, source, limit) for source in sources)
     row: Row = {
         "query": compiled.query,
         "engine": "viewlet",
@@ -41,7 +45,7 @@ def growth_row(compiled: Compiled, workload: str, scales: Sequence[float], limit
     }
     if small is None or large is None:
         return row | {"note": f"filling the state took more than {10 * limit:g} s"}
-    before, after = small.quantile_ms(0.5, False), large.quantile_ms(0.5, False)
+    before, after = small.turn_ms(turns), large.turn_ms(turns)
     return row | {
         "tuples_per_s": large.tuples_per_s,
         "p50_ms": after,
@@ -54,25 +58,25 @@ def growth_row(compiled: Compiled, workload: str, scales: Sequence[float], limit
     }
 
 
-def _measured(
-    compiled: Compiled, workload: str, scale: float, smallest: float, limit: float
-) -> Replay | None:
-    feed = make_feed(compiled, _source(compiled, workload, scale, smallest))
+def _measured(compiled: Compiled, source: Source, limit: float) -> Replay | None:
+    feed = make_feed(compiled, source)
     warm_up(feed, single=False)
     engine = prepared(feed, limit=10 * limit)
     return None if engine is None else replay(feed, engine, BATCH, limit=limit)
 
 
-def _source(compiled: Compiled, workload: str, scale: float, smallest: float) -> Source:
-    if workload == "finance":
-        return Book(order_book(int(scale * RESTING), BATCH * BATCHES))
-    tables = (*compiled.static, *compiled.streamed)
-    first = Generated(workload, smallest, tables)
-    held = BATCH * BATCHES
+def _held(compiled: Compiled, workload: str, smallest: float) -> dict[str, int]:
+    """The rows to hold back: as many of each relation, so that they take equal turns."""
+    first = Generated(workload, smallest, compiled.streamed)
     sizes = {
         name: first.table(name, compiled.program.relation(name).names[:1]).num_rows
         for name in compiled.streamed
     }
-    largest = max(sizes.values())
-    large = {name: min(held, n // 2) for name, n in sizes.items() if n >= 2 * held or n == largest}
-    return Generated(workload, scale, tables, large)
+    wanted = min(BATCH * BATCHES, max(sizes.values()) // 2)
+    return {name: wanted for name, size in sizes.items() if size >= 2 * wanted}
+
+
+def _source(compiled: Compiled, workload: str, scale: float, held: dict[str, int]) -> Source:
+    if workload == "finance":
+        return Book(order_book(int(scale * RESTING), BATCH * BATCHES))
+    return Generated(workload, scale, (*compiled.static, *compiled.streamed), held)

@@ -29,6 +29,7 @@ FIELDS = (
 
 HEADINGS = {
     "tuples_per_s": "tuples/s",
+    "tuples_per_cpu_s": "per CPU s",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",
     "ratio_end": "at end",

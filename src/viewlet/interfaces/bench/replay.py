@@ -59,6 +59,11 @@ class Replay:
             found.update((name, high) for name, _, high in spans)
         return found
 
+    def turn_ms(self, turns: int) -> float:
+        """The mean of the medians of each turn, where so many relations take equal turns."""
+        medians = [np.median(self.seconds[turn::turns]) for turn in range(turns)]
+        return 1e3 * float(np.mean(medians))
+
     def quantile_ms(self, share: float, single: bool) -> float:
         """Of batches; of tuples, as the mean within each native loop, where `single`."""
         times = np.array(self.seconds)

@@ -37,6 +37,7 @@ COLUMNS = (
     "query",
     "batch",
     "tuples_per_s",
+    "tuples_per_cpu_s",
     "p50_ms",
     "p99_ms",
     "ratio",

@@ -1,0 +1,121 @@
+"""Run the benchmarks that docs/benchmarks.md shows, and write the page from what they gave.
+
+    python -m viewlet.interfaces.bench.report                    all parts, then the page
+    python -m viewlet.interfaces.bench.report --only tpch,spark  these parts, then the page
+    python -m viewlet.interfaces.bench.report --page             the page from kept figures alone
+
+Every part keeps its rows in benchmarks/<part>.json, row by row as they are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from viewlet.errors import ResolutionError, ViewletError
+from viewlet.interfaces.bench.output import Row, progress_line, read_json, write_json, write_text
+from viewlet.interfaces.bench.page import page
+
+ROOT = Path(__file__).parents[4]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A workload with the options that the page's tables need."""
+
+    workload: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+PARTS: dict[str, Part] = {
+    "tpch": Part("tpch", {"against": "duckdb", "startup": True}),
+    "tpch_growth": Part("tpch", {"growth": (0.1, 1.0)}),
+    "tpcds": Part("tpcds", {"against": "duckdb", "batches": ("single", "1000", "100000")}),
+    "finance": Part("finance", {"against": "duckdb", "batches": ("single", "1000")}),
+    "finance_growth": Part("finance", {"growth": (0.1, 1.0)}),
+}
+
+
+def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
+    """Measure one part; what is measured is kept even if a later query fails."""
+    part = PARTS[name]
+    module = importlib.import_module(f"viewlet.interfaces.bench.{part.workload}")
+    rows: list[Row] = []
+
+    def keep(row: Row) -> None:
+        rows.append(row)
+        write_json(rows, folder / f"{name}.json")
+        print(f"{name}: {progress_line(row)}", file=sys.stderr, flush=True)
+
+    module.run(**{**part.options, **extra}, progress=keep)
+    write_json([machine()], folder / "machine.json")
+
+
+def write_page(folder: Path, file: Path) -> None:
+    found = {name: read_json(path) for name in PARTS if (path := folder / f"{name}.json").exists()}
+    about = folder / "machine.json"
+    write_text(page(found, read_json(about)[0] if about.exists() else machine()), file)
+
+
+def machine() -> Row:
+    """What the figures were measured on."""
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("viewlet", "numba", "duckdb", "pyspark")},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
+    parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--sf", type=float, help="another scale than 1")
+    parser.add_argument("--queries", type=lambda text: text.split(","))
+    parser.add_argument("--seconds", type=float, help="limit of each measurement")
+    parser.add_argument("--figures", type=Path, default=ROOT / "benchmarks")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    given = parser.parse_args()
+    extra = {n: v for n in ("sf", "queries", "seconds") if (v := getattr(given, n)) is not None}
+    try:
+        for name in given.only:
+            if name not in PARTS:
+                raise ResolutionError(f"no part {name}", hint=f"parts are {', '.join(PARTS)}")
+        for name in () if given.page else given.only:
+            run_part(name, given.figures, extra)
+        write_page(given.figures, given.output)
+    except ViewletError as error:
+        sys.exit(f"bench: {error}")
+
+
+if __name__ == "__main__":
+    main()
