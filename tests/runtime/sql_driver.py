@@ -2,7 +2,7 @@
 
 usage: python -m tests.runtime.sql_driver '{"master": ..., "checkpoint": ..., ...}'
 
-Batches go through `sink`, as from Structured Streaming: a restarted driver offers all of them again.
+Batches go through `sink`, as from Structured Streaming: a restarted driver offers all again.
 """
 
 from __future__ import annotations

@@ -102,5 +102,5 @@ def test_a_damaged_checkpoint_is_said(drive: Start, tmp_path: Path) -> None:
     assert logs
     for file in logs:
         file.write_bytes(b"nothing")
-    with pytest.raises(AssertionError, match="lost|damaged|cannot be read"):
+    with pytest.raises(AssertionError, match=r"lost|damaged|cannot be read"):
         drive().finish()
