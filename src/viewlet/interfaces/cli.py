@@ -96,6 +96,9 @@ def bench(
     startup: Annotated[
         bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
     ] = False,
+    parts: Annotated[
+        str | None, typer.Option(help="Of spark: refresh,levels,growth,counts,scaling.")
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
     ] = None,
@@ -117,6 +120,7 @@ def bench(
         "seconds": seconds,
         "growth": None if growth is None else [_number(text) for text in growth.split(",")],
         "startup": startup or None,
+        "parts": _listed(parts),
     }
     module = _workload(workload)
     wanted = {name: value for name, value in given.items() if value is not None}
