@@ -142,6 +142,65 @@ on bids:
   under[] += Δbids(p, v, x) * fl[x2].n * {x2 < x} * {x2 >= p} | n: 1
 """
 
+BORDERS = """
+relation bids(g: INTEGER not null, p: INTEGER not null, v: INTEGER not null, z: BIGINT not null)
+map m[p: int](n: int, v: int, z: int)
+map g[g: int, p: int](n: int, v: int, z: int)
+map t[](n: int, v: int)
+map low[](n: int, v: int)
+map low_in[](n: int, v: int)
+map high[](n: int)
+map high_in[](n: int)
+map both[](n: int, v: int)
+map signs[](n: int)
+map each[g: int](n: int, v: int)
+map own[g: int](n: int)
+map other[](n: int)
+on bids:
+  m[p] += Δbids(g, p, v, z) | n: 1, v: v, z: z
+  g[g, p] += Δbids(g, p, v, z) | n: 1, v: v, z: z
+  t[] += Δbids(g, p, v, z) | n: 1, v: v
+  low[] := (a := t[].v) * m[p].* * (s := Sum[](m[q].v * {q > p})) * {0.25 * a > s}
+    | n: m[p].n, v: 2 * m[p].v
+  low_in[] := (a := t[].v) * m[p].* * (s := Sum[](m[q].v * {p <= q})) * {a >= 2 * s}
+    | n: m[p].n, v: m[p].v
+  high[] := (a := t[].v) * Sum[](m[p].n * (s := Sum[](m[q].v * {q < p})) * {a - s < s}) | n: 1
+  high_in[] := (a := t[].v) * Sum[](m[p].n * (s := Sum[](m[q].v * {q <= p})) * {s > 3}) | n: 1
+  both[] := (a := t[].v) * m[p].* * (s := Sum[](m[q].v * {q > p})) *
+    (k := Sum[](m[q].n * {q > p})) * {0.5 * a > case(k = 0, NULL, s)}
+    | n: m[p].n, v: m[p].v
+  signs[] := m[p].* * (s := Sum[](m[q].z * {q > p})) * {s < 2} | n: m[p].n
+  each[g] := (a := t[].v) * g[g, p].* * (s := Sum[](m[q].v * {q > p})) * {0.5 * a > s}
+    | n: g[g, p].n, v: -1 * g[g, p].v
+  own[g] := g[g, p].* * (s := Sum[](g[g, q].z * {q >= p})) * {s < 3} | n: g[g, p].n
+  own[g] += g[g, p].n * (s := Sum[](g[g, q].v * {q >= p})) * {s < 3} | n: 1
+  other[] := (x := [2]) * m[p].n * (s := Sum[](g[x, q].v * {q > p})) * {s < 3} | n: 2
+"""
+
+GAPS = """
+relation r(a: INTEGER not null, x: DOUBLE not null, s: VARCHAR not null, w: INTEGER)
+map m[a: int, x: float](n: int, w: float)
+map k[a: int](n: int)
+map near[a: int](n: int, w: float)
+map far[](n: int, w: float)
+map ends[](n: int)
+map text[s: str](n: int, w: int)
+map after[](n: int)
+map middle[](n: int)
+on r:
+  near[a] += Δr(a, x, s, w) * Sum[a](m[a, y].n * {x - y > 0.5 or y - x > 0.5}) | n: 1
+  near[a] += Δr(a, x, s, w) * Sum[a](m[a, y].w * {y - x > 0.5 or x - y >= 0.5}) | w: 1
+  far[] += Δr(a, x, s, w) * m[b, y].* * {2.0 * y - x < 1.0} * {x - y < 2.0}
+    | n: m[b, y].n, w: x * m[b, y].w
+  ends[] += Δr(a, x, s, w) * k[b].n * {b + a >= 7 or b - w < 0} | n: 1
+  ends[] += Δr(a, x, s, w) * k[b].n * {b >= w} * {b < a} | n: 1
+  k[a] += Δr(a, x, s, w) | n: 1
+  m[a, x] += Δr(a, x, s, w) | n: 1, w: [x]
+  text[s] += Δr(a, x, s, w) | n: 1, w: [coalesce(w, 0)]
+  after[] := text[s].* * (c := Sum[](text[u].w * {u < s})) * {c < 5} | n: text[s].n
+  middle[] := Δr(a, x, s, w) * text[u].n * {u >= s} * {u < 'xb'} | n: 1
+"""
+
 SELF = """
 relation r(a: INTEGER not null, b: INTEGER not null)
 map m[a: int](n: int)

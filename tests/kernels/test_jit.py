@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.kernels.programs import JOIN, RANGES
+from tests.kernels.programs import BORDERS, JOIN, RANGES
 
 from viewlet.errors import ProgramError
 from viewlet.kernels.jit import compile_program, load_module, source
@@ -20,9 +20,20 @@ def test_source_has_both_shapes_and_the_statements() -> None:
     compile(text, "kernels", "exec")
 
 
-def test_a_range_is_a_walk_of_the_ordered_index() -> None:
-    text = source(parse_program(RANGES))
-    assert "sum_below(" in text and "float_sum_below(" in text
+def test_a_range_is_a_descent_in_the_ordered_index() -> None:
+    """No loop over the records of m, fl or g is left in what a row does."""
+    text = source(parse_program(RANGES)).split("# near[v] +=")[1].split("# clear")[0]
+    assert "while r" in text and "range(load(map_" not in text
+
+
+def test_where_weights_may_be_negative_there_is_a_loop_beside_the_descent() -> None:
+    text = source(parse_program(BORDERS)).split("# signs[] :=")[1].split("# clear")[0]
+    loop = text.index("range(load(map_m, 0))")
+    assert (
+        "if negatives" in text[:loop]
+        and "border_" in text[:loop]
+        and " for " not in text[: loop - 12]
+    )
 
 
 def test_modules_are_kept_by_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

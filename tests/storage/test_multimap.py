@@ -8,10 +8,22 @@ import numpy as np
 from numba import njit
 
 from viewlet.schema import Physical
-from viewlet.storage.columns import CHAIN, STAMP, TREE, Index, KeyField, Layout, MemoryArrays
+from viewlet.storage.columns import (
+    CHAIN,
+    COUNT,
+    GROUPS,
+    NEGATIVES,
+    STAMP,
+    TOTAL,
+    TREE,
+    Index,
+    KeyField,
+    Layout,
+    MemoryArrays,
+)
 from viewlet.storage.hashmap import find_group
 from viewlet.storage.indexes import next_in_chain
-from viewlet.storage.memory import load
+from viewlet.storage.memory import load, load_float
 from viewlet.storage.multimap import (
     add_float,
     add_int,
@@ -21,24 +33,19 @@ from viewlet.storage.multimap import (
     sweep,
     upsert,
 )
-from viewlet.storage.ordered import (
-    first_counted,
-    float_sum_below,
-    next_counted,
-    node,
-    sum_all,
-    sum_below,
-)
+from viewlet.storage.ordered import LEFT, NEXT, RIGHT, first_counted, kin, next_counted, node
 from viewlet.storage.pool import Pool
 
+SUMS = ((0, TOTAL), (1, TOTAL), (0, COUNT), (0, NEGATIVES), (1, NEGATIVES))
 LAYOUT = Layout(
     "m",
     (KeyField(Physical.INT, False), KeyField(Physical.INT, False)),
     (Physical.INT, Physical.FLOAT),
-    (Index(CHAIN, (0,)), Index(TREE, (0,), 1, ((0, False), (1, False), (0, True)))),
+    (Index(CHAIN, (0,)), Index(TREE, (0,), 1, SUMS)),
 )
 CHAIN_BLOCK = 8 * LAYOUT.block(0)
 TREE_BLOCK = 8 * LAYOUT.block(1)
+WHOLE_WORD, REAL_WORD, COUNT_WORD, NEGATIVE_WORD = (LAYOUT.sum_word(1, i) for i in range(4))
 
 
 @njit
@@ -70,9 +77,39 @@ def look(m: int, group: int, bound: int) -> tuple[int, float, int, int, bool]:
         last = key
         walked += 1
         record = next_counted(m, tree, record, 2, 0)
-    ordered = ordered and sum_all(m, tree, root, 2) == walked
-    below = float_sum_below(m, tree, root, 1, bound, True)
-    return sum_below(m, tree, root, 0, bound, False), below[0], linked, walked, ordered
+    if root >= 0:
+        ordered = ordered and load(node(m, root), COUNT_WORD) == walked
+    whole, real = 0, 0.0
+    record = root
+    while record >= 0:
+        at, left = node(m, record), kin(m, tree, record, LEFT)
+        if load(at, 1) >= bound:
+            record = left
+            continue
+        whole, real = whole + load(at, 2), real + load_float(at, 3)
+        if left >= 0:
+            whole += load(node(m, left), WHOLE_WORD)
+            real += load_float(node(m, left), REAL_WORD)
+        record = kin(m, tree, record, RIGHT)
+    return whole, real, linked, walked, ordered
+
+
+@njit
+def negatives(m: int, group: int) -> tuple[int, int]:
+    root = find_group(m, m + TREE_BLOCK, (group,))
+    if root < 0:
+        return 0, 0
+    return load(node(m, root), NEGATIVE_WORD), load(node(m, root), NEGATIVE_WORD + 1)
+
+
+@njit
+def groups(m: int) -> list[int]:
+    """The groups of the ordered index, by the list of its roots."""
+    found, root = [-1], load(m + TREE_BLOCK, GROUPS)
+    while root >= 0:
+        found.append(load(node(m, root), 0))
+        root = kin(m, m + TREE_BLOCK, root, NEXT)
+    return found[1:]
 
 
 def make_pool() -> Pool:
@@ -114,11 +151,16 @@ def test_indexes_agree_with_a_dict_after_batches_and_rollbacks() -> None:
             counted = sum(1 for count, _ in mine.values() if count)
             assert look(pool.address, group, bound) == (
                 sum(count for key, (count, _) in mine.items() if key < bound),
-                sum(real for key, (_, real) in mine.items() if key <= bound),
+                sum(real for key, (_, real) in mine.items() if key < bound),
                 counted,
                 counted,
                 True,
             )
+            assert negatives(pool.address, group) == (
+                sum(1 for count, _ in mine.values() if count < 0),
+                sum(1 for _, real in mine.values() if real < 0),
+            )
+        assert sorted(groups(pool.address)) == sorted({group for group, _ in kept})
 
 
 def test_removed_records_are_used_again() -> None:

@@ -78,10 +78,10 @@ class Source:
 def parse(text: str) -> list[Statement]:
     """All statements of a text; the first error ends it."""
     source = Source(text)
-    return [_statement(source, tokens) for tokens in _split(source)]
+    return [statement_of(source, tokens) for tokens in split(source)]
 
 
-def _split(source: Source) -> list[list[Token]]:
+def split(source: Source) -> list[list[Token]]:
     """The tokens of each statement, without the semicolons."""
     dialect = ViewletDialect()
     try:
@@ -107,7 +107,7 @@ def _token_error(source: Source, message: str) -> ParseError:
     )
 
 
-def _statement(source: Source, tokens: Sequence[Token]) -> Statement:
+def statement_of(source: Source, tokens: Sequence[Token]) -> Statement:
     start = source.position(tokens[0].start)
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     _check_words(source, tokens)

@@ -98,7 +98,7 @@ class Scope:
                 ResolutionError,
                 f"column {name} is ambiguous: {where}",
                 node,
-                f"write {sources[0].alias}.{name}" if len(sources) > 1 else None,
+                f"write {owners[0]}.{name}" if len(owners) > 1 else None,
             )
         if table and sources and not found:
             raise fault(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import Query
-from viewlet.errors import DataError, ResolutionError, StateError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, ResolutionError, StateError, ViewletError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -29,7 +29,15 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
-from viewlet.interfaces.explain import explain_view, part_for, view_of
+from viewlet.interfaces.events import Watch
+from viewlet.interfaces.explain import (
+    explain_as,
+    explain_view,
+    part_for,
+    part_for_view,
+    view_of,
+)
+from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
 from viewlet.interfaces.stats import Stats, Timings
@@ -42,6 +50,7 @@ from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
@@ -57,6 +66,8 @@ class Database:
         self._engine_name = name
         self._compiler = compiler
         self._directory = checkpoint
+        # Batches are durable by themselves there; what they mean must be as well.
+        self._durable = name == "spark" and checkpoint is not None
         self._definitions = Definitions()
         self._routes: dict[str, Route] = {}
         self._subscriptions: list[Subscription] = []
@@ -119,7 +130,8 @@ class Database:
         self._install(definitions)
         if statement.kind == "view":
             self._timings.pop(statement.name, None)
-            self._subscriptions = [s for s in self._subscriptions if s.view != statement.name]
+            for subscription in [s for s in self._subscriptions if s.view == statement.name]:
+                subscription.close()
 
     def _install(self, definitions: Definitions, without: str = "") -> None:
         """Compile all views, hand the programme to the engine, and only then believe in it."""
@@ -131,6 +143,8 @@ class Database:
             self._engine.install(program, tables, definitions.passed())
             self._define(definitions)
             self._version += 1
+            if self._durable:
+                self.checkpoint()
 
     def _define(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -209,9 +223,10 @@ class Database:
     def _applied(self, routes: Sequence[Route], seconds: float, count: int) -> None:
         """After the engine: subscribers, whose errors take the batch back, and the books."""
         self._version += 1
+        delivered: list[tuple[Subscription, ViewBatch]] = []
         if self._subscriptions:
             try:
-                self._notify(routes)
+                delivered = self._notify(routes)
             except BaseException as error:
                 self._engine.undo()
                 self._version += 1
@@ -229,6 +244,8 @@ class Database:
         timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
         for timing in timings:
             timing.add(seconds, count)
+        for subscription, batch in delivered:
+            subscription.settle(batch)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -241,15 +258,35 @@ class Database:
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, view: str, callback: Callback) -> Subscription:
+    def subscribe(self, view: str, callback: Callback | None = None) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
         `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
-        is undone. It may read the database and may not change it.
+        is undone. It may read the database and may not change it. Without a callback, `next()` of
+        the subscription is a future of the next batch.
         """
+        return self._subscribe(view, callback, None)
+
+    def watch(self, *views: str) -> Watch:
+        """For asyncio: the batches that change any of the views, from now on.
+
+        >>> async for batch in db.watch("v", "w"):
+        ...     print(batch.view, batch.inserted)
+        """
+        for view in views:
+            self._definitions.view(view)
+        return Watch(self._listen, views)
+
+    def _listen(self, view: str, listener: Callback) -> Subscription:
+        """Be told of batches that stand; `listener` must not raise."""
+        return self._subscribe(view, None, listener)
+
+    def _subscribe(
+        self, view: str, callback: Callback | None, listener: Callback | None
+    ) -> Subscription:
         with self._lock:
             self._definitions.view(view)
-            subscription = Subscription(view, callback, self._unsubscribe)
+            subscription = Subscription(view, callback, self._unsubscribe, listener)
             self._subscriptions.append(subscription)
             return subscription
 
@@ -257,16 +294,19 @@ class Database:
         with self._lock:
             self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
-    def _notify(self, routes: Sequence[Route]) -> None:
+    def _notify(self, routes: Sequence[Route]) -> list[tuple[Subscription, ViewBatch]]:
+        """Call the callbacks of the views that changed; all who are to know of it."""
         touched = {view for route in routes for view in route.views}
         listening = [s for s in self._subscriptions if s.view in touched]
         batches = {view: self._batch(view) for view in {s.view for s in listening}}
         calls = [(s, batches[s.view]) for s in listening]
+        calls = [(s, batch) for s, batch in calls if batch.inserted or batch.deleted]
         self._delivering = True
         try:
-            deliver([(s, batch) for s, batch in calls if batch.inserted or batch.deleted])
+            deliver(calls)
         finally:
             self._delivering = False
+        return calls
 
     def _batch(self, view: str) -> ViewBatch:
         query = self._definitions.view(view).query
@@ -321,10 +361,20 @@ class Database:
     def _table(self, relation: Relation) -> pa.Table:
         return to_arrow(table_columns(relation), self._engine.table(relation.name))
 
-    def explain(self, view: str, stage: str = "program") -> str:
-        """A view at one stage: sql, calculus, program, and those of the engine below."""
+    def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
+        """A view at one stage: sql, calculus, program, and those of the engine below.
+
+        `format="svg"` draws the programme, and a notebook shows the picture; "json" is for tools.
+        """
         with self._lock:
-            return explain_view(self._definitions.view(view), self._engine, stage)
+            definition = self._definitions.view(view)
+            if format == "text":
+                return explain_view(definition, self._engine, stage)
+            return explain_as(part_for_view(self._engine.program, view), stage, format)
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            return database_html(self._engine_name, self._definitions.overview())
 
     def stats(self, view: str) -> Stats:
         """Maps, rows, bytes and refresh times of a view."""
@@ -335,7 +385,7 @@ class Database:
             sizes = self._engine.sizes()
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = self._timings.get(view, Timings())
-            return timings.of(view, maps, len(self._read(view)[1]))
+            return timings.of(view, maps, len(self._engine.columns(view)))
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -358,6 +408,7 @@ class Database:
 
     def _restore(self, root: Path) -> None:
         saved = read_checkpoint(root)
+        durable, self._durable = self._durable, False  # what is there stays until it is read
         for text in saved.relations:
             self.execute(text)
         definitions = self._definitions
@@ -368,8 +419,13 @@ class Database:
         definitions.epochs.update(saved.epochs)
         program = self._compiler(definitions.planning_catalog(), definitions.queries())
         self._engine.load(program, definitions.tables(), saved.directory)
+        if durable:
+            # The engine may have gone on since: any stream may have brought rows.
+            made = definitions.relations.items()
+            definitions.saw_rows(name for name, r in made if r.relation.is_stream)
         self._define(definitions)
         self._version = saved.version
+        self._durable = durable
 
     def close(self) -> None:
         """Let go of the engine; the database cannot be used afterwards."""
@@ -415,13 +471,29 @@ def _local() -> Engine:
     return NativeEngine()
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"interpreter": _reference, "local": _local}
+def _spark(**options: Any) -> Engine:
+    from viewlet.runtime.spark import SparkEngine
+
+    return SparkEngine(**options)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "interpreter": _reference,
+    "local": _local,
+    "spark": _spark,
+}
 """How each engine is made; modules are imported when they are asked for."""
 
 DEFAULT_ENGINE = "local"
 
 
-def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> Database:
+def connect(
+    engine: str = DEFAULT_ENGINE,
+    *,
+    checkpoint: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
     """A new, empty database.
 
     >>> db = connect()
@@ -431,18 +503,55 @@ def connect(engine: str = DEFAULT_ENGINE, *, checkpoint: str | None = None) -> D
     2
     >>> db.view("v")[1].total
     5
+
+    engine="spark" keeps everything in `partitions` partitions on the executors of `spark`, or of a
+    local session that is made where none is given or active. With `checkpoint` a directory that
+    driver and executors share, every batch is durable when it returns.
     """
+    if engine not in ENGINES:
+        raise ResolutionError(
+            f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
+        )
+    if engine != "spark" and (spark is not None or partitions is not None):
+        raise StateError(
+            f"the engine {engine} has no Spark session and no partitions",
+            hint='say connect(engine="spark", ...)',
+        )
+    options: dict[str, Any] = {}
+    if engine == "spark":
+        if checkpoint is not None and (Path(checkpoint) / "CURRENT").exists():
+            raise StateError(
+                f"{checkpoint} has the checkpoint of a database already",
+                hint=f'go on with it by viewlet.restore("{checkpoint}"), or give another directory',
+            )
+        options = {"spark": spark, "partitions": partitions, "checkpoint": checkpoint}
+    return _database(engine, checkpoint, options)
+
+
+def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
     from viewlet.planner.viewlets import compile_program
 
-    if engine not in ENGINES:
-        kind = UnsupportedError if engine == "spark" else ResolutionError
-        raise kind(f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}")
-    return Database(ENGINES[engine](), engine, compile_program, checkpoint)
+    plan = partial(compile_program, keyed=engine != "spark")
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
 
 
-def restore(directory: str, *, engine: str | None = None) -> Database:
-    """The database that `checkpoint` saved, as it was then; further checkpoints go there too."""
+def restore(
+    directory: str,
+    *,
+    engine: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
+    """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
+
+    On Spark it is as of the last batch that was committed. Another number of `partitions` than
+    before splits the state anew.
+    """
     saved = read_checkpoint(Path(directory))
-    database = connect(engine or saved.engine, checkpoint=directory)
+    chosen = engine or saved.engine
+    options: dict[str, Any] = {}
+    if chosen == "spark":
+        options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
+    database = _database(chosen, directory, options)
     database._restore(Path(directory))
     return database

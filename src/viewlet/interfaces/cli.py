@@ -1,4 +1,4 @@
-"""The command line: viewlet explain, bench, --version."""
+"""The command line: viewlet demo, run, explain, bench, --version."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Stage(StrEnum):
 class Format(StrEnum):
     text = "text"
     json = "json"
+    svg = "svg"
 
 
 _OPTION_NAMES = {"batches": "batch"}
@@ -59,22 +60,92 @@ def options(
 def explain(
     file: Annotated[Path, typer.Argument(help="CREATE TABLE, STREAM and VIEW statements.")],
     stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.program,
-    format: Annotated[Format, typer.Option(help="Text that reads back, or JSON.")] = Format.text,
+    format: Annotated[
+        Format, typer.Option(help="Text that reads back, JSON, or a picture of the programme.")
+    ] = Format.text,
 ) -> None:
-    """Show what the views of a SQL file become.
+    """Show what the views of a SQL file, or of a pipeline, become.
 
-    Example: viewlet explain views.sql --stage calculus
+    \b
+    Examples:
+        viewlet explain views.sql --stage calculus
+        viewlet explain views.sql --format svg > views.svg
     """
-    from viewlet.interfaces.explain import explain_all, explain_json
+    from viewlet.interfaces.explain import explain_all, explain_as, explain_json
     from viewlet.interfaces.pipeline import compile_text
 
-    definitions, program = compile_text(_text_of(file))
+    definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
+    if format is Format.svg:
+        typer.echo(explain_as(program, stage.value, "svg"), nl=False)
+        return
     text = explain_all(definitions, program, stage.value)
     if format is Format.json:
         report = {"stage": stage.value, "text": text, **explain_json(program)}
         typer.echo(json.dumps(report, indent=2))
     else:
         typer.echo(text, nl=False)
+
+
+class RunEngine(StrEnum):
+    spark = "spark"
+    local = "local"
+
+
+@app.command()
+def demo(
+    engine: Annotated[RunEngine, typer.Option(help="Where the views live.")] = RunEngine.spark,
+    seconds: Annotated[float, typer.Option(min=0, help="How long it runs.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Of the made-up orders and bids.")] = 7,
+) -> None:
+    """Watch four views stay current over a stream of made-up orders and bids.
+
+    \b
+    Examples:
+        viewlet demo
+        viewlet demo --engine local --seconds 20
+    """
+    from viewlet.interfaces.demo.loop import demo as run_demo
+
+    run_demo(engine.value, seconds, seed)
+
+
+@app.command()
+def run(
+    pipeline: Annotated[Path, typer.Argument(help="Sources, views and sinks in SQL.")],
+    engine: Annotated[RunEngine, typer.Option(help="Where the views live.")] = RunEngine.spark,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, then end.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the run's state.", show_default="PIPELINE.state"),
+    ] = None,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 30.0,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Begin anew: forget the checkpoint and written changes."),
+    ] = False,
+) -> None:
+    """Keep the views of a pipeline current; Ctrl-C saves, and the next run goes on.
+
+    \b
+    A pipeline in one file:
+        CREATE STREAM sales (shop INT, price DECIMAL(12,2)) FROM csv 'incoming';
+        CREATE MATERIALIZED VIEW totals AS
+            SELECT shop, SUM(price) AS total FROM sales GROUP BY shop;
+        INSERT INTO parquet 'totals' SELECT * FROM totals;
+        INSERT INTO console SELECT * FROM totals;
+
+    \b
+    Examples:
+        viewlet run shop.sql
+        viewlet run shop.sql --engine local --once
+    """
+    from viewlet.interfaces.run import Settings, run_file
+
+    directory = checkpoint or pipeline.with_suffix(".state")
+    settings = Settings(engine.value, once, every, restart)
+    run_file(pipeline, _text_of(pipeline), directory, settings)
 
 
 @app.command()
@@ -108,7 +179,11 @@ def bench(
 ) -> None:
     """Measure a workload and print a table.
 
-    Example: viewlet bench tpch --sf 1 --queries q1,q3 --batch 1000 --against duckdb
+    \b
+    Examples:
+        viewlet bench tpch --quick
+        viewlet bench tpch --sf 1 --queries q1,q3 --batch 1000 --against duckdb
+        viewlet bench linalg --json rows.json
     """
     from viewlet.interfaces.bench import output
 

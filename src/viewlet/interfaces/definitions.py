@@ -88,6 +88,17 @@ class Definitions:
             for epoch in range(newest)
         )
 
+    def overview(self) -> Iterator[tuple[str, str, str]]:
+        """Kind, name and columns of everything."""
+        for name, made in self.relations.items():
+            relation = made.relation
+            kind = (
+                "stream" if relation.is_stream else "static table" if relation.static else "table"
+            )
+            yield kind, name, ", ".join(f"{c.name} {c.type}" for c in relation.columns)
+        for name, view in self.views.items():
+            yield "view", name, ", ".join(f"{c.name} {c.type}" for c in view.query.columns)
+
     def catalog(self) -> Catalog:
         return Catalog({name: made.relation for name, made in self.relations.items()})
 

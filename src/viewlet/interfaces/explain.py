@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from viewlet.calculus.expr import MapRef, walk
@@ -29,7 +30,7 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     name = definition.query.name
     if stage in ENGINE_STAGES:
         return engine.explain(name, stage)
-    part = part_for(engine.program, view_of(engine.program, name))
+    part = part_for_view(engine.program, name)
     return distributed_text(part) if stage == "distributed" else program_text(part)
 
 
@@ -87,6 +88,30 @@ def part_for(program: Program, view: View) -> Program:
             triggers.append(type(trigger)(trigger.relation, kept))
     maps = tuple(map for map in program.maps if map.name in needed)
     return Program(program.relations, maps, tuple(triggers), (view,))
+
+
+def part_for_view(program: Program, name: str) -> Program:
+    return part_for(program, view_of(program, name))
+
+
+FORMATS = ("text", "json", "svg")
+
+
+def explain_as(program: Program, stage: str, format: str) -> str:
+    """A programme for tools (json) or as a picture (svg)."""
+    if format not in FORMATS:
+        raise ResolutionError(
+            f"there is no format {format}", hint=f"formats are {', '.join(FORMATS)}"
+        )
+    if stage != "program":
+        raise UnsupportedError(
+            f"stage {stage} has no format {format}", hint="json and svg show the stage program"
+        )
+    if format == "svg":
+        from viewlet.interfaces.graph import draw
+
+        return draw(program)
+    return json.dumps(explain_json(program), indent=2)
 
 
 def explain_json(program: Program) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from viewlet.calculus.expr import Assign, Cond, Exists, Extreme, Lift, Sum, fact
 from viewlet.calculus.query import COUNT, Query, ViewKind
 from viewlet.calculus.scope import outputs
 from viewlet.functions import Ref
+from viewlet.interfaces.render import SHOWN_ROWS, view_html
 from viewlet.interfaces.rows import to_arrow
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.engine import Row
-from viewlet.schema import decode
+from viewlet.schema import Type, decode
 
 if TYPE_CHECKING:
     import pandas
@@ -56,6 +57,11 @@ class View(Mapping[Any, Any]):
     def columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self._query.columns)
 
+    @property
+    def types(self) -> tuple[tuple[str, Type], ...]:
+        """The columns with their SQL types."""
+        return tuple((column.name, column.type) for column in self._query.columns)
+
     def rows(self) -> list[Any]:
         """All rows in the view's order, repeated as often as they occur."""
         return [self._decoded(row) for row in self._read.rows()[1]]
@@ -88,6 +94,10 @@ class View(Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         return f"<View {self.name}({', '.join(self.columns)}): {len(self)} rows>"
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        return view_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows))
 
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)

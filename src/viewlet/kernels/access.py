@@ -100,7 +100,9 @@ class AccessWriter(BlockWriter):
                 )
                 self.block(node.body)
 
-    def _block(self, node: ir.Slice | ir.Walk | ir.Range) -> str:
+    def _block(
+        self, node: ir.Slice | ir.Walk | ir.Range | ir.Border | ir.Monotone | ir.Groups
+    ) -> str:
         """The address of an index block."""
         return f"{map_name(node.map)} + {8 * self.frame.layouts[node.map].block(node.index)}"
 

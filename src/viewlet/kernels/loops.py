@@ -26,13 +26,14 @@ from viewlet.kernels.patterns import column_position, mentions, with_lookups_fir
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
 from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 
 def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     """`keep_buffers`: triggers find in buffers what others left there; the caller empties them."""
-    loops = Loops(program, {m.name: m for m in program.maps})
+    loops = Loops(program, {m.name: m for m in program.maps}, Keys(program))
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
         loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps(keep_buffers)
@@ -103,45 +104,40 @@ class _TriggerBuilder(RowBuilder):
         ]
         needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
         term = with_lookups_first(term, [e for _, _, e in updates])
-        if not statement.keys:
-            return self._term_without_keys(term, target, updates, needed)
-
-        def add(scope: dict[str, Variable], factors: Factors) -> Block:
-            key = [scope[name] for name in statement.keys]
-            block: Block = []
-            columns = []
-            for column, physical, expr in updates:
-                before, weight = self.weight(expr, scope)
-                block += before
-                columns.append((column, physical, (*factors, *weight)))
-            return [*block, Update(target.name, key, columns)]
-
-        return self.rows(term, {}, needed, (), add)
-
-    def _term_without_keys(
-        self,
-        term: Expr,
-        target: Map,
-        updates: list[tuple[int, Physical, Expr]],
-        needed: frozenset[str],
-    ) -> Block:
-        """Sums for the one record of a map without keys stay in locals until the loop ends."""
         totals = [(c, physical, self.name("total")) for c, physical, _ in updates]
 
-        def add(scope: dict[str, Variable], factors: Factors) -> Block:
-            block: Block = []
-            for (_, physical, name), (_, _, expr) in zip(totals, updates, strict=True):
-                before, weight = self.weight(expr, scope)
-                block += [*before, AddTo(name, physical, (*factors, *weight))]
-            return block
+        def finish(scope: dict[str, Variable], weights: list[tuple[Block, Factors]]) -> Block:
+            """One update of the target; sums for a map without keys stay in locals till the end."""
+            block = [node for before, _ in weights for node in before]
+            if statement.keys:
+                key = [scope[name] for name in statement.keys]
+                columns = [
+                    (column, physical, factors)
+                    for (column, physical, _), (_, factors) in zip(updates, weights, strict=True)
+                ]
+                return [*block, Update(target.name, key, columns)]
+            return block + [
+                AddTo(name, physical, factors)
+                for (_, physical, name), (_, factors) in zip(totals, weights, strict=True)
+            ]
 
-        block = self.rows(term, {}, needed, (), add)
+        def add(scope: dict[str, Variable], factors: Factors) -> Block:
+            weights = [self.weight(expr, scope) for _, _, expr in updates]
+            return finish(scope, [(block, (*factors, *weight)) for block, weight in weights])
+
+        exprs = [e for _, _, e in updates]
+        keys = frozenset(statement.keys)
+        block = self.range_term(term, exprs, keys, finish, add)
+        if block is None:
+            block = self.rows(term, {}, needed, (), add)
+        if statement.keys:
+            return block
         for _, physical, name in reversed(totals):
             block = [Total(name, physical, block)]
-        columns: list[tuple[int, Physical, Factors]] = [
+        sums: list[tuple[int, Physical, Factors]] = [
             (column, physical, (Named(name, physical),)) for column, physical, name in totals
         ]
-        return [*block, Update(target.name, [], columns)]
+        return [*block, Update(target.name, [], sums)]
 
     def _copy(self, statement: Statement, source: Map, target: Map) -> Step:
         record = self.name("at")

@@ -6,12 +6,15 @@ its condition holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from viewlet.calculus.expr import Expr
 from viewlet.functions import ScalarExpr
+from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalars import Scope, Variable
 from viewlet.program.ir import Map, Program
+from viewlet.program.keys import Keys
 from viewlet.schema import Physical
 from viewlet.storage.columns import Index
 
@@ -87,18 +90,85 @@ class Walk:
     body: Block
 
 
-@dataclass
-class Range:
-    """name = the sum of a column over the keys that satisfy all bounds"""
+@dataclass(frozen=True)
+class Kept:
+    """A local and the subtree sum of an ordered index that it takes; a float is two locals."""
 
     name: str
     physical: Physical
+    place: int
+
+
+@dataclass
+class Monotone:
+    """body where no weight of a group is negative, otherwise `otherwise`
+
+    `places` are the counts of negative weights of an ordered index.
+    """
+
     map: str
     index: int
-    place: int
     key: list[Variable]
-    bounds: list[tuple[str, ScalarExpr]]
+    places: list[int]
+    body: Block
+    otherwise: Block
+
+
+@dataclass
+class Border:
+    """name = the key of a group where the sums over all keys beyond it make a condition turn
+
+    The condition is true of large sums if `rises`, else of small ones. `upper`: it is met up to
+    the border, else from there on. Beside `name` it defines `name_some`, whether any key meets it,
+    and `name_in`, whether the border itself does.
+    """
+
+    name: str
+    map: str
+    index: int
+    key: list[Variable]
+    sums: list[tuple[Variable, Kept]]
+    operator: str
+    tests: tuple[ScalarExpr, ...]
+    rises: bool
+    upper: bool
     scope: Scope
+
+
+@dataclass(frozen=True)
+class AtBorder:
+    """key <= border, or key >= border: as the Border of this name has found"""
+
+    name: str
+    upper: bool
+
+
+@dataclass
+class Range:
+    """sums over the keys that satisfy all bounds; of all others, if `outside`
+
+    The group is that of `key`, or the one whose tree has its root at the record `root`.
+    """
+
+    sums: list[Kept]
+    map: str
+    index: int
+    key: list[Variable]
+    root: str | None
+    bounds: list[Bound | KeyTest | AtBorder]
+    outside: bool
+    scope: Scope
+
+
+@dataclass
+class Groups:
+    """the root of each group of an ordered index, one after the other"""
+
+    map: str
+    index: int
+    root: str
+    record: str
+    body: Block
 
 
 @dataclass
@@ -240,7 +310,10 @@ Node = (
     | Scan
     | Slice
     | Walk
+    | Monotone
+    | Border
     | Range
+    | Groups
     | BindKey
     | MatchKey
     | Column
@@ -259,6 +332,14 @@ Node = (
     | Update
 )
 Block = list[Node]
+
+
+def bodies(node: Node) -> Iterator[Block]:
+    """The blocks inside a node."""
+    for name in ("body", "otherwise"):
+        block = getattr(node, name, None)
+        if block is not None:
+            yield block
 
 
 @dataclass(frozen=True)
@@ -281,6 +362,7 @@ class Loops:
 
     program: Program
     maps: dict[str, Map]
+    keys: Keys
     steps: dict[str, list[Step]] = field(default_factory=dict)
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)

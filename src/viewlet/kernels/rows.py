@@ -6,8 +6,8 @@ access from that alone (paper 000, section 5.2; thesis 4.2):
     all keys of a map bound        Get      one probe of the unique index
     some bound                     Slice    a chain of the slice index over the bound columns
     none bound                     Scan     all records
-    Sum(M[g, p].c * {p < x})       Range    subtree sums of the index by g, ordered by p
-    (x := min p in M[g, p].c ...)  Walk     the same index from its end
+    Sum(M[g, p].c * {p < x})       Range    subtree sums of the index by g, ordered by p (ranged)
+    (x := min p in M[g, p].c ...)  Walk     the same index from its end (extremes)
 
 Loops are in continuation style: the body of a loop is everything to the right of it, and nothing is
 materialised in between. Only Exists and extremes of sums that several rows make up need a buffer.
@@ -15,7 +15,6 @@ materialised in between. Only Exists and extremes of sums that several rows make
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from viewlet.calculus.expr import (
@@ -27,7 +26,6 @@ from viewlet.calculus.expr import (
     Delta,
     Exists,
     Expr,
-    Extreme,
     Lift,
     MapRef,
     Mul,
@@ -40,12 +38,13 @@ from viewlet.calculus.expr import (
 )
 from viewlet.calculus.scope import all_names, outputs
 from viewlet.calculus.text import to_text
-from viewlet.calculus.typing import Slot, scalar_slot, variable_slots, weight_type
+from viewlet.calculus.typing import Slot, scalar_slot, variable_slots
 from viewlet.errors import ProgramError
-from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
+from viewlet.functions import Apply, Ref
+from viewlet.kernels.builder import Rest
+from viewlet.kernels.extremes import ExtremeBuilder
 from viewlet.kernels.nodes import (
     AddTo,
-    Better,
     BindKey,
     Block,
     ClearBuffer,
@@ -56,49 +55,31 @@ from viewlet.kernels.nodes import (
     IfTotal,
     Let,
     LetTotal,
-    Loops,
     MatchKey,
     Named,
-    NoBest,
-    NotNull,
     Present,
     Pure,
-    Range,
     Rows,
     Scan,
     Slice,
     Total,
     Update,
-    Walk,
 )
 from viewlet.kernels.patterns import (
-    bound_of,
     column_position,
     narrowed,
     next_factor,
-    only_atom,
     plain_name,
-    ranges_over,
 )
+from viewlet.kernels.ranged import RangeBuilder
 from viewlet.kernels.scalars import Scope, Variable
-from viewlet.program.ir import KeyColumn, Map, ValueColumn
+from viewlet.program.ir import KeyColumn, ValueColumn
 from viewlet.schema import Physical
-from viewlet.storage.columns import CHAIN, TREE, Index
-
-Rest = Callable[[dict[str, Variable], Factors], Block]
-"""What to do for each row, given the variables bound by then and the factors of its weight."""
+from viewlet.storage.columns import CHAIN, Index
 
 
-class RowBuilder:
-    """Builds the loops of one trigger's expressions; indexes and buffers go into `loops`."""
-
-    def __init__(self, loops: Loops) -> None:
-        self.loops = loops
-        self.signatures = loops.program.signatures()
-        self.names: Counter[str] = Counter()
-        self.uses: Counter[str] = Counter()
-        # Records at hand at the current place: by map and key variables, their locals.
-        self.at_hand: dict[tuple[str, tuple[str, ...]], str] = {}
+class RowBuilder(ExtremeBuilder, RangeBuilder):
+    """Builds the loops of expressions."""
 
     # Weights.
 
@@ -107,7 +88,7 @@ class RowBuilder:
         if all(isinstance(node, Value | Add | Mul) for node in walk(expr)):
             if expr == ONE:
                 return [], ()
-            return [], (Pure(expr, dict(scope), self._weight_type(expr, scope)),)
+            return [], (Pure(expr, dict(scope), self.weight_type(expr, scope)),)
         if isinstance(expr, Mul):
             pure = [f for f in expr.factors if isinstance(f, Value)]
             rest = [f for f in expr.factors if not isinstance(f, Value)]
@@ -115,13 +96,13 @@ class RowBuilder:
             if pure and not any(free & all_names(f) for f in pure):
                 block, factors = self.weight(product_of(*rest), scope)
                 return block, (*self.weight(product_of(*pure), scope)[1], *factors)
-        physical = self._weight_type(expr, scope)
+        physical = self.weight_type(expr, scope)
         name = self.name("total")
-        return [Total(name, physical, self._accumulate(expr, scope, name, physical))], (
+        return [Total(name, physical, self.accumulate(expr, scope, name, physical))], (
             Named(name, physical),
         )
 
-    def _accumulate(self, expr: Expr, scope: Scope, name: str, physical: Physical) -> Block:
+    def accumulate(self, expr: Expr, scope: Scope, name: str, physical: Physical) -> Block:
         def add(inner: dict[str, Variable], factors: Factors) -> Block:
             return [AddTo(name, physical, factors)]
 
@@ -131,14 +112,10 @@ class RowBuilder:
             while isinstance(term, Sum) and frozenset(term.keys) <= scope.keys():
                 term = term.body
             if isinstance(term, Add):
-                block += self._accumulate(term, scope, name, physical)
+                block += self.accumulate(term, scope, name, physical)
             else:
                 block += self.rows(term, dict(scope), frozenset(), (), add)
         return block
-
-    def _weight_type(self, expr: Expr, scope: Scope) -> Physical:
-        slots = {name: variable.slot for name, variable in scope.items()}
-        return weight_type(expr, self.signatures, variable_slots(expr, self.signatures, slots))
 
     # Rows.
 
@@ -157,7 +134,7 @@ class RowBuilder:
             return [If(expr.scalar, dict(scope), rest(scope, factors))]
         if isinstance(expr, Assign):
             slots = {name: variable.slot for name, variable in scope.items()}
-            return self._bind(
+            return self.bind(
                 expr.variable,
                 scalar_slot(expr.scalar, slots),
                 scope,
@@ -167,9 +144,9 @@ class RowBuilder:
         if isinstance(expr, Delta):
             return self._delta(expr, scope, needed, factors, rest)
         if isinstance(expr, MapRef):
-            return self._atom(expr, scope, factors, rest)
+            return self.atom(expr, scope, factors, rest)
         if isinstance(expr, Mul):
-            return self._product(expr.factors, scope, needed, factors, rest)
+            return self.product(expr.factors, scope, needed, factors, rest)
         if isinstance(expr, Rel):
             raise ProgramError(f"a trigger reads base relation {expr.name}")
         if not outputs(expr) - scope.keys() and isinstance(expr, Add | Sum):
@@ -183,7 +160,7 @@ class RowBuilder:
             return self._lift(expr, scope, factors, rest)
         if isinstance(expr, Exists):
             return self._exists(expr, scope, factors, rest)
-        return self._extreme(expr, scope, factors, rest)
+        return self.extreme(expr, scope, factors, rest)
 
     def _with_weight(
         self, expr: Expr, scope: dict[str, Variable], factors: Factors, rest: Rest
@@ -193,7 +170,7 @@ class RowBuilder:
         block, weight = self.weight(expr, scope)
         return [*block, *rest(scope, (*factors, *weight))]
 
-    def _bind(
+    def bind(
         self,
         name: str,
         slot: Slot,
@@ -209,7 +186,7 @@ class RowBuilder:
         both = {"old": scope[name], "new": variable}
         return [*block, If(_SAME, both, rest(scope))]
 
-    def _product(
+    def product(
         self,
         members: tuple[Expr, ...],
         scope: dict[str, Variable],
@@ -221,18 +198,18 @@ class RowBuilder:
             return rest(scope, factors)
         first, others = next_factor(members, scope)
         if isinstance(first, MapRef):
-            ranged = self._range(first, others, scope, needed)
+            ranged = self.range_sum(first, others, scope, needed)
             if ranged is not None:
-                node, remaining = ranged
-                weight = Named(node.name, node.physical)
-                return [node, *self._product(remaining, scope, needed, (*factors, weight), rest)]
+                before, weight, remaining = ranged
+                after = self.product(remaining, scope, needed, (*factors, weight), rest)
+                return [*before, *after]
         later = needed.union(*(all_names(other) for other in others))
         return self.rows(
             first,
             scope,
             later,
             factors,
-            lambda inner, found: self._product(others, inner, needed, found, rest),
+            lambda inner, found: self.product(others, inner, needed, found, rest),
         )
 
     def _delta(
@@ -265,9 +242,7 @@ class RowBuilder:
         body = rest(inner, (*factors, Named(weight, Physical.INT)))
         return [Rows(binds, equal, weight, body)]
 
-    def _atom(
-        self, expr: MapRef, scope: dict[str, Variable], factors: Factors, rest: Rest
-    ) -> Block:
+    def atom(self, expr: MapRef, scope: dict[str, Variable], factors: Factors, rest: Rest) -> Block:
         map = self.loops.maps[expr.name]
         bound = [i for i, name in enumerate(expr.keys) if name in scope]
         key = [scope[expr.keys[i]] for i in bound]
@@ -293,7 +268,7 @@ class RowBuilder:
         if whole:
             return [Get(map.name, record, key, body)]
         if bound:
-            index = self._index(map.name, Index(CHAIN, tuple(bound)))
+            index = self.index(map.name, Index(CHAIN, tuple(bound)))
             return [Slice(map.name, index, record, key, body)]
         return [Scan(map.name, record, body)]
 
@@ -347,10 +322,10 @@ class RowBuilder:
         loose = outputs(expr.body) - scope.keys()
         if loose:
             raise ProgramError(f"lift over unbound {', '.join(sorted(loose))}: {to_text(expr)}")
-        physical = self._weight_type(expr.body, scope)
+        physical = self.weight_type(expr.body, scope)
         name = self.name("total")
-        total = Total(name, physical, self._accumulate(expr.body, scope, name, physical))
-        bound = self._bind(
+        total = Total(name, physical, self.accumulate(expr.body, scope, name, physical))
+        bound = self.bind(
             expr.variable,
             Slot(physical),
             scope,
@@ -364,16 +339,16 @@ class RowBuilder:
     ) -> Block:
         free = tuple(sorted(outputs(expr.body) - scope.keys()))
         if not free:
-            physical = self._weight_type(expr.body, scope)
+            physical = self.weight_type(expr.body, scope)
             name = self.name("total")
-            total = Total(name, physical, self._accumulate(expr.body, scope, name, physical))
+            total = Total(name, physical, self.accumulate(expr.body, scope, name, physical))
             return [total, IfTotal(name, physical, rest(scope, factors))]
         if isinstance(expr.body, MapRef):
             # One row for each key: the weight is known not to be zero, and dropped.
-            return self._atom(expr.body, scope, (), lambda inner, _: rest(inner, factors))
-        return self._grouped(expr.body, free, scope, lambda inner: rest(inner, factors))
+            return self.atom(expr.body, scope, (), lambda inner, _: rest(inner, factors))
+        return self.grouped(expr.body, free, scope, lambda inner: rest(inner, factors))
 
-    def _grouped(
+    def grouped(
         self,
         body: Expr,
         free: tuple[str, ...],
@@ -382,7 +357,7 @@ class RowBuilder:
     ) -> Block:
         """Every key of `body` over the free variables once, where its total weight is not 0."""
         slots = variable_slots(body, self.signatures, {n: v.slot for n, v in scope.items()})
-        physical = self._weight_type(body, scope)
+        physical = self.weight_type(body, scope)
         keys = tuple(KeyColumn(name, slots[name]) for name in free)
         buffer = self.new_buffer(keys, [ValueColumn("value", physical)])
 
@@ -394,159 +369,10 @@ class RowBuilder:
             for term in terms_of(body)
             for node in self.rows(term, dict(scope), frozenset(free), (), add)
         ]
-        read = self._atom(
+        read = self.atom(
             MapRef(buffer.name, "value", free), scope, (), lambda inner, _: rest(inner)
         )
         return [ClearBuffer(buffer.name), *fill, *read]
 
-    # Extremes.
-
-    def _extreme(
-        self, expr: Extreme, scope: dict[str, Variable], factors: Factors, rest: Rest
-    ) -> Block:
-        inner = {name: v for name, v in scope.items() if name != expr.target}
-        free = outputs(expr.body) - inner.keys() - {expr.target}
-        if free:
-            raise ProgramError(f"extreme over unbound {', '.join(sorted(free))}: {to_text(expr)}")
-        slots = variable_slots(expr.body, self.signatures, {n: v.slot for n, v in inner.items()})
-        slot = Slot(slots[expr.target].physical, nullable=True)
-
-        def search(best: Variable) -> Block:
-            return [NoBest(best), *self._candidates(expr, inner, best)]
-
-        return self._bind(expr.variable, slot, scope, search, lambda found: rest(found, factors))
-
-    def _candidates(self, expr: Extreme, scope: dict[str, Variable], best: Variable) -> Block:
-        greatest = expr.kind == "max"
-        terms = terms_of(expr.body)
-        atoms = [only_atom(term) for term in terms]
-        if not all(ranges_over(atom, expr.target, scope) for atom in atoms):
-            return self._grouped(
-                expr.body,
-                (expr.target,),
-                scope,
-                lambda inner: _better(best, inner[expr.target], greatest, None),
-            )
-        block: Block = []
-        for atom in atoms:
-            assert atom is not None
-            block += self._candidates_of(atom, expr, scope, best, greatest, len(atoms) == 1)
-        return block
-
-    def _candidates_of(
-        self,
-        atom: MapRef,
-        expr: Extreme,
-        scope: dict[str, Variable],
-        best: Variable,
-        greatest: bool,
-        alone: bool,
-    ) -> Block:
-        """The keys of one map, those whose weights add up to zero over all terms left out."""
-        map = self.loops.maps[atom.name]
-        position = atom.keys.index(expr.target)
-        ordered = (
-            not map.buffer and not map.keys[position].slot.nullable and atom.column != PRESENCE
-        )
-        stop = self.name("stop") if ordered else None
-
-        def check(inner: dict[str, Variable]) -> Block:
-            found = _better(best, inner[expr.target], greatest, stop)
-            if alone:
-                return found
-            physical = self._weight_type(expr.body, inner)
-            name = self.name("total")
-            total = Total(name, physical, self._accumulate(expr.body, inner, name, physical))
-            return [total, IfTotal(name, physical, found)]
-
-        if stop is None:
-            return self._atom(atom, scope, (), lambda inner, _: check(inner))
-        parts = tuple(i for i in range(len(atom.keys)) if i != position)
-        column = column_position(map, atom.column)
-        index, place = self._tree(map.name, parts, position, (column, True))
-        record = self.name("at")
-        target = Variable(self.name(expr.target), map.keys[position].slot)
-        inner = {**scope, expr.target: target}
-        key = [scope[atom.keys[i]] for i in parts]
-        body: Block = [BindKey(target, map.name, position, record), *check(inner)]
-        return [Walk(map.name, index, place, record, key, greatest, stop, body)]
-
-    # Indexes.
-
-    def _range(
-        self, atom: MapRef, others: tuple[Expr, ...], scope: Scope, needed: frozenset[str]
-    ) -> tuple[Range, tuple[Expr, ...]] | None:
-        """M[g, p].c * {p < x} * q -> range sum * q  where nothing but the conditions needs p."""
-        map = self.loops.maps[atom.name]
-        free = {name for name in atom.keys if name not in scope}
-        if map.buffer or atom.column == PRESENCE or not free or free & needed:
-            return None
-        if len(set(atom.keys)) < len(atom.keys):
-            return None
-        bounds: list[tuple[str, ScalarExpr]] = []
-        remaining: list[Expr] = []
-        ordered: set[str] = set()
-        for other in others:
-            if not all_names(other) & free:
-                remaining.append(other)
-                continue
-            bound = bound_of(other, free)
-            if bound is None:
-                return None
-            name, operator, scalar = bound
-            if not free_variables(scalar) <= scope.keys():
-                return None
-            ordered.add(name)
-            bounds.append((operator, scalar))
-        sides = [operator[0] for operator, _ in bounds]
-        if len(ordered) != 1 or len(set(sides)) < len(sides):
-            return None
-        position = atom.keys.index(ordered.pop())
-        if map.keys[position].slot.nullable:
-            return None
-        parts = tuple(i for i, name in enumerate(atom.keys) if name in scope)
-        column = column_position(map, atom.column)
-        index, place = self._tree(map.name, parts, position, (column, False))
-        key = [scope[atom.keys[i]] for i in parts]
-        physical = map.columns[column].physical
-        node = Range(self.name("range"), physical, map.name, index, place, key, bounds, dict(scope))
-        return node, tuple(remaining)
-
-    def _index(self, map: str, index: Index) -> int:
-        found = self.loops.indexes.setdefault(map, [])
-        if index not in found:
-            found.append(index)
-        return found.index(index)
-
-    def _tree(
-        self, map: str, parts: tuple[int, ...], order: int, sum: tuple[int, bool]
-    ) -> tuple[int, int]:
-        """The ordered index and the place of a sum in it; one index serves all sums."""
-        found = self.loops.indexes.setdefault(map, [])
-        for i, index in enumerate(found):
-            if index.kind == TREE and index.parts == parts and index.order == order:
-                sums = index.sums if sum in index.sums else (*index.sums, sum)
-                found[i] = Index(TREE, parts, order, sums)
-                return i, sums.index(sum)
-        found.append(Index(TREE, parts, order, (sum,)))
-        return len(found) - 1, 0
-
-    def new_buffer(self, keys: tuple[KeyColumn, ...], columns: list[ValueColumn]) -> Map:
-        name = f"buffer_{len(self.loops.maps)}"
-        buffer = Map(name, keys, tuple(ValueColumn(c.name, c.physical) for c in columns), True)
-        self.loops.maps[name] = buffer
-        self.signatures[name] = buffer.signature
-        return buffer
-
-    def name(self, base: str) -> str:
-        base = plain_name(base)
-        self.names[base] += 1
-        return f"{base}_{self.names[base]}"
-
 
 _SAME = Apply("==", (Ref("old"), Ref("new")))
-
-
-def _better(best: Variable, candidate: Variable, greatest: bool, stop: str | None) -> Block:
-    found: Block = [Better(best, candidate, greatest, stop)]
-    return [NotNull(candidate, found)] if candidate.slot.nullable else found

@@ -79,9 +79,7 @@ def text_words(layout: Layout) -> list[int]:
     ]
 
 
-def with_texts(
-    target: str, words: Array, layout: Layout, strings: Sequence[str | None]
-) -> Rows:
+def with_texts(target: str, words: Array, layout: Layout, strings: Sequence[str | None]) -> Rows:
     """Rows with a node's own codes -> rows that any node can read."""
     texts: dict[int, list[str | None]] = {}
     places = text_words(layout)
@@ -256,9 +254,7 @@ class TextHashes:
         return self._words
 
 
-def nodes_of(
-    words: Array, layout: Layout, by: Sequence[int], nodes: int, texts: Array
-) -> Array:
+def nodes_of(words: Array, layout: Layout, by: Sequence[int], nodes: int, texts: Array) -> Array:
     """`distributed.location.node_of` for the key columns `by` of many rows at once."""
     mixed = np.zeros(len(words), np.uint64)
     for key in by:

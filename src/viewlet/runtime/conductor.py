@@ -113,9 +113,7 @@ class Conductor:
         for name, batch in changes:
             if self.matters(name) and len(batch):
                 names.append(name)
-                parts = spread(
-                    self.columns(name, batch), self.tables.get(name), len(scattered)
-                )
+                parts = spread(self.columns(name, batch), self.tables.get(name), len(scattered))
                 for message, part in zip(scattered, parts, strict=True):
                     if len(part.weights):
                         message.columns.append(part)
@@ -237,9 +235,7 @@ class Conductor:
                 continue
             places = nodes_of(words, layout, by, len(messages), hashes.of(dictionary))
             for node, part in split(words, places, len(messages)):
-                messages[node].rows.append(
-                    with_texts(map.name, part, layout, dictionary.strings)
-                )
+                messages[node].rows.append(with_texts(map.name, part, layout, dictionary.strings))
         if own.rows or any(message.rows for message in messages):
             self.put(messages, own)
 
@@ -359,5 +355,3 @@ def _words_of(
         if column.definition is not None:
             fill_column(pool, place, contents(map, column), dictionary)
     return np.ascontiguousarray(pool.table()[pool.live(), : layout.stamp_word])
-
-

@@ -96,9 +96,7 @@ class MapsRead:
         return self._known[place]
 
 
-def records(
-    view: View, contents: Mapping[str, Contents]
-) -> tuple[list[Vector], dict[str, Array]]:
+def records(view: View, contents: Mapping[str, Contents]) -> tuple[list[Vector], dict[str, Array]]:
     """A view's keys and components; a TOTAL view has one record, if only virtually."""
     sources = {name: (map, column) for name, map, column in view.sources}
     if view.query.kind is ViewKind.TOTAL:

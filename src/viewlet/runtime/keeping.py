@@ -109,10 +109,7 @@ class KeptTables:
         if coming:
             put_all(
                 {name: self.table(name) for name in coming},
-                [
-                    (name, received_batch(same, self._dictionary))
-                    for name, same in coming.items()
-                ],
+                [(name, received_batch(same, self._dictionary)) for name, same in coming.items()],
             )
         return list(coming)
 

@@ -19,7 +19,16 @@ from typing import Any, cast
 from viewlet.errors import ProgramError, StateError, ViewletError
 from viewlet.runtime.checkpoint import ChangeLog, DamagedFile, Entry, Link, seal, unseal
 from viewlet.runtime.head import BUILDING, DamagedState, partition_lock
-from viewlet.runtime.program import ADOPT, DRIVER, Repartitioning, Site, Status, Step, Undoing, program_of
+from viewlet.runtime.program import (
+    ADOPT,
+    DRIVER,
+    Repartitioning,
+    Site,
+    Status,
+    Step,
+    Undoing,
+    program_of,
+)
 from viewlet.runtime.snapshot import Snapshots, trouble
 from viewlet.runtime.state import PartitionState
 

@@ -67,6 +67,7 @@ class SparkEngine:
         self.spark = spark_session(spark)
         if partitions is not None and partitions < 1:
             raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
+        self._asked = partitions
         self._partitions = partitions or self.spark.sparkContext.defaultParallelism
         self._checkpoint = checkpoint
         self._every = snapshot_every
@@ -111,9 +112,7 @@ class SparkEngine:
 
     # Programme and tables.
 
-    def install(
-        self, program: Program, tables: Sequence[Relation], passed: frozenset[str]
-    ) -> None:
+    def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
         plan = plan_of(compile_all(program, level=self._level)) if program != self._program else self._plan
@@ -209,9 +208,7 @@ class SparkEngine:
 
     # Changes.
 
-    def apply(
-        self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None
-    ) -> None:
+    def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()
         self._compile(conductor, [name for name, _ in changes])
         conductor.apply(_together(changes), batch_id=batch_id)
@@ -303,6 +300,11 @@ class SparkEngine:
                 "this database was connected without a checkpoint directory",
                 hint='say connect(engine="spark", checkpoint="dir")',
             )
+        if directory.parent.resolve() != Path(self._checkpoint).resolve():
+            raise StateError(
+                f"on Spark a checkpoint is written where the batches are: {self._checkpoint}",
+                hint="call checkpoint() without a directory",
+            )
         if self._conductor is not None:
             self.cluster.save(_driver_state(self._conductor))
             self.cluster.checkpoint()
@@ -322,10 +324,11 @@ class SparkEngine:
             self.spark,
             place,
             self._partition_program(program, plan, tables),
-            self._partitions,
+            self._asked,
             snapshot_every=self._every,
             state_dir=self._state_dir,
         )
+        self._partitions = cluster.partitions
         saved = cluster.saved()
         if saved is None:
             raise StateError(

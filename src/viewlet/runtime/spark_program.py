@@ -205,9 +205,7 @@ class SqlProgram:
         _remember(state, local)
         return local, local.site
 
-    def _tables(
-        self, state: PartitionState, local: _Local, *, reading: bool = False
-    ) -> KeptTables:
+    def _tables(self, state: PartitionState, local: _Local, *, reading: bool = False) -> KeptTables:
         dictionary = local.table_texts.dictionary
         return KeptTables(self._plan[2], state, dictionary, reading=reading)
 
@@ -327,8 +325,7 @@ def _batches(parts: Sequence[Columns], site: Site) -> dict[str, Batch]:
     for part in parts:
         found.setdefault(part.relation, []).append(part)
     return {
-        name: received_batch(same, site.dictionary, site.used(name))
-        for name, same in found.items()
+        name: received_batch(same, site.dictionary, site.used(name)) for name, same in found.items()
     }
 
 

@@ -56,12 +56,6 @@ class Segments:
         """The segment number of every row."""
         return np.repeat(np.arange(len(self.slots)), self.counts)
 
-    def _range(self, low: int, high: int) -> tuple[slice, slice, Ints]:
-        """Segments with low <= slot < high: their slice, their rows, their own offsets."""
-        first, last = np.searchsorted(self.slots, [low, high])
-        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
-        return slice(first, last), rows, self.offsets[first : last + 1] - self.offsets[first]
-
 
 @dataclass(frozen=True)
 class Regular:
@@ -90,22 +84,6 @@ class Events(Segments):
             object.__setattr__(self, "clock", times)
         return self.clock  # type: ignore[return-value]
 
-    def restrict(self, low: int, high: int) -> Events:
-        segments, rows, offsets = self._range(low, high)
-        return Events(
-            self.slots[segments],
-            offsets,
-            self.frontier[segments],
-            {name: column[rows] for name, column in self.columns.items()},
-            self._clock(segments, rows),
-            None if self.end is None else self.end[rows],
-        )
-
-    def _clock(self, segments: slice, rows: slice) -> Ints | Regular:
-        if isinstance(self.clock, Regular):
-            return Regular(self.clock.first[segments], self.clock.step)
-        return self.clock[rows]
-
     def ends(self) -> Ints:
         return self.start + 1 if self.end is None else self.end
 
@@ -131,17 +109,6 @@ class Samples(Segments):
     first: Ints
     index: Ints | None
 
-    def restrict(self, low: int, high: int) -> Samples:
-        segments, rows, offsets = self._range(low, high)
-        return Samples(
-            self.slots[segments],
-            offsets,
-            self.frontier[segments],
-            {name: column[rows] for name, column in self.columns.items()},
-            self.first[segments],
-            None if self.index is None else self.index[rows],
-        )
-
     def indices(self) -> Ints:
         if self.index is not None:
             return self.index
@@ -158,13 +125,6 @@ class Frames(Segments):
     """Arrays at hop points; `at` is the sample index of the last sample of each window."""
 
     at: Ints
-
-    def restrict(self, low: int, high: int) -> Frames:
-        segments, rows, offsets = self._range(low, high)
-        columns = {name: as_array(column)[rows] for name, column in self.columns.items()}
-        return Frames(
-            self.slots[segments], offsets, self.frontier[segments], columns, self.at[rows]
-        )
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""The output of many blocks, made by several lanes, in one set of columns."""
+"""The output of many blocks, made by several threads, in one set of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition
 from typing import Any
@@ -40,78 +39,50 @@ def written(columns: Columns) -> Columns:
 
 
 class Collector:
-    """Blocks are copied into place while they are hot, lanes in parallel.
+    """Blocks are copied into place while they are hot, by the threads that made them.
 
-    The order is block 0 of every lane, then block 1 of every lane, and so on, whatever the threads
-    do: a block's place is reserved in that order, only the copying overlaps. `rows` is a guess of
-    the total; the arrays grow when it was too small.
+    The order is that of the blocks' numbers, whatever the threads do: a block's place is reserved
+    in that order, only the copying overlaps. A block that is ready before its turn waits here, and
+    its thread goes on. `rows` is a guess of the total; the arrays grow when it was too small.
     """
 
-    def __init__(self, lanes: int, rows: int) -> None:
+    def __init__(self, blocks: int, rows: int) -> None:
+        self._blocks = blocks
         self._guess = rows
         self._rows = 0
-        self._first: Columns | None = None
         self._arrays: Columns = {}
+        self._empty: Columns = {}
+        self._waiting: dict[int, Columns] = {}
+        self._next = 0
         self._writers = 0
         self._turn = Condition()
-        self._blocks = [0] * lanes
-        self._open = [True] * lanes
-        self._next = 0
-        self._failed = False
 
-    @contextmanager
-    def lane(self, lane: int) -> Iterator[Callable[[Columns], None]]:
-        """The `put` of a lane, to be called for its blocks in order."""
-
-        def put(columns: Columns) -> None:
-            self._put(lane, columns)
-
-        try:
-            yield put
-        except BaseException:
-            self._failed = True
-            raise
-        finally:
-            with self._turn:
-                self._open[lane] = False
-                self._advance()
-
-    def _advance(self) -> None:
-        """Move to the next lane that will still put a block."""
-        if any(self._open):
-            while not self._open[self._next % len(self._open)]:
-                self._next += 1
-        self._turn.notify_all()
-
-    def _put(self, lane: int, columns: Columns) -> None:
-        rows = len(next(iter(columns.values())))
-        lanes = len(self._open)
+    def put(self, block: int, columns: Columns) -> None:
+        """Take a block; copies it, and those that waited for it."""
         with self._turn:
-            self._turn.wait_for(lambda: self._next % lanes == lane or self._failed)
-            if self._failed:
-                return
-            only = lanes == 1 and self._first is None and not self._arrays
-            if only:
-                self._first = columns
-            else:
-                if self._first is not None and not self._arrays:
-                    first, self._first = self._first, None
-                    self._copy(first, self._reserve(first))
-                place = self._reserve(columns) if rows else 0
-                self._writers += 1
-            self._next += 1
-            self._advance()
-        if only:
+            self._waiting[block] = columns
+        if self._blocks == 1:
             return
-        if rows:
-            self._copy(columns, place)
-        with self._turn:
-            self._writers -= 1
-            self._turn.notify_all()
+        while True:
+            with self._turn:
+                if self._next not in self._waiting:
+                    return
+                mine = self._waiting.pop(self._next)
+                place = self._reserve(mine)
+                # not before the place is reserved: others then see that it is not their turn
+                self._next += 1
+                self._writers += 1
+            self._copy(mine, place)
+            with self._turn:
+                self._writers -= 1
+                self._turn.notify_all()
 
     def _reserve(self, columns: Columns) -> int:
         """Room for these rows; the caller holds the turn."""
         rows = len(next(iter(columns.values())))
+        if not rows:  # decides no types, unless all blocks are empty
+            self._empty = columns
+            return self._rows
         if any(self._unfit(name, column, rows) for name, column in columns.items()):
             self._turn.wait_for(lambda: self._writers == 0)
             for name, column in columns.items():
@@ -142,6 +113,8 @@ class Collector:
 
     def _copy(self, columns: Columns, place: int) -> None:
         for name, column in columns.items():
+            if not len(column):
+                continue
             room = self._arrays[name][place : place + len(column)]
             if isinstance(column, Deferred):
                 column.fill(room)
@@ -149,6 +122,8 @@ class Collector:
                 room[...] = column
 
     def columns(self) -> Columns:
-        if self._first is not None:
-            return written(self._first)
+        if self._blocks == 1:
+            return written(self._waiting[0])
+        if not self._arrays:
+            return written(self._empty)
         return {name: array[: self._rows] for name, array in self._arrays.items()}

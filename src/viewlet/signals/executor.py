@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from viewlet.errors import TypingError
-from viewlet.signals.batches import INF, NEVER, Array, Columns, Events, as_array
+from viewlet.signals.batches import NEVER, Array, Columns, Events, as_array
 from viewlet.signals.collector import Deferred
 from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.keys import KeyDictionary
@@ -93,13 +91,25 @@ def describe(schema: Schema) -> str:
 
 
 class Executor:
-    """One lane: the operators' states in one store. Its slot s is key (s << bits) + lane."""
+    """One lane: the operators' states in one store. Its slot s is key (s << bits) + lane.
 
-    def __init__(self, plan: Plan, store: Store, keys: KeyDictionary, lane: int, bits: int) -> None:
+    With `block`, a run over a finished table: its slot s is key block[s].
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        keys: KeyDictionary,
+        lane: int = 0,
+        bits: int = 0,
+        block: range | None = None,
+    ) -> None:
         self.plan = plan
         self.store = store
         self.lane = lane
         self.bits = bits
+        self.block = block
         self._keys = keys
         self.states = [OperatorState(store, str(place)) for place in range(len(plan.nodes))]
         self._domains = [plan.domain(node) for node in plan.nodes]
@@ -119,12 +129,16 @@ class Executor:
                 dictionary = self.states[inner].dictionary
                 assert dictionary is not None
                 return dictionary.decode(slots)
+            if self.block is not None:
+                return self._keys.decode(slots + self.block.start)
             return self._keys.decode((slots << self.bits) | self.lane)
 
         return decode
 
     def slots(self) -> int:
         """How many slots of this lane are in use."""
+        if self.block is not None:
+            return len(self.block)
         return (len(self._keys) - self.lane + (1 << self.bits) - 1) >> self.bits
 
     def _capacity(self, place: int) -> int:
@@ -137,20 +151,13 @@ class Executor:
 
     def step(self, raw: dict[str, Events], floor: int, journal: Journal | None) -> Any:
         """One batch per source through the plan; the root's batch comes out."""
-        return self._rest(self._enter(raw, floor, journal), floor, journal)
-
-    def _enter(self, raw: dict[str, Events], floor: int, journal: Journal | None) -> dict[int, Any]:
         found: dict[int, Any] = {}
-        for source in self.plan.sources:
-            found[self.plan.place(source)] = self._run(source, [raw[source.name]], floor, journal)
-        return found
-
-    def _rest(self, found: dict[int, Any], floor: int, journal: Journal | None) -> Any:
-        found = dict(found)
         for place, node in enumerate(self.plan.nodes):
-            if place not in found:
+            if isinstance(node, Source):
+                inputs = [raw[node.name]]
+            else:
                 inputs = [found[self.plan.place(source)] for source in node.inputs]
-                found[place] = self._run(node, inputs, floor, journal)
+            found[place] = self._run(node, inputs, floor, journal)
         return found[len(self.plan.nodes) - 1]
 
     def _run(self, node: Node, inputs: list[Any], floor: int, journal: Journal | None) -> Any:
@@ -160,20 +167,6 @@ class Executor:
         state.floor = floor
         state.capacity = self._capacity(place)
         return node.run(state, *inputs)
-
-    def blocks(self, raw: dict[str, Events], rows: int) -> Iterator[Any]:
-        """A whole finished table, some keys at a time: what lies between stays in the cache.
-
-        Only for plans whose keys do not meet; pools are empty between blocks because every block
-        runs to the end of time.
-        """
-        found = self._enter(raw, INF, None)
-        if not self.plan.keywise:
-            yield self._rest(found, INF, None)
-            return
-        for low, high in _ranges(list(found.values()), rows):
-            part = {place: batch.restrict(low, high) for place, batch in found.items()}
-            yield self._rest(part, INF, None)
 
     def counters(self) -> dict[str, int]:
         total: dict[str, int] = {}
@@ -220,18 +213,6 @@ def repeated(values: Array, batch: Any) -> Any:
 def _room(slots: int) -> int:
     """State grows by doubling, so that a new key costs O(1) amortised."""
     return 0 if slots == 0 else max(16, 1 << (slots - 1).bit_length())
-
-
-def _ranges(batches: list[Events], rows: int) -> list[tuple[int, int]]:
-    """Slot ranges with about `rows` rows each, the same for all batches."""
-    biggest = max(batches, key=lambda batch: batch.rows)
-    top = 1 + max((int(batch.slots[-1]) for batch in batches if len(batch.slots)), default=-1)
-    if not len(biggest.slots):
-        return [(0, top)]
-    wanted = np.arange(rows, biggest.rows, rows)
-    cuts = np.unique(biggest.slots[np.searchsorted(biggest.offsets[:-1], wanted, side="left") - 1])
-    edges = [0, *(int(cut) for cut in cuts if 0 < cut < top), top]
-    return [(a, b) for a, b in pairwise(edges) if b > a]
 
 
 def empty_events(columns: Columns, interval: bool) -> Events:

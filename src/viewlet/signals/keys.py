@@ -7,6 +7,7 @@ so one integer kernel does the lookups of all of them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ class IntegerCodes:
         self.counts: Array | None = None  # rows per code in the last batch, when it has them
         self.values = _EMPTY
         self.known = 0
-        self._low = 0
-        self._table = np.empty(0, np.int32)
+        self.low = 0
+        self.table = np.empty(0, np.int32)
         self._hash = np.empty(0, np.int32)
 
     def encode(self, keys: Array) -> Array:
@@ -40,26 +41,10 @@ class IntegerCodes:
         self.counts = None
         if not len(keys):
             return codes
-        # A table over the range of the first keys will do unless a later one lies outside.
-        for sample in (keys[:4096], keys):
-            low, high = (int(edge) for edge in kernel.extent(sample))
-            if len(self._table):
-                low = min(low, self._low)
-                high = max(high, self._low + len(self._table) - 1)
-            if high - low >= _TABLE_LIMIT or len(self._hash):
-                break
-            before = self.known
-            self._reserve(min(len(keys), high - low + 1))
-            self._retable(low, high)
-            self.counts = np.zeros(len(self.values), np.int64)
-            known = kernel.encode_direct(
-                keys, self._low, self._table, before, codes, self.values, self.counts
-            )
-            if known >= 0:
-                self.known = known
-                return codes
-            self._table = np.empty(0, np.int32)  # holds codes of keys that are not known yet
-            self.counts = None
+        if self.learn(keys):
+            self.counts = np.zeros(self.known, np.int64)
+            kernel.look_up(keys, self.low, self.table, codes, self.counts)
+            return codes
         # Enough room for the worst case; distinct keys of a batch are far fewer than its rows, so
         # the keys are taken in pieces.
         with np.errstate(over="ignore"):
@@ -71,6 +56,27 @@ class IntegerCodes:
                     piece, self._hash, self.values, self.known, codes[at : at + len(piece)]
                 )
         return codes
+
+    def learn(self, keys: Array) -> bool:
+        """Give every new key its code, in the table; False when their range is too wide for one."""
+        if not len(keys):
+            return not len(self._hash)
+        # A table over the range of the first keys will do unless a later one lies outside.
+        for sample in (keys[:4096], keys):
+            low, high = (int(edge) for edge in kernel.extent(sample))
+            if len(self.table):
+                low = min(low, self.low)
+                high = max(high, self.low + len(self.table) - 1)
+            if high - low >= _TABLE_LIMIT or len(self._hash):
+                return False
+            self._reserve(min(len(keys), high - low + 1))
+            self._retable(low, high)
+            known = kernel.learn(keys, self.low, self.table, self.known, self.values)
+            if known >= 0:
+                self.known = known
+                return True
+            self.table = np.empty(0, np.int32)  # holds codes of keys that are not known yet
+        return False
 
     def truncate(self, known: int) -> None:
         """Forget the keys that got their code after the first `known`."""
@@ -85,22 +91,34 @@ class IntegerCodes:
             self.values = grown
 
     def _retable(self, low: int, high: int) -> None:
-        if len(self._table) and low == self._low and high < low + len(self._table):
+        if len(self.table) and low == self.low and high < low + len(self.table):
             return
-        self._low = low
-        self._table = np.full(high - low + 1, -1, np.int32)
-        self._table[self.values[: self.known] - low] = np.arange(self.known, dtype=np.int32)
+        self.low = low
+        self.table = np.full(high - low + 1, -1, np.int32)
+        self.table[self.values[: self.known] - low] = np.arange(self.known, dtype=np.int32)
 
     def _rehash(self, needed: int) -> None:
         if 2 * needed <= len(self._hash):
             return
         size = 1 << (4 * needed).bit_length()
         self._hash = np.full(size, -1, np.int32)
-        self._table = np.empty(0, np.int32)
+        self.table = np.empty(0, np.int32)
         keys = self.values[: self.known].copy()
         if len(keys):
             codes = np.empty(len(keys), np.int32)
             kernel.encode_hashed(keys, self._hash, self.values, 0, codes)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Rows by key without a column of codes: row i has the code table[keys[i] - low].
+
+    A key that is not known has a negative code or lies outside of the table.
+    """
+
+    keys: Array
+    low: int
+    table: Array
 
 
 class TextCodes:
@@ -162,6 +180,30 @@ class KeyDictionary:
 
     def encode(self, columns: list[Array], names: list[str]) -> Array:
         """The slot of every row. New keys get slots in the order of their first appearance."""
+        kinds = self._agree(columns, names)
+        codes = [
+            part.encode(_plain(column, kind))
+            for part, column, kind in zip(self._parts, columns, kinds, strict=True)
+        ]
+        slots = codes[0]
+        for pairs, code in zip(self._pairs, codes[1:], strict=True):
+            slots = pairs.encode((slots.astype(np.int64) << 32) | code)
+        return slots
+
+    def coded(self, columns: list[Array], names: list[str], head: int | None) -> Coded:
+        """The slots of all rows as a lookup; integer keys are only learnt from the first `head`
+        rows (None: from all), so that threads may share the rest of the rows."""
+        kinds = self._agree(columns, names)
+        only = self._parts[0]
+        if len(kinds) == 1 and isinstance(only, IntegerCodes):
+            keys = _plain(columns[0], kinds[0])
+            if only.learn(keys[:head]):
+                return Coded(keys, only.low, only.table)
+        codes = self.encode(columns, names)
+        return Coded(codes, 0, np.arange(len(self), dtype=np.int32))
+
+    def _agree(self, columns: list[Array], names: list[str]) -> list[str]:
+        """The kinds of these key columns, the same in every batch."""
         kinds = [_kind(column, name) for column, name in zip(columns, names, strict=True)]
         if not self.kinds:
             self.kinds = kinds
@@ -175,14 +217,7 @@ class KeyDictionary:
                 f"has keys that are {', '.join(self.kinds)}",
                 hint="give all sources keys of the same types, in the same order",
             )
-        codes = [
-            part.encode(_plain(column, kind))
-            for part, column, kind in zip(self._parts, columns, kinds, strict=True)
-        ]
-        slots = codes[0]
-        for pairs, code in zip(self._pairs, codes[1:], strict=True):
-            slots = pairs.encode((slots.astype(np.int64) << 32) | code)
-        return slots
+        return kinds
 
     def count(self, slots: Array) -> Array:
         """How many rows every key has, for the slots that `encode` has just given."""

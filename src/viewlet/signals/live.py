@@ -29,11 +29,9 @@ from viewlet.signals.state import Journal, MemoryStore, Store
 _THREADS_FROM = 50_000  # rows in a push from which a second thread pays
 
 
-def default_lanes(plan: Plan) -> int:
-    """One lane per core (a power of two), one when keys meet or there is only one."""
-    if not plan.keywise or not plan.sources[0].schema.keys:
-        return 1
-    return 1 << min(3, (os.cpu_count() or 1).bit_length() - 1)
+def cores() -> int:
+    """Cores that a run may use."""
+    return os.cpu_count() or 1
 
 
 class Live:
@@ -153,7 +151,15 @@ class Live:
     # --- reading ---------------------------------------------------------------------------------
 
     def read(self, name: str, table: Any) -> dict[str, Any]:
-        """One table as key codes, times and payload; late events of a stream clock are dropped."""
+        """One table as key codes, times and payload."""
+        part = self.take(name, table)
+        keys, names = part.pop("keys"), part.pop("names")
+        codes = self.keys.encode(keys, names) if keys else None
+        counts = self.keys.count(codes) if codes is not None else None
+        return {**part, "codes": codes, "counts": counts}
+
+    def take(self, name: str, table: Any) -> dict[str, Any]:
+        """One table as keys, times and payload; late events by a stream clock are dropped."""
         source = next(source for source in self.plan.sources if source.name == name)
         schema = source.schema
         fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
@@ -195,9 +201,8 @@ class Live:
                 keys = [column[kept] for column in keys]
         if len(start):
             self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
-        codes = self.keys.encode(keys, list(schema.keys)) if keys else None
-        counts = self.keys.count(codes) if codes is not None else None
-        return {"codes": codes, "counts": counts, "start": start, "end": end, "columns": payload}
+        names = list(schema.keys)
+        return {"keys": keys, "names": names, "start": start, "end": end, "columns": payload}
 
     def columns_of(self, source: Source) -> Columns:
         """The payload columns of a source, without rows."""

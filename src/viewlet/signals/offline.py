@@ -1,179 +1,75 @@
-"""A query over a finished table: one batch and the end of time, over all cores.
+"""A query over a finished table: one batch and the end of time, some keys at a time, on all cores.
 
-Grouping splits the rows among the threads (each counts its part, then moves it to where the parts
-before it end), everything after it splits the keys. Splitting the keys from the start, as a live
-run must, would make every thread look at every row.
+Blocks of keys (blocks.py) go through the whole plan one by one, so that what lies between the
+operators stays in the cache; threads take the next block when they are done with one. A block has
+states of its own, numbered from its first key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from scipy import fft as spectra
 
-from viewlet.signals.batches import INF, NEVER, Array, Columns, Events, Ints, Regular
-from viewlet.signals.batches import counts_to_offsets as to_offsets
+from viewlet.signals.batches import INF, Columns, Events
+from viewlet.signals.blocks import Rows, split
 from viewlet.signals.collector import Collector
 from viewlet.signals.executor import Executor, Plan, empty_events
-from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.live import Live
-from viewlet.signals.operators.grouping import single_clock
 from viewlet.signals.pools import expand
 from viewlet.signals.state import MemoryStore
 
-_BLOCK_ROWS = 1 << 17  # rows of a block: its columns fit the second-level cache
 _THREADS_FROM = 50_000  # rows from which a second thread pays
 
 
 def run(plan: Plan, given: dict[str, Any], lanes: int) -> Columns:
-    """The whole result; `lanes` threads share the keys of a plan whose keys do not meet."""
+    """The whole result, by at most `lanes` threads."""
     front = Live(plan)
-    read = {name: front.read(name, table) for name, table in given.items()}
-    rows = sum(len(part["start"]) for part in read.values())
-    lanes = lanes if plan.keywise and rows >= _THREADS_FROM else 1
+    taken = {name: front.take(name, table) for name, table in given.items()}
+    rows = sum(len(part["start"]) for part in taken.values())
+    lanes = lanes if rows >= _THREADS_FROM else 1
     with ThreadPoolExecutor(lanes) as pool:
-        everyone = np.arange(len(front.keys))
-        raw: dict[str, Events] = {}
-        for source in plan.sources:
-            part = read.get(source.name)
-            if part is None:
-                batch = empty_events(front.columns_of(source), source.schema.end is not None)
-            else:
-                batch = _Grouping(part, len(front.keys), pool, lanes).events()
-            raw[source.name] = expand(batch, everyone)
-        collector = Collector(lanes, rows)
-        edges = _edges(max(raw.values(), key=lambda batch: batch.rows), lanes)
+        sources = {name: Rows(part, pool, lanes) for name, part in taken.items()}
+        counts = [source.count(front.keys) for source in sources.values()]
+        total = np.zeros(len(front.keys), np.int64)
+        for part in counts:
+            total[: len(part)] += part
+        edges = split(total, not plan.keywise)
+        for source in sources.values():
+            source.deal(edges)
+        blocks = len(edges) - 1
+        collector = Collector(blocks, rows)
+        waiting = iter(range(blocks))
+        # the transforms of a single block may use all threads, those of many share them already
+        workers = lanes if blocks == 1 else 1
 
-        def work(lane: int) -> None:
-            with collector.lane(lane) as put:
-                executor = Executor(plan, MemoryStore(), front.keys, 0, 0)
-                mine = {
-                    name: _ended(batch.restrict(edges[lane], edges[lane + 1]))
-                    for name, batch in raw.items()
-                }
-                for block in executor.blocks(mine, _BLOCK_ROWS):
-                    put(executor.output(block))
+        def work(_: int) -> None:
+            with spectra.set_workers(workers):
+                try:
+                    for number in waiting:
+                        keys = range(int(edges[number]), int(edges[number + 1]))
+                        executor = Executor(plan, MemoryStore(), front.keys, block=keys)
+                        raw = {
+                            source.name: sources[source.name].block(number)
+                            if source.name in sources
+                            else _nothing(front, source, len(keys))
+                            for source in plan.sources
+                        }
+                        made = executor.step(raw, INF, None)
+                        collector.put(number, executor.output(made))
+                except BaseException:
+                    list(waiting)  # the other threads stop after their block
+                    raise
 
-        list(pool.map(work, range(lanes)))
+        list(pool.map(work, range(min(lanes, blocks))))
     return collector.columns()
 
 
-def _ended(batch: Events) -> Events:
-    frontier = np.full(len(batch.slots), INF)
+def _nothing(front: Live, source: Any, keys: int) -> Events:
+    """A source that was given no table: no rows, to the end of time."""
+    none = empty_events(front.columns_of(source), source.schema.end is not None)
+    batch = expand(none, np.arange(keys))
+    frontier = np.full(keys, INF)
     return Events(batch.slots, batch.offsets, frontier, batch.columns, batch.clock, batch.end)
-
-
-def _edges(batch: Events, lanes: int) -> list[int]:
-    """Slots that share the rows evenly among the lanes."""
-    wanted = batch.rows * np.arange(1, lanes) // lanes
-    cuts = np.searchsorted(batch.offsets, wanted)
-    return [0, *(int(cut) for cut in cuts), len(batch.slots)]
-
-
-class _Grouping:
-    """Counting sort of one table by key, its rows split among threads."""
-
-    def __init__(
-        self, part: dict[str, Any], keys: int, pool: ThreadPoolExecutor, lanes: int
-    ) -> None:
-        self._part = part
-        self._keys = keys
-        self._pool = pool
-        self._codes: Array = part["codes"]
-        rows = len(part["start"])
-        self._slices = [
-            slice(rows * lane // lanes, rows * (lane + 1) // lanes) for lane in range(lanes)
-        ]
-
-    def events(self) -> Events:
-        start, end, columns = self._part["start"], self._part["end"], self._part["columns"]
-        rows = len(start)
-        slots = np.arange(self._keys)
-        if self._codes is None or self._keys == 1:
-            offsets = np.array([0, rows])
-            return Events(slots, offsets, slots, columns, single_clock(start), end)
-        counts = self._part["counts"]
-        offsets = to_offsets(counts)
-        self._cursors = self._begin(offsets, counts)
-        step = int(kernel.first_step(self._codes, start))
-        clock: Ints | Regular | None = None
-        grouped: Columns = {}
-        for name, column in columns.items():
-            if clock is None and step > 0 and column.dtype.kind in "fciub":
-                grouped[name] = np.empty(rows, column.dtype)
-                clock = self._regular(column, grouped[name], start, step)
-                clock = clock if clock is not None else self._moved(start)
-            else:
-                grouped[name] = self._moved(column)
-        clock = clock if clock is not None else self._moved(start)
-        end = None if end is None else self._moved(end)
-        return Events(slots, offsets, slots, grouped, clock, end)
-
-    def _each(self, work: Callable[[int], Any]) -> list[Any]:
-        return list(self._pool.map(work, range(len(self._slices))))
-
-    def _begin(self, offsets: Ints, total: Ints) -> list[Ints]:
-        """Where every thread's rows of every key begin."""
-        if len(self._slices) == 1:
-            return [offsets[:-1]]
-
-        def count(lane: int) -> Ints:
-            counts = np.zeros(self._keys, np.int64)
-            kernel.histogram(self._codes[self._slices[lane]], counts)
-            return counts
-
-        cursors = [offsets[:-1]]
-        for counts in self._each(count)[:-1]:
-            cursors.append(cursors[-1] + counts)
-        return cursors
-
-    def _moved(self, column: Array) -> Array:
-        """One column in key-major order."""
-        if column.dtype.kind in "USO":
-            order = self._moved(np.arange(len(column)))
-            return column[order]
-        out = np.empty(len(column), column.dtype)
-        plain, target = column, out
-        if column.dtype.kind == "M":
-            plain, target = column.view(np.int64), out.view(np.int64)
-
-        def move(lane: int) -> None:
-            mine = self._slices[lane]
-            cursor = self._cursors[lane].copy()
-            kernel.scatter(self._codes[mine], 0, 0, cursor, plain[mine], target)
-
-        self._each(move)
-        return out
-
-    def _regular(self, column: Array, out: Array, start: Ints, step: int) -> Regular | None:
-        """Move a column and see whether the times of every key are evenly spaced."""
-
-        def move(lane: int) -> tuple[bool, Ints, Ints]:
-            mine = self._slices[lane]
-            first, upcoming = (np.full(self._keys, NEVER) for _ in range(2))
-            cursor = self._cursors[lane].copy()
-            same = kernel.scatter_regular(
-                self._codes[mine],
-                0,
-                0,
-                cursor,
-                column[mine],
-                out,
-                start[mine],
-                step,
-                first,
-                upcoming,
-            )
-            return same, first, upcoming
-
-        parts = self._each(move)
-        regular, begin, due = parts[0]
-        for same, first, upcoming in parts[1:]:
-            new, old = first != NEVER, due != NEVER
-            both = new & old
-            regular = regular and same and bool((first[both] == due[both]).all())
-            begin = np.where(old, begin, first)
-            due = np.where(new, upcoming, due)
-        return Regular(np.where(begin == NEVER, 0, begin), step) if regular else None

@@ -18,7 +18,7 @@ from viewlet.signals import checkpoint, offline, tables
 from viewlet.signals.executor import Plan
 from viewlet.signals.functional import combine_functions, table_of_functions
 from viewlet.signals.interpolation import Interpolation
-from viewlet.signals.live import Live, default_lanes
+from viewlet.signals.live import Live, cores
 from viewlet.signals.operators import streams
 from viewlet.signals.operators.aggregates import (
     NAMES,
@@ -63,7 +63,7 @@ class Query:
             from viewlet.signals.spark import run_dataframes
 
             return run_dataframes(plan, given)
-        return tables.write(offline.run(plan, given, lanes or default_lanes(plan)), kind)
+        return tables.write(offline.run(plan, given, lanes or cores()), kind)
 
     def start(self, *, lanes: int = 1) -> Live:
         """A live run of the query in this process."""

@@ -84,6 +84,8 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
                 memory,
                 flat[name],
             )
+    if bool((batch.frontier == INF).all()):  # nothing comes any more that would need the history
+        return Stretches(segment, base, begin, old, place, contiguous, known, flat)
     trim = np.where(finish, rule.tail, 0)
     for name, values in flat.items():
         memory = state.keyed(f"history.{name}", slots, (rule.history,), values.dtype)

@@ -6,7 +6,7 @@ One record is a row of 64-bit words:
     values    one word for each int column, two for each float column (a pair hi, lo)
     stamp     the number of the last batch that touched the record; negative in free records
     links     one word for each slice index (next, previous), three or more for each ordered index
-              (left and right, parent, subtree sums)
+              (left and right, parent and next group, subtree sums)
 
 Everything about a record is in one place, so that a probe costs one cache miss in the index and one
 in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
@@ -58,28 +58,30 @@ ORDER_KIND = 6
 SUMS = 7  # number of subtree sums
 PART = 8  # the hashed words, ascending
 SUM = 24  # for each subtree sum: the value word, its kind, the word that holds the sum
-BLOCK = 48
+GROUPS = 48  # an ordered index's first group: the record at its tree's root, -1 if there is none
+BLOCK = 49
 
 UNIQUE, CHAIN, TREE = 0, 1, 2
 BY_INT, BY_FLOAT, BY_RANK = 0, 1, 2
-SUM_INT, SUM_FLOAT, COUNT_INT, COUNT_FLOAT = 0, 1, 2, 3
+SUM_INT, SUM_FLOAT, COUNT_INT, COUNT_FLOAT, NEGATIVE_INT, NEGATIVE_FLOAT = 0, 1, 2, 3, 4, 5
+TOTAL, COUNT, NEGATIVES = 0, 1, 2
 
 _MAX_PARTS = SUM - PART
-_MAX_SUMS = (BLOCK - SUM) // 3
+_MAX_SUMS = (GROUPS - SUM) // 3
 
 
 @dataclass(frozen=True)
 class Index:
     """A secondary index: records by some key columns, and for TREE in the order of another.
 
-    `sums` are value columns whose subtree sums are kept, or (column, True) for the number of
-    records in which the column is not zero.
+    `sums` are what is kept of each subtree: of a value column its TOTAL, the COUNT of records in
+    which it is not zero, or the number of records in which it is one of the NEGATIVES.
     """
 
     kind: int
     parts: tuple[int, ...]
     order: int = -1
-    sums: tuple[tuple[int, bool], ...] = ()
+    sums: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,8 @@ class Layout:
 
     def _sum_widths(self, index: Index) -> list[int]:
         return [
-            2 if self.values[column] is Physical.FLOAT and not counts else 1
-            for column, counts in index.sums
+            2 if self.values[column] is Physical.FLOAT and what == TOTAL else 1
+            for column, what in index.sums
         ]
 
     @property
@@ -203,8 +205,9 @@ class Layout:
                 hint=f"split the view so that at most {_MAX_SUMS} aggregates share a range",
             )
         block[SUMS] = len(index.sums)
-        for place, (column, counts) in enumerate(index.sums):
-            kind = 2 * counts + (self.values[column] is Physical.FLOAT)
+        block[GROUPS] = -1
+        for place, (column, what) in enumerate(index.sums):
+            kind = 2 * what + (self.values[column] is Physical.FLOAT)
             at = SUM + 3 * place
             block[at : at + 3] = (self.value_words[column], kind, self.sum_word(number, place))
 

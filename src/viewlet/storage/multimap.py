@@ -19,6 +19,7 @@ from viewlet.storage.columns import (
     CAPACITY,
     CHAIN,
     FREE,
+    GROUPS,
     HEADER,
     INDEXES,
     KEYS,
@@ -87,6 +88,19 @@ def upsert(m: int, key: Words) -> int:
     if load(m, INDEXES) > 1:
         link_secondary(m, record)
     return at
+
+
+@njit(cache=True, nogil=True)
+def find_records(m: int, rows: int, count: int, found: int) -> int:
+    """The record of each of `count` keys, laid out as in the map; -1 where there is none."""
+    unique = m + 8 * HEADER
+    width = 8 * load(m, KEYS)
+    hits = 0
+    for i in range(count):
+        record = load_half(load(unique, SLOTS), slot_for(m, unique, rows + i * width))
+        store(found, i, record)
+        hits += record >= 0
+    return hits
 
 
 @njit(cache=True, nogil=True)
@@ -254,6 +268,7 @@ def clear_buffer(m: int) -> None:
                     while load_half(slots, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
+        store(ix, GROUPS, -1)
     store(m, USED, 0)
     store(m, FREE, -1)
     store(m, ZEROS, 0)

@@ -14,8 +14,11 @@ from viewlet.storage.arithmetic import pair_plus, plus
 from viewlet.storage.columns import (
     BY_FLOAT,
     BY_RANK,
+    COUNT_FLOAT,
     COUNT_INT,
+    GROUPS,
     LINK,
+    NEGATIVE_INT,
     ORDER,
     ORDER_KIND,
     RANKS,
@@ -38,8 +41,12 @@ from viewlet.storage.memory import (
     store_half,
 )
 
-LEFT, RIGHT, PARENT = 0, 1, 2
-"""Halves of the link words."""
+LEFT, RIGHT, PARENT, NEXT = 0, 1, 2, 3
+"""Halves of the link words.
+
+The roots of all groups are a list, so that groups can be enumerated: NEXT of a root is the next
+root, and its PARENT, which is negative, is -1 for the first of the list or -2 - previous root.
+"""
 
 
 @njit(cache=True, nogil=True)
@@ -65,7 +72,12 @@ def own_int(at: int, word: int, kind: int) -> int:
         return load(at, word)
     if kind == COUNT_INT:
         return 1 if load(at, word) != 0 else 0
-    return 1 if load_float(at, word) != 0.0 else 0
+    if kind == COUNT_FLOAT:
+        return 1 if load_float(at, word) != 0.0 else 0
+    if kind == NEGATIVE_INT:
+        return 1 if load(at, word) < 0 else 0
+    # NaN counts as negative: sums with it do not rise.
+    return 0 if load_float(at, word) >= 0.0 else 1
 
 
 @njit(cache=True, nogil=True)
@@ -123,20 +135,6 @@ def goes_before(m: int, ix: int, at: int, other: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def below(m: int, ix: int, at: int, bound: float, inclusive: bool) -> bool:
-    """key < bound, or key <= bound; the bound of a string is its rank."""
-    word = load(ix, ORDER)
-    kind = load(ix, ORDER_KIND)
-    if kind == BY_FLOAT:
-        key = load_float(at, word)
-        return key < bound or (inclusive and key == bound)
-    whole = load(at, word)
-    if kind == BY_RANK:
-        whole = load(load(m, RANKS), whole)
-    return whole < bound or (inclusive and whole == bound)
-
-
-@njit(cache=True, nogil=True)
 def rotate_up(m: int, ix: int, record: int) -> None:
     """Swap a node with its parent; their subtree sums are left to the caller."""
     parent = kin(m, ix, record, PARENT)
@@ -151,6 +149,27 @@ def rotate_up(m: int, ix: int, record: int) -> None:
     set_kin(m, ix, record, PARENT, above)
     if above >= 0:
         set_kin(m, ix, above, LEFT if kin(m, ix, above, LEFT) == parent else RIGHT, record)
+    else:
+        set_kin(m, ix, record, NEXT, kin(m, ix, parent, NEXT))
+        join_groups(m, ix, record, record)
+
+
+@njit(cache=True, nogil=True)
+def join_groups(m: int, ix: int, record: int, neighbour: int) -> None:
+    """Make `neighbour` what follows the root before `record` and precedes the root after it.
+
+    `neighbour` is the record itself when it becomes the root of its group. When the group goes it
+    is -1: then the neighbours become each other's.
+    """
+    above = kin(m, ix, record, PARENT)
+    following = kin(m, ix, record, NEXT)
+    forward = neighbour if neighbour >= 0 else following
+    if above == -1:
+        store(ix, GROUPS, forward)
+    else:
+        set_kin(m, ix, -2 - above, NEXT, forward)
+    if following >= 0:
+        set_kin(m, ix, following, PARENT, -2 - neighbour if neighbour >= 0 else above)
 
 
 @njit(cache=True, nogil=True)
@@ -160,15 +179,20 @@ def priority(record: int) -> int:
 
 @njit(cache=True, nogil=True)
 def link_tree(m: int, ix: int, record: int) -> None:
-    """Insert a new record as a leaf and rotate it up to where its priority belongs."""
+    """Insert a new record as a leaf and rotate it up to where its priority belongs.
+
+    All values of a new record are zero, so no sum above it changes.
+    """
     at = node(m, record)
-    for which in range(3):
+    for which in range(4):
         set_kin(m, ix, record, which, -1)
     slots = load(ix, SLOTS)
     slot = slot_for(m, ix, at)
     parent = load_half(slots, slot)
     if parent < 0:
         store_half(slots, slot, record)
+        set_kin(m, ix, record, NEXT, load(ix, GROUPS))
+        join_groups(m, ix, record, record)
         pull(m, ix, record)
         return
     while True:
@@ -179,21 +203,24 @@ def link_tree(m: int, ix: int, record: int) -> None:
         parent = child
     set_kin(m, ix, parent, side, record)
     set_kin(m, ix, record, PARENT, parent)
-    while parent >= 0 and priority(record) > priority(parent):
+    mine = priority(record)
+    while parent >= 0 and mine > priority(parent):
         rotate_up(m, ix, record)
         pull(m, ix, parent)
         parent = kin(m, ix, record, PARENT)
     if parent < 0:
         store_half(slots, slot, record)
-    refresh(m, ix, record)
+    pull(m, ix, record)
 
 
 @njit(cache=True, nogil=True)
 def unlink_tree(m: int, ix: int, record: int) -> None:
-    """Rotate a node down until it is a leaf, then cut it off."""
+    """Rotate a node down until it is a leaf, then cut it off.
+
+    All its values are zero, so that only the sums of the nodes that rose above it are made anew.
+    """
     slots = load(ix, SLOTS)
-    slot = slot_for(m, ix, node(m, record))
-    is_root = load_half(slots, slot) == record
+    top = kin(m, ix, record, PARENT)
     while True:
         left = kin(m, ix, record, LEFT)
         right = kin(m, ix, record, RIGHT)
@@ -202,76 +229,20 @@ def unlink_tree(m: int, ix: int, record: int) -> None:
         child = left
         if left < 0 or (right >= 0 and priority(right) > priority(left)):
             child = right
+        is_root = kin(m, ix, record, PARENT) < 0
         rotate_up(m, ix, child)
         if is_root:
-            store_half(slots, slot, child)
-            is_root = False
+            # The slot is looked for by the root's key, which is the same as the record's.
+            store_half(slots, slot_for(m, ix, node(m, child)), child)
     parent = kin(m, ix, record, PARENT)
     if parent < 0:
-        empty_slot(m, ix, slot)
+        join_groups(m, ix, record, -1)
+        empty_slot(m, ix, slot_for(m, ix, node(m, record)))
         return
     set_kin(m, ix, parent, LEFT if kin(m, ix, parent, LEFT) == record else RIGHT, -1)
-    refresh(m, ix, parent)
-
-
-@njit(cache=True, nogil=True)
-def sum_below(m: int, ix: int, root: int, place: int, bound: float, inclusive: bool) -> int:
-    """Sum over keys < bound (or <= bound) of an int sum, the one numbered `place`."""
-    word = load(ix, SUM + 3 * place)
-    kind = load(ix, SUM + 3 * place + 1)
-    held = load(ix, SUM + 3 * place + 2)
-    total = 0
-    record = root
-    while record >= 0:
-        at = node(m, record)
-        if below(m, ix, at, bound, inclusive):
-            total = plus(total, own_int(at, word, kind))
-            left = kin(m, ix, record, LEFT)
-            if left >= 0:
-                total = plus(total, load(node(m, left), held))
-            record = kin(m, ix, record, RIGHT)
-        else:
-            record = kin(m, ix, record, LEFT)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def float_sum_below(
-    m: int, ix: int, root: int, place: int, bound: float, inclusive: bool
-) -> tuple[float, float]:
-    """The same for a float sum, as a pair."""
-    word = load(ix, SUM + 3 * place)
-    held = load(ix, SUM + 3 * place + 2)
-    high, low = 0.0, 0.0
-    record = root
-    while record >= 0:
-        at = node(m, record)
-        if below(m, ix, at, bound, inclusive):
-            high, low = pair_plus(high, low, load_float(at, word), load_float(at, word + 1))
-            left = kin(m, ix, record, LEFT)
-            if left >= 0:
-                child = node(m, left)
-                high, low = pair_plus(
-                    high, low, load_float(child, held), load_float(child, held + 1)
-                )
-            record = kin(m, ix, record, RIGHT)
-        else:
-            record = kin(m, ix, record, LEFT)
-    return high, low
-
-
-@njit(cache=True, nogil=True)
-def sum_all(m: int, ix: int, root: int, place: int) -> int:
-    return load(node(m, root), load(ix, SUM + 3 * place + 2)) if root >= 0 else 0
-
-
-@njit(cache=True, nogil=True)
-def float_sum_all(m: int, ix: int, root: int, place: int) -> tuple[float, float]:
-    if root < 0:
-        return 0.0, 0.0
-    held = load(ix, SUM + 3 * place + 2)
-    at = node(m, root)
-    return load_float(at, held), load_float(at, held + 1)
+    while parent >= 0 and parent != top:
+        pull(m, ix, parent)
+        parent = kin(m, ix, parent, PARENT)
 
 
 @njit(cache=True, nogil=True)

@@ -45,7 +45,10 @@ def scatter(codes: Any, lane: int, bits: int, cursor: Any, column: Any, out: Any
 
 @_jit
 def first_step(codes: Any, start: Any) -> Any:
-    """The distance of the first two events of the first row's key; 0 when it has only one."""
+    """The distance of the first two events of the first row's key; 0 when it has only one.
+
+    `codes` may be the keys themselves.
+    """
     for i in range(1, len(codes)):
         if codes[i] == codes[0]:
             return start[i] - start[0]
@@ -190,28 +193,90 @@ def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> 
 
 
 @_jit
-def encode_direct(
-    keys: Any, low: int, table: Any, known: int, codes: Any, fresh: Any, counts: Any
-) -> int:
-    """Codes of integer keys through a table over their range, and how many rows each code has.
+def learn(keys: Any, low: int, table: Any, known: int, fresh: Any) -> int:
+    """Give every unknown integer key the next code, in a table over the range of keys.
 
-    Unknown keys get the next code. Returns the number of known keys, or -1 when a key lies outside
-    of the table: the caller then makes a larger one and starts again.
+    Returns the number of known keys, or -1 when a key lies outside of the table: the caller then
+    makes a larger one and starts again.
     """
     top = len(table)
     for i in range(len(keys)):
         place = keys[i] - low
         if place < 0 or place >= top:
             return -1
-        code = table[place]
-        if code < 0:
-            code = known
-            table[place] = code
+        if table[place] < 0:
+            table[place] = known
             fresh[known] = keys[i]
             known += 1
+    return known
+
+
+@_jit
+def look_up(keys: Any, low: int, table: Any, codes: Any, counts: Any) -> None:
+    """The codes of known keys, and how many rows each code has."""
+    for i in range(len(keys)):
+        code = table[keys[i] - low]
         codes[i] = code
         counts[code] += 1
-    return known
+
+
+@_jit
+def tally(keys: Any, low: int, table: Any, start: Any, step: int, seen: Any, first: Any) -> Any:
+    """Rows per key, and whether the times of every key are first, first + step, ...
+
+    seen[code] = (rows, time of the next event), begins as (0, smallest int64). Returns how many
+    rows were counted (not all when a key is unknown), and whether the times are even.
+    """
+    none = np.iinfo(np.int64).min
+    top = len(table)
+    even = step > 0
+    for i in range(len(keys)):
+        place = keys[i] - low
+        if place < 0 or place >= top:
+            return i, False
+        code = table[place]
+        if code < 0:
+            return i, False
+        seen[code, 0] += 1
+        if even:
+            time = start[i]
+            due = seen[code, 1]
+            if time != due:
+                if due == none:
+                    first[code] = time
+                else:
+                    even = False
+            seen[code, 1] = time + step
+    return len(keys), even
+
+
+@_jit
+def deal(
+    keys: Any,
+    low: int,
+    places: Any,
+    bits: int,
+    cursor: Any,
+    column: Any,
+    out: Any,
+    mark: bool,
+    local: Any,
+) -> None:
+    """Move a column into blocks of keys, stable; cursor[block] is the block's next position.
+
+    places[key - low] is block << bits | the key's number within the block; `mark` writes the latter
+    beside the value.
+    """
+    mask = np.int64((1 << bits) - 1)
+    for i in range(len(keys)):
+        # unsigned: an index that might be negative costs a check
+        place = np.int64(places[np.uint64(keys[i] - low)])
+        block = np.uint64(place >> bits)
+        at = cursor[block]
+        cursor[block] = at + 1
+        out[at] = column[i]
+        if mark:
+            local[at] = place & mask
 
 
 @_jit

@@ -1,0 +1,171 @@
+"""The demo's loop: changes in, views refreshed, figures shown, and a rival asked now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.live import Live
+
+from viewlet.errors import ViewletError
+from viewlet.interfaces.api import Database, connect
+from viewlet.interfaces.demo.market import SCHEMA, Delta, Market
+from viewlet.interfaces.demo.rivals import Answer, DuckDB, SparkSQL, equal
+from viewlet.interfaces.demo.screen import Figures, console, screen, summary
+from viewlet.interfaces.demo.views import VIEWS, Shown
+from viewlet.interfaces.dml import Change
+from viewlet.interfaces.run import stopping
+from viewlet.runtime.engine import MapSize
+
+ORDERS, BIDS = 250, 300
+"""New orders (each of one to seven lines) and bids in a batch."""
+
+OPENING = 40
+"""Batches' worth of ten times as many rows that are there before the clock starts."""
+
+BATCHES_PER_SECOND = 10.0
+SHOWN_PER_SECOND = 4.0
+RECOMPUTE_SECONDS = 1.5
+PLAIN_SECONDS = 15.0
+
+
+class Rival(Protocol):
+    name: str
+
+    def take(self, changes: list[Delta]) -> None: ...
+
+    def answer(self, view: Shown) -> Answer: ...
+
+    def close(self) -> None: ...
+
+
+def demo(engine: str = "spark", seconds: float = 60.0, seed: int = 7) -> Figures:
+    """Run the demo and print it; the figures of the whole run."""
+    out = console()
+    with _busy(out, f"starting the {engine} engine"):
+        database, rival = _open(engine)
+    try:
+        show = Demo(database, rival, Market(seed), engine, out)
+        with stopping() as stop:
+            with _busy(out, "compiling four views into native code and loading the first rows"):
+                show.prepare()
+            show.run(seconds, stop.is_set)
+        out.print(summary(show.figures))
+        return show.figures
+    finally:
+        rival.close()
+        database.close()
+
+
+def _open(engine: str) -> tuple[Database, Rival]:
+    if engine != "spark":
+        return connect(engine), DuckDB()
+    from viewlet.runtime.session import spark_session
+
+    session = spark_session()
+    return connect("spark", spark=session), SparkSQL(session)  # type: ignore[call-arg]
+
+
+def _busy(out: Console, text: str) -> Any:
+    """A spinner on a terminal, a line elsewhere."""
+    if out.is_terminal:
+        return out.status(text)
+    out.print(text)
+    return nullcontext()
+
+
+class Demo:
+    """One database, one rival that gets the same rows, and the figures of both."""
+
+    def __init__(
+        self, database: Database, rival: Rival, market: Market, engine: str, out: Console
+    ) -> None:
+        self._database = database
+        self._rival = rival
+        self._market = market
+        self._out = out
+        self._pending: list[Delta] = []
+        self._turn = 0
+        self.figures = Figures(engine, rival.name)
+
+    def prepare(self, history: int = OPENING) -> None:
+        """Views first, so that streams lose nothing; then customers and a history of orders."""
+        self._database.execute(SCHEMA)
+        self._database.execute(";".join(view.statement for view in VIEWS))
+        self.figures.loaded += self._apply(self._market.opening())
+        for _ in range(history):
+            self.figures.loaded += self._apply(self._market.tick(10 * ORDERS, 10 * BIDS))
+        self._measure()
+
+    def run(self, seconds: float, stopped: Callable[[], bool]) -> None:
+        start = time.monotonic()
+        shown = recomputed = plain = float("-inf")
+        live = (
+            Live(console=self._out, auto_refresh=False, transient=False)
+            if self._out.is_terminal
+            else None
+        )
+        with live or nullcontext():
+            while not stopped():
+                began = time.monotonic()
+                self.figures.seconds = began - start
+                if self.figures.seconds >= seconds:
+                    break
+                self._batch()
+                now = time.monotonic()
+                if now - recomputed > RECOMPUTE_SECONDS:
+                    self._recompute()
+                    recomputed = time.monotonic()
+                if live is not None and now - shown > 1 / SHOWN_PER_SECOND:
+                    self._measure()
+                    live.update(screen(self.figures, self._out.width), refresh=True)
+                    shown = now
+                elif live is None and now - plain > PLAIN_SECONDS:
+                    self._measure()
+                    self._out.print(screen(self.figures, self._out.width))
+                    plain = now
+                time.sleep(max(0.0, began + 1 / BATCHES_PER_SECOND - time.monotonic()))
+            self._measure()
+            if live is not None:
+                live.update(screen(self.figures, self._out.width), refresh=True)
+
+    def _batch(self) -> None:
+        changes = self._market.tick(ORDERS, BIDS)
+        start = time.perf_counter()
+        rows = self._apply(changes)
+        self.figures.applied(rows, time.perf_counter() - start)
+
+    def _apply(self, changes: list[Delta]) -> int:
+        self._pending += changes
+        return self._database.apply(
+            [Change(change.relation, change.rows, change.weight) for change in changes]
+        )
+
+    def _recompute(self) -> None:
+        """One view at a time, over exactly the rows that the view has seen."""
+        view = VIEWS[self._turn % len(VIEWS)]
+        self._turn += 1
+        self._rival.take(self._pending)
+        self._pending = []
+        answer = self._rival.answer(view)
+        mine = [tuple(row) for row in self._database.view(view.name).rows()]
+        if not equal(mine, answer.rows):
+            raise ViewletError(
+                f"view {view.name} is {mine}, and {self._rival.name} says {answer.rows}",
+                hint="please report this: it is an error in viewlet",
+            )
+        found = self.figures.recomputed[view.name]
+        found.seconds.append(answer.seconds)
+        found.equal += 1
+
+    def _measure(self) -> None:
+        maps: dict[str, MapSize] = {}
+        for view in VIEWS:
+            found = self._database.view(view.name)
+            self.figures.tables[view.name] = found.columns, found.rows()
+            maps.update(self._database.stats(view.name).maps)
+        self.figures.state_rows = sum(size.records for size in maps.values())
+        self.figures.state_bytes = sum(size.bytes for size in maps.values())

@@ -1,0 +1,113 @@
+"""Files of rows -> Arrow, read with a relation's types: for COPY and for the sources of `run`.
+
+DuckDB reads all formats but Arrow's own, so a DECIMAL in a CSV or JSON file never passes through a
+binary fraction.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.errors import DataError, Position
+from viewlet.interfaces.adhoc import quoted
+from viewlet.schema import Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Query = Callable[[str], "pa.Table"]
+"""Runs SQL in DuckDB."""
+
+FORMATS = ("arrow", "csv", "json", "parquet", "tbl")
+OPTIONS = ("header", "delimiter", "sep", "nullvalue")
+"""What a reader of CSV can be told; the rest is found out."""
+
+
+def read_file(
+    path: str,
+    format: str,
+    relation: Relation,
+    query: Query,
+    position: Position | None = None,
+    options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """All columns that the file has, those of the relation with its types."""
+    if format not in FORMATS:
+        raise DataError(
+            f"cannot read {format} files",
+            position=position,
+            hint=f"formats are {', '.join(FORMATS)}",
+        )
+    plain = not any(character in path for character in "*?[:")
+    if plain and not Path(path).exists():
+        raise DataError(f"there is no file {path}", position=position)
+    if format == "arrow":
+        return _read_arrow(path, position)
+    if format == "parquet":
+        return query(f"SELECT * FROM read_parquet({_text(path)})")
+    types = ", ".join(f"{_text(c.name)}: '{c.type}'" for c in relation.columns)
+    if format == "json":
+        return query(f"SELECT * FROM read_json({_text(path)}, columns = {{{types}}})")
+    return _read_csv(path, format, relation, query, options or {})
+
+
+def _read_csv(
+    path: str, format: str, relation: Relation, query: Query, options: Mapping[str, str]
+) -> pa.Table:
+    """CSV with or without a header; tbl is CSV with bars, as dbgen writes it."""
+    given = {name.lower(): value for name, value in options.items()}
+    delimiter = given.get("delimiter", given.get("sep", "|" if format == "tbl" else ","))
+    first = _first_line(path)
+    types = [f"{_text(c.name)}: '{c.type}'" for c in relation.columns]
+    said = given.get("header")
+    header = said.lower() == "true" if said is not None else _names(first, delimiter, relation)
+    if header:
+        arguments = f"header = true, types = {{{', '.join(types)}}}"
+        names = "*"
+    else:
+        if first.endswith(delimiter):
+            types.append("'_end': 'VARCHAR'")
+        arguments = f"header = false, columns = {{{', '.join(types)}}}"
+        names = ", ".join(map(quoted, relation.names))
+    arguments += f", delim = {_text(delimiter)}"
+    if "nullvalue" in given:
+        arguments += f", nullstr = {_text(given['nullvalue'])}"
+    return query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
+
+
+def _read_arrow(path: str, position: Position | None) -> pa.Table:
+    """Arrow IPC, as a file or as a stream."""
+    import pyarrow as pa
+
+    with pa.memory_map(path) as file:
+        try:
+            return pa.ipc.open_file(file).read_all()
+        except pa.ArrowInvalid:
+            file.seek(0)
+        try:
+            return pa.ipc.open_stream(file).read_all()
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{path} is not an Arrow file: {error}", position=position) from None
+
+
+def _text(value: Any) -> str:
+    """A SQL string."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _first_line(path: str) -> str:
+    """Of the file, or of the first file that a pattern matches."""
+    found = path if Path(path).exists() else min(glob.iglob(path), default="")  # noqa: PTH207
+    if not found:
+        return ""
+    with Path(found).open(encoding="utf-8") as file:
+        return file.readline().rstrip("\r\n")
+
+
+def _names(line: str, delimiter: str, relation: Relation) -> bool:
+    """A first line that names a column of the table is a header."""
+    words = {word.strip().strip('"').lower() for word in line.split(delimiter)}
+    return bool(words & {name.lower() for name in relation.names})

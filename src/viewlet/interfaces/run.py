@@ -1,0 +1,262 @@
+"""`viewlet run`: a pipeline's sources, views and sinks, batch by batch, until it is stopped.
+
+A run has a directory. Whatever happens, the next run with it goes on from the last checkpoint in
+it: rows are neither lost nor counted twice, and files of changes are written exactly once. Ctrl-C
+(or SIGTERM) finishes the batch at hand, takes a checkpoint and ends; a second Ctrl-C ends at once,
+and the next run does the last batches again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol, TextIO
+
+from viewlet.errors import ResolutionError, StateError, ViewletError
+from viewlet.frontend.pipeline import Pipeline, Place, SinkOf, parse_pipeline
+from viewlet.interfaces.definitions import Definitions
+from viewlet.interfaces.files import FORMATS
+from viewlet.interfaces.progress import Progress
+from viewlet.runtime.sinks import FILES, ChangeFiles, Console, Sink, SnapshotFile, Webhook
+
+ENGINES = ("spark", "local")
+POLL_SECONDS = 0.2
+MODES = ("changes", "snapshot")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One atomic batch that was processed."""
+
+    batch: int
+    rows: int
+    seconds: float
+
+
+class SinkFailedError(Exception):
+    """The views have a batch that a sink has not: only a replay can bring them together."""
+
+
+class Run(Protocol):
+    """A pipeline on an engine."""
+
+    def step(self) -> Step | None:
+        """Process what is new as one batch; None where nothing is."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can come any more."""
+        ...
+
+    def checkpoint(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says beside the pipeline."""
+
+    engine: str = "spark"
+    once: bool = False
+    every: float = 30.0
+    restart: bool = False
+
+
+def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None:
+    """Run a pipeline to its end; errors of the family are for the caller to show."""
+    pipeline = checked_pipeline(text)
+    check_places(pipeline, settings.engine)
+    progress = Progress(file.name, sys.stderr)
+    with stopping() as stop, progress:
+        progress.say(f"engine {settings.engine}; state in {directory}")
+        run = _make(pipeline, directory, settings, progress)
+        try:
+            _loop(run, settings, progress, stop)
+        finally:
+            run.close()
+
+
+def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress) -> Run:
+    from viewlet.interfaces.run_local import LocalRun
+
+    return LocalRun(pipeline, directory, settings, progress)
+
+
+def _loop(run: Run, settings: Settings, progress: Progress, stop: threading.Event) -> None:
+    saved = time.monotonic()
+    unsaved = False
+    try:
+        while not stop.is_set():
+            step = run.step()
+            if step is not None:
+                progress.step(step.batch, step.rows, step.seconds)
+                unsaved = True
+            if unsaved and time.monotonic() - saved > settings.every:
+                run.checkpoint()
+                saved, unsaved = time.monotonic(), False
+            if step is None:
+                if run.ended:
+                    break
+                stop.wait(POLL_SECONDS)
+    except SinkFailedError as failure:
+        raise failure.__cause__ or failure from None
+    except ViewletError:
+        run.checkpoint()  # the batch that failed is not in it
+        raise
+    run.checkpoint()
+    progress.end("stopped; run it again to go on" if stop.is_set() else "all sources are read")
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the second one acts as usual."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# --- the pipeline's text --------------------------------------------------------------------------
+
+
+def checked_pipeline(text: str) -> Pipeline:
+    """Parsed, every view resolved against what stands before it; nothing is run."""
+    pipeline = parse_pipeline(text)
+    definitions = Definitions()
+    for made in pipeline.relations:
+        definitions.add_relation(made)
+    for view in pipeline.views:
+        definitions.add_view(view)
+    if pipeline.sinks:
+        return pipeline
+    everywhere = tuple(
+        SinkOf(view.name, Place("console", None, view.position)) for view in pipeline.views
+    )
+    return Pipeline(
+        pipeline.relations, pipeline.sources, pipeline.fillings, pipeline.views, everywhere
+    )
+
+
+def fingerprint(pipeline: Pipeline) -> str:
+    """Changes with whatever the state depends on; sinks may change between runs."""
+    parts = [made.text for made in pipeline.relations]
+    parts += [f"{source.relation} {source.place.format}" for source in pipeline.sources]
+    parts += [filling.text.strip() for filling in pipeline.fillings]
+    parts += [view.text for view in pipeline.views]
+    words = "\0".join(" ".join(part.split()) for part in parts)
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def check_places(pipeline: Pipeline, engine: str) -> None:
+    """Formats, paths and options that cannot work are found before anything runs."""
+    if engine not in ENGINES:
+        raise ResolutionError(
+            f"there is no engine {engine}", hint=f"engines are {', '.join(ENGINES)}"
+        )
+    for source in pipeline.sources:
+        _check_source(source.place, engine)
+    for sink in pipeline.sinks:
+        _check_sink(sink.place, engine)
+
+
+def _check_source(place: Place, engine: str) -> None:
+    known = (*FORMATS, "socket")
+    if place.format not in known and engine == "local":
+        raise ResolutionError(
+            f"the local engine has no source {place.format}",
+            position=place.position,
+            hint=f"sources are {', '.join(known)}; others need --engine spark",
+        )
+    if place.format in (*known, "kafka") and place.path is None:
+        raise ResolutionError(
+            f"{place.format} needs a path", position=place.position, hint=f"{place.format} 'path'"
+        )
+
+
+def _check_sink(place: Place, engine: str) -> None:
+    known = (*FILES, "console", "webhook")
+    if place.format not in known and engine == "local":
+        raise ResolutionError(
+            f"the local engine has no sink {place.format}",
+            position=place.position,
+            hint=f"sinks are {', '.join(known)}; others need --engine spark",
+        )
+    if place.format != "console" and place.path is None:
+        raise ResolutionError(
+            f"{place.format} needs a path", position=place.position, hint=f"{place.format} 'path'"
+        )
+    mode = place.option("mode")
+    if mode is not None and mode not in MODES:
+        raise ResolutionError(
+            f"there is no mode {mode}",
+            position=place.position,
+            hint=f"modes are {', '.join(MODES)}",
+        )
+
+
+def make_sink(sink: SinkOf, out: TextIO) -> Sink:
+    """The sinks that need no Spark."""
+    place = sink.place
+    mode = place.option("mode") or "changes"
+    with located(place):
+        if place.format == "console":
+            return Console(sink.view, mode, out, _whole(place, "rows", 20))
+        assert place.path is not None
+        if place.format == "webhook":
+            return Webhook(sink.view, mode, place.path, place.without("mode"))
+        made = SnapshotFile if mode == "snapshot" else ChangeFiles
+        return made(place.path, place.format)
+
+
+@contextmanager
+def located(place: Place) -> Iterator[None]:
+    """Errors get the place's position in the pipeline."""
+    try:
+        yield
+    except ViewletError as error:
+        raise type(error)(error.message, position=place.position, hint=error.hint) from None
+
+
+def _whole(place: Place, option: str, default: int) -> int:
+    given = place.option(option)
+    if given is None:
+        return default
+    if not given.isdigit():
+        raise ResolutionError(f"{option} is {given!r}", hint="write a whole number")
+    return int(given)
+
+
+def limit_of(place: Place) -> int | None:
+    """maxFilesPerTrigger, as Spark calls it; no limit is the default there and here."""
+    return _whole(place, "maxfilespertrigger", 0) or None
+
+
+def check_fingerprint(pipeline: Pipeline, found: str, directory: Path) -> None:
+    if found != fingerprint(pipeline):
+        raise StateError(
+            f"the tables, views or sources are not those that {directory} was written with",
+            hint="run with --restart to begin anew, or with another --checkpoint",
+        )

@@ -1,0 +1,244 @@
+"""A pipeline in this process: files and sockets are read here, and the engine is the local one."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.errors import DataError, ResolutionError, ViewletError
+from viewlet.frontend.pipeline import Pipeline, SourceOf
+from viewlet.interfaces.api import Database, connect, restore
+from viewlet.interfaces.dml import Change
+from viewlet.interfaces.files import read_file
+from viewlet.interfaces.progress import Progress
+from viewlet.interfaces.rows import arrow_type
+from viewlet.interfaces.run import (
+    Settings,
+    SinkFailedError,
+    Step,
+    check_fingerprint,
+    fingerprint,
+    limit_of,
+    located,
+    make_sink,
+)
+from viewlet.interfaces.run_state import RunDirectory, Saved
+from viewlet.interfaces.subscribe import ViewBatch
+from viewlet.runtime.sinks import WEIGHT, Sink
+from viewlet.runtime.sources import Files, Lines
+from viewlet.schema import BIGINT, Column, Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class LocalRun:
+    """Every step takes what is new in all sources as one atomic batch."""
+
+    def __init__(
+        self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
+    ) -> None:
+        self._pipeline = pipeline
+        self._once = settings.once
+        self._relations = {made.relation.name: made.relation for made in pipeline.relations}
+        self._arrived: dict[str, ViewBatch] = {}
+        self._feeds: dict[str, Files | Lines] = {}
+        self._directory = RunDirectory(directory)
+        try:
+            if settings.restart:
+                self._directory.clear()
+            saved = self._directory.load()
+            if saved is not None:
+                check_fingerprint(pipeline, saved.fingerprint, directory)
+            self._sinks = [(sink.view, make_sink(sink, sys.stdout)) for sink in pipeline.sinks]
+            self._connect_feeds()
+            self.batch = saved.batch if saved is not None else 0
+            self._database = self._start(settings.engine, saved, progress)
+            self._resume(saved, settings.restart)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect_feeds(self) -> None:
+        for source in self._pipeline.sources:
+            place = source.place
+            assert place.path is not None
+            if place.format == "socket":
+                self._feeds[source.relation] = Lines(place.path, position=place.position)
+            else:
+                self._feeds[source.relation] = Files(
+                    place.path, limit=limit_of(place), position=place.position
+                )
+
+    def _start(self, engine: str, saved: Saved | None, progress: Progress) -> Database:
+        if saved is not None:
+            with progress.busy("restoring the checkpoint"):
+                return restore(str(saved.database), engine=engine)
+        database = connect(engine)
+        with progress.busy("compiling the views"):
+            for made in self._pipeline.relations:
+                database.execute(made.text)
+            self._fill(database, static=True)
+            database.execute(";\n".join(view.text for view in self._pipeline.views))
+            self._fill(database, static=False)
+        return database
+
+    def _fill(self, database: Database, *, static: bool) -> None:
+        """Static tables before the views are made, the others after."""
+        for filling in self._pipeline.fillings:
+            if self._relations[filling.statement.table].static == static:
+                database.execute(filling.text)
+        for source in self._pipeline.sources if static else ():
+            feed = self._feeds[source.relation]
+            if self._relations[source.relation].static and isinstance(feed, Files):
+                database.apply(
+                    [self._from_file(source, path, database) for path in feed.new()],
+                )
+
+    def _resume(self, saved: Saved | None, restart: bool) -> None:
+        """Sinks and sources back to the checkpoint; a new run takes its first one at once."""
+        for place, (_, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
+            with located(place.place):
+                if saved is None and not restart:
+                    sink.begin()
+                else:
+                    sink.resume(self.batch)
+        for view in {view for view, _ in self._sinks}:
+            self._database.subscribe(view, self._remember)
+        if saved is not None:
+            for name, feed in self._feeds.items():
+                if isinstance(feed, Files):
+                    feed.resume(saved.sources.get(name) or ())
+        else:
+            self.checkpoint()
+
+    def _remember(self, batch: ViewBatch) -> None:
+        self._arrived[batch.view] = batch
+
+    # --- batches ----------------------------------------------------------------------------------
+
+    def step(self) -> Step | None:
+        before = self._progress()
+        changes: list[Change] = []
+        start = time.perf_counter()
+        try:
+            for source in self._pipeline.sources:
+                if not self._relations[source.relation].static:
+                    changes += self._take(source)
+            if not changes:
+                return None
+            self._arrived = {}
+            rows = self._database.apply(changes)
+        except BaseException:
+            for name, feed in self._feeds.items():
+                if isinstance(feed, Files):
+                    feed.resume(before[name])
+            raise
+        seconds = time.perf_counter() - start
+        self.batch += 1
+        self._deliver()
+        return Step(self.batch, rows, seconds)
+
+    def _take(self, source: SourceOf) -> list[Change]:
+        feed = self._feeds[source.relation]
+        if isinstance(feed, Files):
+            return [self._from_file(source, path, self._database) for path in feed.new()]
+        lines = feed.new()
+        if not lines:
+            return []
+        format = source.place.option("format") or "csv"
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=f".{format}") as file:
+            file.write("".join(line + "\n" for line in lines))
+            file.flush()
+            return [self._from_file(source, file.name, self._database, format)]
+
+    def _from_file(
+        self, source: SourceOf, path: str, database: Database, format: str | None = None
+    ) -> Change:
+        """The file's rows of the declared columns; a weight column says how often each comes."""
+        place = source.place
+        relation = self._relations[source.relation]
+        weight = place.option("weight")
+        wanted = relation if weight is None else _with_weight(relation, weight)
+        try:
+            table = read_file(
+                path, format or place.format, wanted, database.query, options=place.options
+            )
+        except ViewletError as error:
+            raise DataError(f"{path}: {error.message}", hint=error.hint) from None
+        if weight is not None and weight not in table.column_names:
+            raise DataError(f"{path} has no column {weight}", position=place.position)
+        known = [name for name in relation.names if name in table.column_names]
+        if not known:
+            raise DataError(
+                f"{path} has none of the columns of {relation.name}",
+                hint=f"it has {', '.join(table.column_names)}",
+            )
+        weights = 1 if weight is None else table[weight].to_pylist()
+        return Change(relation.name, table.select(known), weights)
+
+    def _deliver(self) -> None:
+        for view, sink in self._sinks:
+            batch = self._arrived.get(view)
+            if batch is not None:
+                self._write(sink, view, batch)
+
+    def _write(self, sink: Sink, view: str, batch: ViewBatch) -> None:
+        found = self._database.view(view)
+        try:
+            sink.write(self.batch, self._changes(view, batch), found.to_arrow)
+        except (OSError, ViewletError) as error:
+            shown = error if isinstance(error, ViewletError) else ViewletError(str(error))
+            raise SinkFailedError from shown
+
+    def _changes(self, view: str, batch: ViewBatch) -> pa.Table:
+        import pyarrow as pa
+
+        columns = self._database.view(view).types
+        rows = [*batch.deleted, *batch.inserted]
+        arrays = [
+            pa.array([row[at] for row in rows], arrow_type(type))
+            for at, (_, type) in enumerate(columns)
+        ]
+        weights = [-1] * len(batch.deleted) + [1] * len(batch.inserted)
+        names = [name for name, _ in columns]
+        return pa.table([*arrays, pa.array(weights, pa.int64())], names=[*names, WEIGHT])
+
+    # --- life -------------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """Nothing is left; folders may grow, unless the run is for what is there now."""
+        return all(
+            feed.ended if isinstance(feed, Lines) else self._once or not feed.may_grow
+            for feed in self._feeds.values()
+        )
+
+    def _progress(self) -> dict[str, Any]:
+        return {name: feed.progress() for name, feed in self._feeds.items()}
+
+    def checkpoint(self) -> None:
+        self._directory.save(
+            self._database, self.batch, fingerprint(self._pipeline), self._progress()
+        )
+
+    def close(self) -> None:
+        for feed in self._feeds.values():
+            if isinstance(feed, Lines):
+                feed.close()
+        if hasattr(self, "_database"):
+            self._database.close()
+        self._directory.close()
+
+
+def _with_weight(relation: Relation, weight: str) -> Relation:
+    if weight in relation.names:
+        raise ResolutionError(
+            f"{weight} is a column of {relation.name} and cannot be its weight too",
+            hint=f"leave {weight} out of the table's columns",
+        )
+    return replace(relation, columns=(*relation.columns, Column(weight, BIGINT)))

@@ -1,0 +1,204 @@
+"""The Spark engine through the public interface: the same answers as in one process."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.frontend.workloads import random_rows
+from tests.oracle.test_named import Recomputed, schema_of, stream, views_of
+from tests.oracle.harness import Case, compare
+
+import viewlet
+from viewlet import Change
+from viewlet.interfaces.api import Database
+from viewlet.runtime.spark import SparkEngine
+
+pytestmark = pytest.mark.spark
+
+# Table 3 of the paper: jobs and stages for each batch.
+TABLE3 = {"q1": (1, 1), "q3": (1, 3), "q6": (1, 1)}
+
+
+@pytest.fixture
+def db(spark: Any) -> Iterator[Database]:
+    with viewlet.connect("spark", spark=spark, partitions=2) as database:
+        yield database
+
+
+def engine_of(database: Database) -> SparkEngine:
+    engine = database._engine
+    assert isinstance(engine, SparkEngine)
+    return engine
+
+
+@pytest.mark.parametrize(("query", "partitions"), [("q1", 2), ("q3", 2), ("q6", 1)])
+def test_tpch(spark: Any, query: str, partitions: int) -> None:
+    """Equal to DuckDB after every batch, within the paper's number of jobs and stages."""
+    tables, catalog = schema_of("tpch")
+    views = views_of("tpch", query)
+    rows = random_rows(catalog, 3)
+    oracle = Recomputed(catalog, views)
+    case = Case(tables, query)
+    with viewlet.connect("spark", spark=spark, partitions=partitions) as database:
+        for text in tables:
+            database.execute(text)
+        for relation in catalog:
+            if relation.static and rows[relation.name]:
+                database.insert(relation.name, rows[relation.name])
+                oracle.apply([(relation.name, row, 1) for row in rows[relation.name]])
+        database.execute(";".join(view.text for view in views))
+        for number, batch in enumerate(stream(rows, catalog, 40, 3), 1):
+            database.apply(Change(name, [row], weight) for name, row, weight in batch)
+            oracle.apply(batch)
+            ours = database.view(views[-1].name).rows()
+            compare(ours, oracle.answer(query), case, number)
+            metrics = engine_of(database).metrics()
+            assert (metrics.jobs, metrics.stages) <= TABLE3[query]
+    oracle.close()
+
+
+def test_a_table_is_checked(db: Database) -> None:
+    """A batch that breaks a constraint changes nothing on any partition; the next one goes on."""
+    db.execute("CREATE TABLE r (a INT, b VARCHAR, PRIMARY KEY (a))")
+    db.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM r GROUP BY b")
+    db.insert("r", [(i, "even" if i % 2 == 0 else "odd") for i in range(20)])
+    with pytest.raises(viewlet.ViewletError, match=r"duplicate primary key \(a=3\)"):
+        db.insert("r", [(i, "new") for i in (100, 101, 102, 3)])
+    with pytest.raises(viewlet.ViewletError, match="is not there"):
+        db.delete("r", [(4, "odd")])
+    assert db.view("v")["odd"].n == 10
+    assert len(db.view("v")) == 2
+    db.insert("r", [(100, "new"), (101, "new")])
+    assert db.view("v")["new"].n == 2
+    assert db.query("SELECT COUNT(*) AS n FROM r")["n"].to_pylist() == [22]
+    assert engine_of(db).cluster.incidents == []
+
+
+def test_all_types(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE r (i INT, b BIGINT, d DECIMAL(12,2), x DOUBLE, s VARCHAR, t DATE, "
+        "u TIMESTAMP, f BOOLEAN)"
+    )
+    db.execute(
+        "CREATE VIEW v AS SELECT s, t, f, SUM(d) AS d, SUM(x) AS x, MIN(u) AS u, MAX(i) AS i, "
+        "COUNT(b) AS b FROM r GROUP BY s, t, f"
+    )
+    day, moment = dt.date(2026, 11, 16), dt.datetime(2026, 11, 16, 1, 2, 3, 4)
+    row = (1, 2**40, Decimal("1.25"), 0.5, "é", day, moment, True)
+    gaps = (None,) * 8
+    db.insert("r", [row, row, gaps])
+    found = {tuple(r) for r in db.view("v").rows()}
+    assert found == {
+        ("é", day, True, Decimal("2.50"), 1.0, moment, 1, 2),
+        (None, None, None, None, None, None, None, 0),
+    }
+    db.delete("r", [gaps, row])
+    assert [tuple(r)[3:] for r in db.view("v").rows()] == [(Decimal("1.25"), 0.5, moment, 1, 1)]
+    assert db.query("SELECT * FROM r").to_pylist() == [
+        dict(zip(("i", "b", "d", "x", "s", "t", "u", "f"), row, strict=True))
+    ]
+
+
+def test_subscribers_and_undo(db: Database) -> None:
+    """Changes are those of the batch; a subscriber that fails takes the batch back."""
+    db.execute("CREATE TABLE r (a INT, PRIMARY KEY (a)); CREATE STREAM s (a INT, x DOUBLE)")
+    db.execute("CREATE VIEW v AS SELECT r.a, SUM(x) AS x FROM r JOIN s ON r.a = s.a GROUP BY r.a")
+    db.execute("CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
+    db.insert("r", [(i,) for i in range(10)])
+    seen: list[Any] = []
+    subscription = db.subscribe("v", seen.append)
+    db.insert("s", [(1, 0.5), (2, 0.5), (99, 1.0)])
+    db.insert("s", [(1, 1.0)])
+    assert [(sorted(map(tuple, b.inserted)), b.deleted) for b in seen] == [
+        ([(1, 0.5), (2, 0.5)], []),
+        ([(1, 1.5)], [(1, 0.5)]),
+    ]
+    subscription.close()
+
+    def fail(_: Any) -> None:
+        raise ValueError("no")
+
+    failing = db.subscribe("n", fail)
+    with pytest.raises(viewlet.ViewletError, match="undone"):
+        db.insert("s", [(1, 7.0), (3, 7.0)])
+    failing.close()
+    assert {tuple(row) for row in db.view("v").rows()} == {(1, 1.5), (2, 0.5)}
+    assert db.view("n")[()].n == 4
+    db.insert("s", [(3, 2.0)])
+    assert {tuple(row) for row in db.view("v").rows()} == {(1, 1.5), (2, 0.5), (3, 2.0)}
+    assert db.view("n")[()].n == 5
+    assert engine_of(db).cluster.incidents == []
+
+
+def test_views_made_later(db: Database) -> None:
+    """A new view sees the rows of tables; what streams brought to old views stays."""
+    db.execute("CREATE TABLE r (a INT, b VARCHAR); CREATE STREAM s (a INT)")
+    db.insert("r", [(1, "x"), (2, "y"), (2, "y")])
+    db.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM r JOIN s ON r.a = s.a GROUP BY b")
+    db.insert("s", [(1,), (2,)])
+    db.execute("CREATE VIEW w AS SELECT b, COUNT(*) AS n FROM r GROUP BY b")
+    assert dict(tuple(r) for r in db.view("v").rows()) == {"x": 1, "y": 2}
+    assert dict(tuple(r) for r in db.view("w").rows()) == {"x": 1, "y": 2}
+    db.insert("s", [(1,)])
+    db.delete("r", [(2, "y")])
+    assert dict(tuple(r) for r in db.view("v").rows()) == {"x": 2, "y": 1}
+    assert dict(tuple(r) for r in db.view("w").rows()) == {"x": 1, "y": 1}
+    assert db.stats("v").rows == 2
+    assert "on_" in db.explain("v", stage="kernels")
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+def test_restore(spark: Any, tmp_path: Path, partitions: int | None) -> None:
+    """Every batch is durable when it returns; restoring takes the newest, split anew if asked."""
+    place = str(tmp_path / "checkpoint")
+    database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+    database.execute("CREATE TABLE r (a INT, b VARCHAR, PRIMARY KEY (a)); CREATE STREAM s (a INT)")
+    database.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM r JOIN s USING (a) GROUP BY b")
+    database.execute("CREATE VIEW total AS SELECT COUNT(*) AS n FROM s")
+    database.insert("r", [(i, f"g{i % 3}") for i in range(30)])
+    database.insert("s", [(i % 40,) for i in range(100)])
+    expected = sorted(map(tuple, database.view("v").rows()))
+    # No close and no checkpoint(): as if the driver had died here.
+    again = viewlet.restore(place, spark=spark, partitions=partitions)
+    assert engine_of(again).partitions == (partitions or 2)
+    assert sorted(map(tuple, again.view("v").rows())) == expected
+    assert again.view("total")[()].n == 100
+    with pytest.raises(viewlet.ViewletError, match="duplicate primary key"):
+        again.insert("r", [(7, "x")])
+    again.insert("s", [(0,), (1,)])
+    assert again.view("total")[()].n == 102
+    assert again.view("v")["g0"].n == dict(expected)["g0"] + 1
+    again.checkpoint()
+    again.close()
+
+
+def test_mistakes(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(viewlet.ViewletError, match="has no Spark session"):
+        viewlet.connect("local", partitions=3)
+    with pytest.raises(viewlet.ViewletError, match="too few"):
+        viewlet.connect("spark", spark=spark, partitions=0)
+    place = str(tmp_path / "checkpoint")
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+        database.execute("CREATE TABLE r (a INT)")
+        with pytest.raises(viewlet.ViewletError, match="written where the batches are"):
+            database.checkpoint(str(tmp_path / "other"))
+    with pytest.raises(viewlet.ViewletError, match="viewlet.restore"):
+        viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+
+
+def test_arrow_batches(db: Database) -> None:
+    """A batch of several thousand rows with many distinct strings, over both partitions."""
+    db.execute("CREATE STREAM s (k VARCHAR, x BIGINT)")
+    db.execute("CREATE VIEW v AS SELECT k, SUM(x) AS x FROM s GROUP BY k")
+    table = pa.table({"k": [f"k{i % 700}" for i in range(7000)], "x": list(range(7000))})
+    db.insert("s", table)
+    db.delete("s", table.slice(0, 3500))
+    found = dict(tuple(row) for row in db.view("v").rows())
+    assert len(found) == 700
+    assert found["k5"] == sum(range(3505, 7000, 700))
