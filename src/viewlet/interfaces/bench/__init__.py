@@ -7,7 +7,7 @@
     duck             DuckDB re-evaluating beside it
     growth, startup  time over the size of the state; time until a view is there
     views            what tpch, tpcds and finance run, in terms of these
-    output           tables and JSON
+    output, compare  tables and JSON; new figures against kept ones
     report, page     docs/benchmarks.md
 
     spark, spark_runs        views on Spark beside Spark SQL
