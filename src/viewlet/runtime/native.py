@@ -187,6 +187,9 @@ class NativeEngine:
     def columns(self, view: str) -> Batch:
         return self._reading.columns(self._views[view])
 
+    def find(self, view: str, key: Row) -> list[Row]:
+        return self._reading.find(self._views[view], key)
+
     def changes(self, view: str) -> Weighted:
         return self._reading.changes(self._views[view])
 

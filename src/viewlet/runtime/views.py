@@ -55,6 +55,14 @@ class ViewReader:
     def columns(self, view: View) -> Batch:
         return visible(view.query, *self._vectors(view, before=False))
 
+    def find(self, view: View, key: Row) -> list[Row]:
+        found = self._engine.find(view, key)
+        if found is None:
+            return []
+        keys = [Vector(v, n) for v, n in zip(found.keys, found.nulls, strict=True)]
+        maps = Maps(self._engine)
+        return _repeated(weighted_rows(*weighted_vectors(view.query, keys, found.components, maps)))
+
     def changes(self, view: View) -> Weighted:
         query = view.query
         if query.lets or (query.offset and query.limit is None):
