@@ -16,13 +16,13 @@ from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import source
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, weighted_rows
-from viewlet.runtime.constants import fill_column
+from viewlet.runtime.constants import copy_column, fill_column
 from viewlet.runtime.engine import Held, MapSize, Row, Weighted, from_old_maps
 from viewlet.runtime.local import LocalEngine
 from viewlet.runtime.onerow import RowPath
 from viewlet.runtime.reading import rows_of
-from viewlet.runtime.stored import StoredTable, Translation, put_all
-from viewlet.runtime.strings import Dictionary
+from viewlet.runtime.stored import StoredTable, put_all
+from viewlet.runtime.strings import Dictionary, Translation
 from viewlet.runtime.views import Maps, ViewReader
 from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
@@ -113,15 +113,26 @@ class NativeEngine:
     ) -> None:
         """Fill every map from its definition: streams that have passed live in old maps only."""
         held = Held(self.program)
+        translate = Translation(self._engine.dictionary, new.dictionary)
         contents = _Sources(tables, self._engine)
         for map in new.program.maps:
             for column in map.columns:
-                if column.definition is not None:
-                    moved = from_old_maps(held, column.definition, map.key_names, passed)
-                    found = evaluate(moved or column.definition, map.key_names, contents)
-                    fill_column(
-                        new.pool(map.name), new.place(map.name, column.name), found, new.dictionary
+                if column.definition is None:
+                    continue
+                pool, place = new.pool(map.name), new.place(map.name, column.name)
+                moved = from_old_maps(held, column.definition, map.key_names, passed)
+                if moved is None:
+                    moved = held.find(column.definition, map.key_names)
+                if isinstance(moved, MapRef):
+                    old = (
+                        self._engine.pool(moved.name),
+                        self._engine.place(moved.name, moved.column),
                     )
+                    order = [moved.keys.index(name) for name in map.key_names]
+                    copy_column(pool, place, *old, order, translate)
+                else:
+                    found = evaluate(moved or column.definition, map.key_names, contents)
+                    fill_column(pool, place, found, new.dictionary)
 
     # Changes.
 
