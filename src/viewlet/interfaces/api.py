@@ -544,7 +544,8 @@ def connect(
 def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
     from viewlet.planner.viewlets import compile_program
 
-    return Database(ENGINES[engine](**options), engine, compile_program, checkpoint)
+    plan = partial(compile_program, keyed=engine != "spark")
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
 
 
 def restore(

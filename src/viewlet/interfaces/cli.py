@@ -74,7 +74,7 @@ def explain(
     from viewlet.interfaces.explain import explain_all, explain_as, explain_json
     from viewlet.interfaces.pipeline import compile_text
 
-    definitions, program = compile_text(_text_of(file))
+    definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
     if format is Format.svg:
         typer.echo(explain_as(program, stage.value, "svg"), nl=False)
         return

@@ -26,13 +26,14 @@ from viewlet.kernels.patterns import column_position, mentions, with_lookups_fir
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
 from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 
 def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     """`keep_buffers`: triggers find in buffers what others left there; the caller empties them."""
-    loops = Loops(program, {m.name: m for m in program.maps})
+    loops = Loops(program, {m.name: m for m in program.maps}, Keys(program))
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
         loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps(keep_buffers)

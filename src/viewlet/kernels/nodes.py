@@ -14,6 +14,7 @@ from viewlet.functions import ScalarExpr
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalars import Scope, Variable
 from viewlet.program.ir import Map, Program
+from viewlet.program.keys import Keys
 from viewlet.schema import Physical
 from viewlet.storage.columns import Index
 
@@ -361,6 +362,7 @@ class Loops:
 
     program: Program
     maps: dict[str, Map]
+    keys: Keys
     steps: dict[str, list[Step]] = field(default_factory=dict)
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)
