@@ -103,7 +103,7 @@ class _TriggerBuilder(RowBuilder):
             (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
         ]
         needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
-        term = with_lookups_first(term, [e for _, _, e in updates])
+        term = with_lookups_first(term, [e for _, _, e in updates], self.loops.keys)
         totals = [(c, physical, self.name("total")) for c, physical, _ in updates]
 
         def finish(scope: dict[str, Variable], weights: list[tuple[Block, Factors]]) -> Block:

@@ -84,10 +84,11 @@ def _words(
 
 
 def _put(pool: Pool, key: tuple[Any, ...], place: int, value: Scalar) -> None:
-    at = upsert(pool.address, key)
+    by = tuple(key[word] for word in pool.layout.part_words(pool.layout.hashed)) or key
+    at = upsert(pool.address, by, key)
     while at == 0:
         pool.make_room()
-        at = upsert(pool.address, key)
+        at = upsert(pool.address, by, key)
     word = pool.layout.value_words[place]
     if pool.layout.values[place] is Physical.FLOAT:
         add_float(pool.address, at, word, float(value or 0.0), 0.0)
