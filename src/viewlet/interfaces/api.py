@@ -29,6 +29,7 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
+from viewlet.interfaces.events import Watch
 from viewlet.interfaces.explain import (
     explain_as,
     explain_view,
@@ -129,7 +130,8 @@ class Database:
         self._install(definitions)
         if statement.kind == "view":
             self._timings.pop(statement.name, None)
-            self._subscriptions = [s for s in self._subscriptions if s.view != statement.name]
+            for subscription in [s for s in self._subscriptions if s.view == statement.name]:
+                subscription.close()
 
     def _install(self, definitions: Definitions, without: str = "") -> None:
         """Compile all views, hand the programme to the engine, and only then believe in it."""
@@ -221,9 +223,10 @@ class Database:
     def _applied(self, routes: Sequence[Route], seconds: float, count: int) -> None:
         """After the engine: subscribers, whose errors take the batch back, and the books."""
         self._version += 1
+        delivered: list[tuple[Subscription, ViewBatch]] = []
         if self._subscriptions:
             try:
-                self._notify(routes)
+                delivered = self._notify(routes)
             except BaseException as error:
                 self._engine.undo()
                 self._version += 1
@@ -241,6 +244,8 @@ class Database:
         timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
         for timing in timings:
             timing.add(seconds, count)
+        for subscription, batch in delivered:
+            subscription.settle(batch)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -253,15 +258,35 @@ class Database:
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, view: str, callback: Callback) -> Subscription:
+    def subscribe(self, view: str, callback: Callback | None = None) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
         `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
-        is undone. It may read the database and may not change it.
+        is undone. It may read the database and may not change it. Without a callback, `next()` of
+        the subscription is a future of the next batch.
         """
+        return self._subscribe(view, callback, None)
+
+    def watch(self, *views: str) -> Watch:
+        """For asyncio: the batches that change any of the views, from now on.
+
+        >>> async for batch in db.watch("v", "w"):
+        ...     print(batch.view, batch.inserted)
+        """
+        for view in views:
+            self._definitions.view(view)
+        return Watch(self._listen, views)
+
+    def _listen(self, view: str, listener: Callback) -> Subscription:
+        """Be told of batches that stand; `listener` must not raise."""
+        return self._subscribe(view, None, listener)
+
+    def _subscribe(
+        self, view: str, callback: Callback | None, listener: Callback | None
+    ) -> Subscription:
         with self._lock:
             self._definitions.view(view)
-            subscription = Subscription(view, callback, self._unsubscribe)
+            subscription = Subscription(view, callback, self._unsubscribe, listener)
             self._subscriptions.append(subscription)
             return subscription
 
@@ -269,16 +294,19 @@ class Database:
         with self._lock:
             self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
-    def _notify(self, routes: Sequence[Route]) -> None:
+    def _notify(self, routes: Sequence[Route]) -> list[tuple[Subscription, ViewBatch]]:
+        """Call the callbacks of the views that changed; all who are to know of it."""
         touched = {view for route in routes for view in route.views}
         listening = [s for s in self._subscriptions if s.view in touched]
         batches = {view: self._batch(view) for view in {s.view for s in listening}}
         calls = [(s, batches[s.view]) for s in listening]
+        calls = [(s, batch) for s, batch in calls if batch.inserted or batch.deleted]
         self._delivering = True
         try:
-            deliver([(s, batch) for s, batch in calls if batch.inserted or batch.deleted])
+            deliver(calls)
         finally:
             self._delivering = False
+        return calls
 
     def _batch(self, view: str) -> ViewBatch:
         query = self._definitions.view(view).query
@@ -357,7 +385,7 @@ class Database:
             sizes = self._engine.sizes()
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = self._timings.get(view, Timings())
-            return timings.of(view, maps, len(self._read(view)[1]))
+            return timings.of(view, maps, len(self._engine.columns(view)))
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -393,7 +421,8 @@ class Database:
         self._engine.load(program, definitions.tables(), saved.directory)
         if durable:
             # The engine may have gone on since: any stream may have brought rows.
-            definitions.saw_rows(n for n, r in definitions.relations.items() if r.relation.is_stream)
+            made = definitions.relations.items()
+            definitions.saw_rows(name for name, r in made if r.relation.is_stream)
         self._define(definitions)
         self._version = saved.version
         self._durable = durable

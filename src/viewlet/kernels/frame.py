@@ -37,6 +37,7 @@ class Frame:
     maps: list[str] = field(init=False)
     offsets: dict[str, int] = field(init=False)
     size: int = field(init=False)
+    functions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layouts = {name: _layout(map, self.loops) for name, map in self.loops.maps.items()}
@@ -47,6 +48,10 @@ class Frame:
             self.offsets[name] = at
             at += layout.descriptor_words
         self.size = at
+
+    def function(self, base: str, text: str) -> str:
+        """The name of the function with these parameters and this body."""
+        return self.functions.setdefault(text, f"{base}_at_{len(self.functions)}")
 
     @property
     def tables(self) -> int:

@@ -187,13 +187,10 @@ class NativeEngine:
         return visible(found.query, *self._vectors(found, before=False))
 
     def changes(self, view: str) -> Weighted:
-        """O(batch) for a view over one map; else from all of its rows before and after."""
+        """O(batch), but for lets and LIMIT: from all of the view's rows before and after."""
         found = self._views[view]
         query = found.query
-        maps = {map for _, map, _ in found.sources}
-        if len(maps) > 1 or query.lets or query.limit is not None or query.offset:
-            return difference(self._all_rows(found, before=False), self._all_rows(found, True))
-        if query.kind is ViewKind.TOTAL:
+        if query.lets or query.limit is not None or query.offset:
             return difference(self._all_rows(found, before=False), self._all_rows(found, True))
         touched = self._engine.changed(found)
         keys = [Vector(v, n) for v, n in zip(touched.keys, touched.nulls, strict=True)]

@@ -33,6 +33,9 @@ def weighted_vectors(
             keys = [key.take(present) for key in keys]
             components = {name: values[present] for name, values in components.items()}
     length = len(components[COUNT])
+    if not length:
+        # A condition that is never true may have left the select list without its variables.
+        return _as_vectors(query, []), _counts([])
     if query.lets:
         found = list(make_rows(query, _records(keys, components), database))
         return _as_vectors(query, [row for row, _ in found]), _counts([n for _, n in found])

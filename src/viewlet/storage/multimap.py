@@ -94,6 +94,19 @@ def upsert(m: int, by: Words, key: Words) -> int:
 
 
 @njit(cache=True, nogil=True)
+def find_records(m: int, rows: int, count: int, found: int) -> int:
+    """The record of each of `count` keys, laid out as in the map; -1 where there is none."""
+    unique = m + 8 * HEADER
+    width = 8 * load(m, KEYS)
+    hits = 0
+    for i in range(count):
+        record = load_half(load(unique, SLOTS), slot_for(m, unique, rows + i * width))
+        store(found, i, record)
+        hits += record >= 0
+    return hits
+
+
+@njit(cache=True, nogil=True)
 def keep_old(m: int, record: int, at: int) -> bool:
     """Log the record's values before their first change in this batch; False when full."""
     values = load(m, VALUES)

@@ -23,6 +23,7 @@ from viewlet.storage.columns import (
     Layout,
 )
 from viewlet.storage.hashmap import rehash
+from viewlet.storage.multimap import find_records
 
 _FIRST_CAPACITY = 64
 _LIMIT = 2**31 - 1
@@ -176,6 +177,30 @@ class Pool:
         if self.layout.values[column] is Physical.FLOAT:
             return np.asarray(table.view(np.float64)[records, word])
         return np.asarray(table[records, word])
+
+    def full_keys(self, records: Array) -> Array:
+        """The keys of some records as words, with a null word for each column, nullable or not."""
+        table = self.table()
+        words = np.zeros((len(records), 2 * len(self.layout.keys)), np.int64)
+        for i, (key, word) in enumerate(zip(self.layout.keys, self.layout.key_words, strict=True)):
+            words[:, 2 * i] = table[records, word]
+            if key.nullable:
+                words[:, 2 * i + 1] = table[records, word + 1]
+        return words
+
+    def find(self, full: Array) -> Array:
+        """The records with these keys, laid out as `full_keys` has them; -1 where there is none."""
+        keys = np.zeros((len(full), self.layout.key_width), np.int64)
+        possible = np.ones(len(full), bool)
+        for i, (key, word) in enumerate(zip(self.layout.keys, self.layout.key_words, strict=True)):
+            keys[:, word] = full[:, 2 * i]
+            if key.nullable:
+                keys[:, word + 1] = full[:, 2 * i + 1]
+            else:
+                possible &= full[:, 2 * i + 1] == 0
+        found = np.empty(len(full), np.int64)
+        find_records(self.address, keys.ctypes.data, len(full), found.ctypes.data)
+        return np.where(possible, found, -1)
 
     def logged(self) -> Array:
         """The last batch's log: record number, then its old values as words."""

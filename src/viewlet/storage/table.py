@@ -204,14 +204,11 @@ class TableRows:
         else:
             self._pool.create()
         self._stamp = int(self._head[STAMP])
+        self.address = self._pool.address
 
     def __len__(self) -> int:
         """Different rows."""
         return len(self.live())
-
-    @property
-    def address(self) -> int:
-        return self._pool.address
 
     @property
     def width(self) -> int:

@@ -78,7 +78,8 @@ def run(
     ]
     if spark:
         # the whole number of events once; many groups with fewer, for it takes a millisecond each
-        runs = ((events, 1_000),) if quick else ((events, 1_000), (events // 5, 10_000))
+        few, many = (events, 1_000), (events // 5, 10_000)
+        runs = ((events // 4, 500),) if quick else (few, many)
         parts.append(on_spark(runs))
     for part in parts:
         for made in part:
@@ -483,6 +484,8 @@ def on_spark(runs: tuple[tuple[int, int], ...]) -> Iterator[Row]:
 
     spark = spark_session(cores=os.cpu_count() or 1)
     spark.sparkContext.setLogLevel("OFF")
+    # the default of 200 partitions would start a hundred times more tasks than there are cores
+    spark.conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     schema = "sensor long, t long, v double"
 
     def one(work: Callable[..., Any]) -> Callable[[pd.DataFrame], pd.DataFrame]:
@@ -500,9 +503,8 @@ def on_spark(runs: tuple[tuple[int, int], ...]) -> Iterator[Row]:
         )
         return pd.DataFrame({"sensor": left["sensor"].iloc[0], "t": t, "v": v})
 
-    start = spark.createDataFrame(pa.table(readings(4_000, 100)))  # wakes the Python workers
-    for work in (correlate_group, overlap_group):
-        start.groupBy("sensor").applyInPandas(one(work), schema).count()
+    start = spark.createDataFrame(pa.table(readings(4_000, 20)))  # wakes the Python workers
+    execute(start.groupBy("sensor").applyInPandas(one(correlate_group), schema))
     for events, count in runs:
         table = readings(events, count)
         frame = spark.createDataFrame(pa.table(table)).persist()
