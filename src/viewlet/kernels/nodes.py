@@ -387,9 +387,14 @@ class Loops:
         return self.hashed.get(map, frozenset(self.maps[map].key_names)) <= bound
 
     def hash_parts(self, map: str) -> tuple[int, ...]:
-        """The positions of the key columns that the unique index of a map hashes."""
+        """The positions of the key columns that the unique index of a map hashes.
+
+        A Run ends at an empty slot. Keys of one word fall side by side (memory.spread), so dense
+        ones would make it one run of all records; hashed twice they are scattered.
+        """
         names = self.maps[map].key_names
         chosen = self.hashed.get(map)
         if chosen is None:
             chosen = self.keys.determinant(map) if self.keys.knows(map) else frozenset(names)
-        return tuple(i for i, name in enumerate(names) if name in chosen)
+        parts = tuple(i for i, name in enumerate(names) if name in chosen)
+        return parts * 2 if map in self.hashed and len(parts) == 1 else parts

@@ -31,13 +31,13 @@ _LEAP = 1 << 26  # bytes up to which records grow fourfold
 
 
 def table_size(capacity: int) -> int:
-    """Slots for so many records: a power of two, at most two thirds full."""
-    return 1 << max(int(capacity * 1.5) - 1, 1).bit_length()
+    """Slots for so many records: a power of two, at most half full, so that runs stay short."""
+    return 1 << max(2 * capacity - 1, 1).bit_length()
 
 
 def table_room(slots: int) -> int:
     """How many records so many slots can take."""
-    return slots * 2 // 3
+    return slots // 2
 
 
 class Pool:
@@ -63,8 +63,8 @@ class Pool:
     def attach(self) -> None:
         """Write addresses and capacities of the arrays, wherever they are now."""
         self.descriptor[RECORDS] = self.records.ctypes.data
-        slots = len(self._arrays.array(self._tables[0]))
-        self.descriptor[CAPACITY] = min(self._rows, table_room(slots))
+        room = table_room(len(self._arrays.array(self._tables[0])))
+        self.descriptor[CAPACITY] = min(self._rows, room)
         self.descriptor[LOG] = self.log.ctypes.data
         self.descriptor[LOG_CAPACITY] = len(self.log) // self._row
         for i, table in enumerate(self._tables):
