@@ -44,11 +44,11 @@ class UpdateWriter(OrderedWriter):
             with self.nest(f"if not ({' and '.join(tests)}):"):
                 self.line('raise ValueError("a key that cannot be NULL is NULL")')
         at, map = self.temporary("at"), map_name(node.map)
-        self.line(f"{at} = {self._find(node.map, words)}")
+        self.line(f"{at} = {self._find(node.map, node.key)}")
         # Only a record that this batch has not touched yet needs to be made or logged.
         stamp = f"load({at}, {layout.stamp_word}) != stamp_{identifier(node.map)}"
         with self.nest(f"if {at} == 0 or {stamp}:"):
-            self.line(f"{at} = upsert({map}, {words})")
+            self.line(f"{at} = upsert({map}, {self._hashed(node.map, node.key)}, {words})")
             with self.nest(f"if {at} == 0:"):
                 done = "done - 1" if counted else "done"
                 self._return_full(node.map, done if self.counted else "0")
