@@ -393,7 +393,9 @@ class Database:
         self._engine.load(program, definitions.tables(), saved.directory)
         if durable:
             # The engine may have gone on since: any stream may have brought rows.
-            definitions.saw_rows(n for n, r in definitions.relations.items() if r.relation.is_stream)
+            definitions.saw_rows(
+                n for n, r in definitions.relations.items() if r.relation.is_stream
+            )
         self._define(definitions)
         self._version = saved.version
         self._durable = durable
