@@ -93,7 +93,9 @@ class UpdateWriter(OrderedWriter):
                 words.append(variable.null)
         stride = self.frame.stride(memo.name)
         place = f"slots_{memo.name}, mask_{memo.name}, records_{memo.name}, {stride}"
-        self.line(f"{at} = find({place}, ({', '.join(words)},))")
+        layout = self.frame.layouts[memo.name]
+        by = [words[word] for word in layout.part_words(layout.hashed)]
+        self.line(f"{at} = find({place}, ({', '.join(by)},), ({', '.join(words)},))")
         with self.nest(f"if {at} == 0:"):
             for i, word in enumerate(words):
                 self.line(f"store(state, {self.frame.missing + i}, {word})")
