@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Reader:
     rows: Callable[[], tuple[int, list[Row]]]
     columns: Callable[[], Batch]
     find: Callable[[Row], list[Row] | None]
+    session: Callable[[], SparkSession]
 
 
 class View(Mapping[Any, Any]):
@@ -88,6 +90,12 @@ class View(Mapping[Any, Any]):
         found = polars.from_arrow(self.to_arrow())
         assert isinstance(found, polars.DataFrame)
         return found
+
+    def to_spark(self) -> DataFrame:
+        """A DataFrame, also known to Spark SQL under the view's name."""
+        frame = self._read.session().createDataFrame(self.to_arrow())
+        frame.createOrReplaceTempView(self.name)
+        return frame
 
     def __getitem__(self, key: Any) -> Any:
         if self._keys is not None and self._read.version() != self._version:

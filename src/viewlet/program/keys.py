@@ -35,9 +35,12 @@ class Keys:
         self._factors = {map.name: self._definition(map) for map in program.maps}
         self._closures: dict[tuple[str, Names], bool] = {}
 
+    def knows(self, map: str) -> bool:
+        return map in self._maps
+
     def is_single(self, factor: Expr, bound: Names) -> bool:
         """At most one record of a map has these values of its bound keys."""
-        if not isinstance(factor, MapRef):
+        if not isinstance(factor, MapRef) or factor.name not in self._maps:
             return False
         map = self._maps[factor.name]
         own = {mine for mine, name in zip(map.key_names, factor.keys, strict=True) if name in bound}

@@ -34,6 +34,7 @@ from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.constants import load_constants
+from viewlet.runtime.memos import make_pools
 from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Column, Physical, Scalar
 from viewlet.storage.columns import RANKS as MAP_RANKS
@@ -142,13 +143,9 @@ class LocalEngine:
             self._stamp = max(self._stamp, int(pool.descriptor[STAMP]))
 
     def _make_pools(self) -> None:
-        frame = self.module.frame
-        self._pools: dict[str, Pool] = {}
-        for name, layout in frame.layouts.items():
-            offset = frame.offsets[name]
-            descriptor = self._state[offset : offset + layout.descriptor_words]
-            buffer = self.module.loops.maps[name].buffer
-            self._pools[name] = Pool(layout, self._arrays, descriptor, buffer)
+        self._pools = make_pools(
+            self.module, lambda _: self._arrays, self._state, self.dictionary, self._update_texts
+        )
         kept = [pool for pool in self._pools.values() if not pool.buffer]
         # The addresses of all lasting maps' descriptors, for what is done to each of them.
         self._kept = np.array([pool.address for pool in kept], np.int64)
