@@ -10,8 +10,8 @@ import pytest
 from viewlet.calculus.ring import Gmr
 from viewlet.errors import DataError, UnsupportedError
 from viewlet.runtime.batching import batch_of, weighted_rows
-from viewlet.runtime.stored import StoredTable, Translation, put_all
-from viewlet.runtime.strings import Dictionary
+from viewlet.runtime.stored import StoredTable, put_all
+from viewlet.runtime.strings import Dictionary, Translation
 from viewlet.runtime.tables import Table
 from viewlet.schema import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Column, Relation, Scalar
 from viewlet.storage.columns import MemoryArrays

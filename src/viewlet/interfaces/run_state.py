@@ -80,7 +80,7 @@ class RunDirectory:
 
     def clear(self) -> None:
         (self.root / _CURRENT).unlink(missing_ok=True)
-        for old in self.root.glob("run-*"):
+        for old in (*self.root.glob("run-*"), *self.root.glob("streams")):
             shutil.rmtree(old)
 
     def close(self) -> None:
