@@ -45,10 +45,12 @@ class MemoPool(Pool):
         known = len(self._dictionary)
         if self._memo.physical is Physical.STR and value is not None:
             value = self._dictionary.code(str(value))
-        at = upsert(self.address, tuple(words))
+        key = tuple(words)
+        by = tuple(key[word] for word in self.layout.part_words(self.layout.hashed)) or key
+        at = upsert(self.address, by, key)
         while at == 0:
             super().make_room()
-            at = upsert(self.address, tuple(words))
+            at = upsert(self.address, by, key)
         word = self.layout.value_words[1]
         if self._memo.physical is Physical.FLOAT:
             store_float(at, word, float(value or 0.0))
