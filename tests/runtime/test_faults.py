@@ -69,14 +69,14 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 class Driver:
     """A driver process, and what it has said so far."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], module: str = "tests.runtime.driver") -> None:
         env = os.environ | {
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.runtime.driver", json.dumps(order)],
+            [sys.executable, "-m", module, json.dumps(order)],
             cwd=ROOT,
             env=env,
             stdout=subprocess.PIPE,

@@ -10,27 +10,21 @@ Both return 0 when done, or 1 when a map is full: the state array then says wher
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import (
-    COLUMNS,
-    HIGH,
-    LOW,
-    RANKS,
     ROW,
     SKIP,
     STEP,
-    WEIGHTS,
     Frame,
 )
 from viewlet.kernels.nodes import Block, Loops, Step, bodies
+from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalars import Texts
 from viewlet.kernels.updates import UpdateWriter
 from viewlet.program.ir import Program
-from viewlet.storage.columns import HEADER, MASK, RECORDS, SLOTS, STAMP
 
 _HEAD = '''"""Kernels of one programme; made by viewlet.kernels, not to be edited."""
 
@@ -41,7 +35,7 @@ from numba import njit
 
 from viewlet.kernels.natives import *
 from viewlet.storage.arithmetic import minus, pair_of, pair_plus, pair_times, plus, times
-from viewlet.storage.hashmap import find, find_group, only_group
+from viewlet.storage.hashmap import find, find_group, hash_words, only_group
 from viewlet.storage.memory import (
     float_bits,
     load,
@@ -78,11 +72,15 @@ class Module:
         self.source = self._write()
 
     def _write(self) -> str:
-        parts = [_HEAD]
+        parts: list[str] = []
         for relation, steps in self.loops.steps.items():
             parts.append(_TriggerWriter(self.frame, relation).batch_function(steps))
             parts.append(_TriggerWriter(self.frame, relation, single=True).single_function(steps))
-        return "\n".join(parts)
+        functions = [
+            f"@njit(cache=True, nogil=True)\ndef {name}{text}\n\n"
+            for text, name in self.frame.functions.items()
+        ]
+        return "\n".join((_HEAD, *functions, *parts))
 
 
 class _TriggerWriter(UpdateWriter):
@@ -106,7 +104,9 @@ class _TriggerWriter(UpdateWriter):
                     self.line("skip = 0")
         body = self.lines
         head = ["@njit(cache=True, nogil=True)", f"def on_{name}(state):"]
-        return "\n".join([*head, *self._prologue(body), *body, "    return 0", "", ""])
+        return "\n".join(
+            [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", "", ""]
+        )
 
     def _batch_step(self, step: Step) -> None:
         outer = step.block[0] if len(step.block) == 1 else None
@@ -141,7 +141,9 @@ class _TriggerWriter(UpdateWriter):
             self.line("row += 1")
         body = self.lines
         head = ["@njit(cache=True, nogil=True)", f"def each_{name}(state):"]
-        return "\n".join([*head, *self._prologue(body), *body, "    return 0", ""])
+        return "\n".join(
+            [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", ""]
+        )
 
     def _begin_step(self, step: Step) -> None:
         self.targets = step.targets
@@ -150,40 +152,6 @@ class _TriggerWriter(UpdateWriter):
         # With one update for each outer row, the row alone says where to go on.
         self.counted = self.single or _updates(step) > 1
         self.row = "row"
-
-    def _prologue(self, body: list[str]) -> list[str]:
-        """Definitions of the names that the body uses, and of no others."""
-        text = "\n".join(body)
-        used = set(re.findall(r"\b[a-z]+_?\w*\b", text))
-        found = [f"    {name} = {code}" for name, code in self._definitions() if name in used]
-        # `records_M` needs `map_M`, which may stand in no other place.
-        needed = set(re.findall(r"map_\w+", "\n".join(found))) - used
-        extra = [f"    {n} = {c}" for n, c in self._definitions() if n in needed]
-        return extra + found
-
-    def _definitions(self) -> Iterator[tuple[str, str]]:
-        frame = self.frame
-        yield "low", f"load(state, {LOW})"
-        yield "high", f"load(state, {HIGH})"
-        yield "weights", f"load(state, {WEIGHTS})"
-        yield "ranks", f"load(state, {RANKS})"
-        yield "zero", "np.int64(0)"
-        relation = frame.loops.program.relation(self.relation)
-        for i in range(len(relation.columns)):
-            yield f"column_{i}", f"load(state, {COLUMNS + 2 * i})"
-            yield f"nulls_{i}", f"load(state, {COLUMNS + 2 * i + 1})"
-        for i in range(len(frame.texts.lookups)):
-            yield f"table_{i}", f"load(state, {frame.tables + 2 * i})"
-            yield f"gaps_{i}", f"load(state, {frame.tables + 2 * i + 1})"
-        for i in range(len(frame.texts.constants)):
-            yield f"text_{i}", f"load(state, {frame.constants + i})"
-        for name, offset in frame.offsets.items():
-            yield f"map_{identifier(name)}", f"state + {8 * offset}"
-            plain = identifier(name)
-            yield f"records_{plain}", f"load(map_{plain}, {RECORDS})"
-            yield f"stamp_{plain}", f"load(map_{plain}, {STAMP})"
-            yield f"slots_{plain}", f"load(map_{plain}, {HEADER + SLOTS})"
-            yield f"mask_{plain}", f"load(map_{plain}, {HEADER + MASK})"
 
 
 def _updates(step: Step) -> int:
@@ -200,7 +168,7 @@ def _count(block: Block, targets: tuple[str, ...]) -> int:
             found += node.map in targets
             continue
         inside = sum(_count(body, targets) for body in bodies(node))
-        loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Walk | ir.Groups)
+        loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups)
         found += 2 * inside if loops else inside
     return found
 

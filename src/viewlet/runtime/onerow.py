@@ -13,8 +13,8 @@ import numpy as np
 from viewlet.errors import RangeError
 from viewlet.runtime.engine import Row
 from viewlet.runtime.local import LocalEngine
-from viewlet.runtime.stored import StoredTable, Translation
-from viewlet.runtime.strings import Dictionary
+from viewlet.runtime.stored import StoredTable
+from viewlet.runtime.strings import Dictionary, Translation
 from viewlet.schema import Physical, Relation
 from viewlet.storage.table import FULL, put_row
 

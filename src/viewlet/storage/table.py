@@ -24,6 +24,7 @@ from numba import njit
 
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.schema import Physical, Relation
+from viewlet.storage.absorb import upsert_row
 from viewlet.storage.columns import (
     BLOCK,
     CAPACITY,
@@ -45,14 +46,11 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import slot_for
 from viewlet.storage.indexes import next_in_chain
-from viewlet.storage.memory import load, load_half, store, store_half
+from viewlet.storage.memory import load, load_half, store
 from viewlet.storage.multimap import (
     add_int,
-    keep_old,
-    link_secondary,
     rollback,
     sweep,
-    take_record,
 )
 from viewlet.storage.pool import Pool
 
@@ -62,35 +60,6 @@ _LOG_ROWS = 4096
 
 # What `put_row` answers.
 DONE, FULL, MISSING, DUPLICATE = 0, 1, 2, 3
-
-
-@njit(cache=True, nogil=True)
-def upsert_row(m: int, row: int) -> int:
-    """The address of the record with the words at `row`, made if need be, logged; 0 when full."""
-    unique = m + 8 * HEADER
-    slot = slot_for(m, unique, row)
-    slots = load(unique, SLOTS)
-    record = load_half(slots, slot)
-    records = load(m, RECORDS)
-    stride = load(m, STRIDE)
-    keys = load(m, KEYS)
-    if record >= 0:
-        at = records + record * stride
-        if load(at, keys + 1) == load(m, STAMP) or keep_old(m, record, at):
-            return at
-        return 0
-    record = take_record(m)
-    if record < 0:
-        return 0
-    at = records + record * stride
-    for i in range(keys):
-        store(at, i, load(row, i))
-    store(at, keys, 0)
-    store(at, keys + 1, -1)
-    store_half(slots, slot, record)
-    keep_old(m, record, at)
-    link_secondary(m, record)
-    return at
 
 
 @njit(cache=True, nogil=True)
@@ -204,14 +173,11 @@ class TableRows:
         else:
             self._pool.create()
         self._stamp = int(self._head[STAMP])
+        self.address = self._pool.address
 
     def __len__(self) -> int:
         """Different rows."""
         return len(self.live())
-
-    @property
-    def address(self) -> int:
-        return self._pool.address
 
     @property
     def width(self) -> int:

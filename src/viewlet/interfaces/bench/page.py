@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from viewlet.interfaces.bench import spark_page
 from viewlet.interfaces.bench.output import Row, cell, markdown
 
 Rows = Sequence[Row]
@@ -182,5 +183,6 @@ SECTIONS: dict[str, Callable[[Rows], str]] = {
     "tpcds": views("TPC-DS", targets=False),
     "finance": views("Order book", targets=True),
     "finance_growth": growth("Order book: growth of the state"),
+    "spark": spark_page.section,
 }
 """Part -> what the page says of it, in this order."""
