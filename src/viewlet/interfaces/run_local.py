@@ -60,6 +60,9 @@ class Feed(Protocol):
 class LocalRun:
     """Every step takes what is new in all sources as one atomic batch."""
 
+    marks = 0
+    """Rows that `_marked` adds to a batch."""
+
     def __init__(
         self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
     ) -> None:
@@ -73,13 +76,14 @@ class LocalRun:
         try:
             if settings.restart:
                 self._directory.clear()
-            saved = self._directory.load()
+            saved = self._load()
             if saved is not None:
                 check_fingerprint(pipeline, saved.fingerprint, directory)
             self._sinks = [(sink.view, self._sink(sink)) for sink in pipeline.sinks]
             self._connect_feeds()
-            self.batch = saved.batch if saved is not None else 0
             self._database = self._start(saved, progress)
+            saved = self._found(saved)
+            self.batch = saved.batch if saved is not None else 0
             self._resume(saved, settings.restart)
         except BaseException:
             self.close()
@@ -98,6 +102,17 @@ class LocalRun:
 
     def _sink(self, sink: SinkOf) -> Sink:
         return make_sink(sink, self._out)
+
+    def _load(self) -> Saved | None:
+        return self._directory.load()
+
+    def _found(self, saved: Saved | None) -> Saved | None:
+        """What the restored database says about the checkpoint: here they are one."""
+        return saved
+
+    def _marked(self, changes: list[Change]) -> list[Change]:
+        """The batch as it is applied."""
+        return changes
 
     def _open(self, saved: Saved | None) -> Database:
         return connect("local") if saved is None else restore(str(saved.database), engine="local")
@@ -159,7 +174,7 @@ class LocalRun:
             if not changes:
                 return None
             self._arrived = {}
-            rows = self._database.apply(changes)
+            rows = self._database.apply(self._marked(changes)) - self.marks
         except BaseException:
             for name, feed in self._feeds.items():
                 feed.resume(before[name])

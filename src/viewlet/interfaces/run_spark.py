@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from viewlet.errors import ViewletError
 from viewlet.frontend.pipeline import Pipeline, Place, SinkOf
 from viewlet.interfaces.api import Database, connect, restore
+from viewlet.interfaces.dml import Change
 from viewlet.interfaces.files import FORMATS
 from viewlet.interfaces.progress import Progress
-from viewlet.interfaces.run import Settings, make_sink
+from viewlet.interfaces.run import Settings, fingerprint, make_sink
 from viewlet.interfaces.run_local import Feed, LocalRun
 from viewlet.interfaces.run_state import Saved
 from viewlet.runtime.session import spark_session
@@ -37,7 +38,13 @@ OWN_SCHEMA = ("kafka", "rate", "rate-micro-batch", "delta")
 """Sources that do not let themselves be told their columns."""
 
 
+MARKS = "viewlet_run"
+"""The table with the number of the last batch."""
+
+
 class SparkRun(LocalRun):
+    marks = 2
+
     def __init__(
         self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
     ) -> None:
@@ -45,9 +52,13 @@ class SparkRun(LocalRun):
             self._spark = spark_session()
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
         super().__init__(pipeline, directory, settings, progress)
-        for feed in self._feeds.values():
-            if isinstance(feed, Stream):
-                feed.start()
+        try:
+            for feed in self._feeds.values():
+                if isinstance(feed, Stream):
+                    feed.start()
+        except BaseException:
+            self.close()
+            raise
 
     def _feed(self, relation: Relation, place: Place) -> Feed:
         if place.format in (*FORMATS, "socket"):
@@ -60,10 +71,41 @@ class SparkRun(LocalRun):
             return make_sink(sink, self._out)
         return SparkSink(self._spark, sink.place)
 
-    def _open(self, saved: Saved | None) -> Database:
+    # Every batch is durable when it returns. It carries its number into a table of the database,
+    # so the two can be told apart: a batch that was begun, and one that is in the state.
+
+    def _load(self) -> Saved | None:
+        saved = self._directory.intended()
         if saved is None:
-            return connect("spark", spark=self._spark)
-        return restore(str(saved.database), engine="spark", spark=self._spark)
+            self._directory.clear()  # of a start that was cut short
+        return saved
+
+    def _open(self, saved: Saved | None) -> Database:
+        if saved is not None:
+            return restore(str(saved.database), engine="spark", spark=self._spark)
+        place = self._directory.root / "database"
+        database = connect("spark", spark=self._spark, checkpoint=str(place))
+        database.execute(f"CREATE TABLE {MARKS} (batch BIGINT NOT NULL)")
+        return database
+
+    def _found(self, saved: Saved | None) -> Saved | None:
+        if saved is None:
+            self._database.insert(MARKS, (0,))
+            return None
+        ((batch,),) = self._database.query(f"SELECT batch FROM {MARKS}").to_pydict().values()
+        return self._directory.intended(int(batch))
+
+    def _marked(self, changes: list[Change]) -> list[Change]:
+        number = self.batch + 1
+        self._directory.intend(number, fingerprint(self._pipeline), self._progress())
+        return [*changes, Change(MARKS, (number - 1,), -1), Change(MARKS, (number,))]
+
+    def checkpoint(self) -> None:
+        """What is applied is saved; only the start has to be written down."""
+        if self.batch == 0:
+            self._directory.intend(0, fingerprint(self._pipeline), self._progress())
+        for feed in self._feeds.values():
+            feed.saved()
 
 
 class Stream:
