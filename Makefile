@@ -2,19 +2,29 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --editable
+RUN := $(VENV)/.run
 STAMP := $(VENV)/.installed
 
 .PHONY: install test test-all style bench demo docs clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
+# What running needs: enough for the demo, and quicker to install than everything.
+$(RUN): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) .
+	touch $(RUN)
+
+$(STAMP): $(RUN)
+	$(PIP) '.[dev]'
 	touch $(STAMP)
 
+demo: $(RUN)
+	$(BIN)/viewlet demo $(DEMO)
+
 test: install style
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered
 
 test-all: install style
 	$(BIN)/pytest -n 2
@@ -28,5 +38,11 @@ style: install
 bench: install
 	$(BIN)/python -m viewlet.interfaces.bench.report $(BENCH)
 
+# The pages are Markdown: what there is to make are their pictures and tables; every block is run.
+docs: install
+	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
+	$(BIN)/python -m tests.sql_tables
+	$(BIN)/pytest tests/test_docs.py
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage

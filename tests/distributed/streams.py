@@ -25,7 +25,7 @@ Event = tuple[str, Key]
 @cache
 def _compiled(query: str) -> tuple[Catalog, Program]:
     catalog, lowered = workload(*query.split("/"))
-    return catalog, compile_program(catalog, [lowered])
+    return catalog, compile_program(catalog, [lowered], keyed=False)
 
 
 def program_of(query: str) -> Program:

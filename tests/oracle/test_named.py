@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from tests.frontend.oracle import SQL
 from tests.frontend.workloads import random_rows
+from tests.oracle.engines import ENGINES
 from tests.oracle.harness import Batch, Case, DuckOracle, compare, new_database
-from tests.oracle.test_random import ENGINES
 
 from viewlet import Change
 from viewlet.frontend.parse import parse

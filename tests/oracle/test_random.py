@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
+from tests.oracle.engines import ENGINES
 from tests.oracle.generate import BATCH_SIZES, Generator
 from tests.oracle.harness import (
     Case,
@@ -23,9 +24,6 @@ from tests.oracle.harness import (
 )
 
 from viewlet.errors import UnsupportedError
-
-ENGINES = ("interpreter",)
-"""Engines that must agree with DuckDB."""
 
 CHECKS = settings(
     deadline=None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.oracle.engines import ENGINES
 from tests.oracle.harness import REGRESSIONS, Case, run_case
-from tests.oracle.test_random import ENGINES
 
 
 @pytest.mark.parametrize("engine", ENGINES)

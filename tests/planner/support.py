@@ -20,13 +20,15 @@ from viewlet.schema import INTEGER, Catalog, Column, Relation
 
 
 def catalog_of(text: str) -> Catalog:
-    """`R(a, b) S(b, c)`: relations of integers, none of them NULL."""
+    """`R(a*, b) S(b, c)`: relations of integers, none of them NULL; a star marks a key."""
     catalog = Catalog()
     for part in text.replace(")", ")\n").split("\n"):
         if part.strip():
             name, _, columns = part.strip().rstrip(")").partition("(")
-            found = tuple(Column(c.strip(), INTEGER, False) for c in columns.split(","))
-            catalog.add(Relation(name, found))
+            names = [c.strip() for c in columns.split(",")]
+            found = tuple(Column(n.rstrip("*"), INTEGER, False) for n in names)
+            key = tuple(n.rstrip("*") for n in names if n.endswith("*"))
+            catalog.add(Relation(name, found, key))
     return catalog
 
 

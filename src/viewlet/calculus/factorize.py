@@ -36,33 +36,37 @@ from viewlet.calculus.expr import (
     sum_over,
     terms_of,
 )
+from viewlet.calculus.schedule import Costs
 from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 
 
-def separate(expr: Expr, shown: Names, bound: Names = NONE) -> Expr:
+def separate(expr: Expr, shown: Names, bound: Names = NONE, costs: Costs | None = None) -> Expr:
     """Independent loops of every product, each summed by itself.
 
     `shown` are the variables that the surroundings read. The factor that drives the loop, a batch
-    if there is one, stays outside, and so does what binds a shown variable or is the only loop.
+    if there is one, stays outside, and so does what binds a shown variable, meets one record at
+    most or is the only loop.
     """
     if isinstance(expr, Add):
-        return sum_of(*(separate(term, shown, bound) for term in expr.terms))
+        return sum_of(*(separate(term, shown, bound, costs) for term in expr.terms))
     if isinstance(expr, Sum):
-        inner = separate(expr.body, frozenset(expr.keys), bound)
+        inner = separate(expr.body, frozenset(expr.keys), bound, costs)
         return inner if outputs(inner) <= frozenset(expr.keys) else sum_over(expr.keys, inner)
     if isinstance(expr, Lift):
-        return lift(expr.variable, separate(expr.body, outputs(expr.body), bound))
+        return lift(expr.variable, separate(expr.body, outputs(expr.body), bound, costs))
     if isinstance(expr, Exists):
-        return exists_of(separate(expr.body, outputs(expr.body), bound))
+        return exists_of(separate(expr.body, outputs(expr.body), bound, costs))
     if isinstance(expr, Extreme):
-        body = separate(expr.body, outputs(expr.body), bound)
+        body = separate(expr.body, outputs(expr.body), bound, costs)
         return extreme(expr.variable, expr.kind, expr.target, body)
     if isinstance(expr, Mul):
-        return _separate_product(expr.factors, shown, bound)
+        return _separate_product(expr.factors, shown, bound, costs)
     return expr
 
 
-def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> Expr:
+def _separate_product(
+    factors: tuple[Expr, ...], shown: Names, bound: Names, costs: Costs | None
+) -> Expr:
     kept: list[Expr] = []
     rest: list[Expr] = []
     for factor in factors:
@@ -76,7 +80,8 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
         progress = False
         for factor in list(rest):
             computed = isinstance(factor, Assign | Lift | Extreme)
-            if (inputs(factor) if computed else visible(factor)) <= bound:
+            single = costs is not None and costs.is_single(factor, bound)
+            if single or (inputs(factor) if computed else visible(factor)) <= bound:
                 rest.remove(factor)
                 kept.append(factor)
                 bound |= outputs(factor)
@@ -86,12 +91,15 @@ def _separate_product(factors: tuple[Expr, ...], shown: Names, bound: Names) -> 
     summed: list[Expr] = []
     for group in groups:
         loops = [f for f in group if outputs(f)]
+        # A join of maps stays a loop, so that all columns of a statement share it; a map with
+        # conditions is summed, by a range of an ordered index if it can.
+        alone |= len(groups) == 1 and len(loops) == len(group) > 1
         if alone or not loops or any(outputs(f) & shown - bound for f in loops):
             kept += group
         else:
             product = product_of(*group)
             summed.append(sum_over(outputs(product) & bound, product))
-    whole = [separate(f, outputs(f), bound) for f in kept]
+    whole = [separate(f, outputs(f), bound, costs) for f in kept]
     return product_of(*whole, *summed)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from viewlet.calculus.expr import (
     Add,
     Assign,
     Cond,
+    Delta,
     Exists,
     Expr,
     Extreme,
@@ -28,36 +31,44 @@ from viewlet.calculus.text import to_text
 from viewlet.errors import ProgramError
 
 
-def schedule(expr: Expr, bound: Names = NONE) -> Expr:
+class Costs(Protocol):
+    """What is known about the records that an access meets."""
+
+    def is_single(self, factor: Expr, bound: Names) -> bool: ...
+    def filters(self, factor: Expr) -> int: ...
+    def distance(self, factor: Expr, bound: Names, placed: list[Expr]) -> int: ...
+
+
+def schedule(expr: Expr, bound: Names = NONE, costs: Costs | None = None) -> Expr:
     """The same expression with every product in an order in which it can be evaluated.
 
     R(a) * {a < b} * S(b)  ->  R(a) * S(b) * {a < b}
     """
     if isinstance(expr, Mul):
-        return product_of(*_order(list(expr.factors), bound))
+        return product_of(*_order(list(expr.factors), bound, costs))
     if isinstance(expr, Add):
-        return sum_of(*(schedule(term, bound) for term in expr.terms))
+        return sum_of(*(schedule(term, bound, costs) for term in expr.terms))
     if isinstance(expr, Sum):
-        return sum_over(expr.keys, schedule(expr.body, bound))
+        return sum_over(expr.keys, schedule(expr.body, bound, costs))
     if isinstance(expr, Exists):
-        return exists_of(schedule(expr.body, bound))
+        return exists_of(schedule(expr.body, bound, costs))
     if isinstance(expr, Lift):
-        return lift(expr.variable, schedule(expr.body, bound))
+        return lift(expr.variable, schedule(expr.body, bound, costs))
     if isinstance(expr, Extreme):
-        return extreme(expr.variable, expr.kind, expr.target, schedule(expr.body, bound))
+        return extreme(expr.variable, expr.kind, expr.target, schedule(expr.body, bound, costs))
     return expr
 
 
-def _order(factors: list[Expr], bound: Names) -> list[Expr]:
+def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]:
     ordered: list[Expr] = []
     while factors:
         ready = [f for f in factors if _ready(f, bound)]
         if not ready:
             rest = to_text(product_of(*factors))
             raise ProgramError(f"no factor can be evaluated next in {rest}")
-        best = min(ready, key=lambda f: _rank(f, bound))
+        best = min(ready, key=lambda f: _rank(f, bound, ordered, costs))
         factors.remove(best)
-        ordered.append(schedule(best, bound))
+        ordered.append(schedule(best, bound, costs))
         bound |= outputs(best)
     return ordered
 
@@ -71,19 +82,25 @@ def _ready(factor: Expr, bound: Names) -> bool:
     return True
 
 
-def _rank(factor: Expr, bound: Names) -> tuple[int, int]:
+def _rank(factor: Expr, bound: Names, placed: list[Expr], costs: Costs | None) -> tuple[int, ...]:
     """Filters, then computed values, then lookups, then the batch, then slices, then scans."""
     unbound = len(outputs(factor) - bound)
     if isinstance(factor, Cond | Value):
-        return (0, 0)
+        return (0,)
     if isinstance(factor, Assign):
-        return (1, 0)
+        return (1,)
     if unbound == 0:
-        return (2, 1 if isinstance(factor, Lift | Extreme) else 0)
+        nested = isinstance(factor, Lift | Extreme)
+        return (2, 1) if nested else (2, 0, -costs.filters(factor) if costs else 0)
     if is_batch(factor):
-        return (3, unbound)
+        # ΔR before buffers of the batch: they can then be looked up, ΔR never can.
+        return (3, 0 if isinstance(factor, Delta) else 1, unbound)
     if isinstance(factor, Lift | Extreme):
         return (2, 2)
-    touched = len(outputs(factor) & bound)
-    simple = isinstance(factor, Rel | MapRef)
-    return (4 if touched else 5, unbound * 2 + (not simple))
+    touched = outputs(factor) & bound
+    size = unbound * 2 + (not isinstance(factor, Rel | MapRef))
+    if costs is None or not touched:
+        return (4 if touched else 5, size)
+    if costs.is_single(factor, bound):
+        return (2, 0, -costs.filters(factor))
+    return (4, costs.distance(factor, bound, placed), size, -costs.filters(factor))

@@ -95,10 +95,10 @@ def _collect(expr: Expr, signatures: Signatures, slots: Slots) -> None:
     elif isinstance(expr, Assign):
         _merge(slots, expr.variable, scalar_slot(expr.scalar, slots))
     elif isinstance(expr, Lift):
-        _collect(expr.body, signatures, slots)
+        _collect_nested(expr.body, signatures, slots)
         _merge(slots, expr.variable, Slot(weight_type(expr.body, signatures, slots)))
     elif isinstance(expr, Extreme):
-        _collect(expr.body, signatures, slots)
+        _collect_nested(expr.body, signatures, slots)
         _merge(slots, expr.variable, Slot(slots[expr.target].physical, nullable=True))
     elif isinstance(expr, Add):
         branches = [dict(slots) for _ in expr.terms]
@@ -114,6 +114,14 @@ def _collect(expr: Expr, signatures: Signatures, slots: Slots) -> None:
     else:
         for part in children(expr):
             _collect(part, signatures, slots)
+
+
+def _collect_nested(body: Expr, signatures: Signatures, slots: Slots) -> None:
+    """x NULL and M[x] without NULLs: (n := M[x]) is n = 0, so M says nothing about x outside."""
+    inner = dict(slots)
+    _collect(body, signatures, inner)
+    for name in inner.keys() - slots.keys():
+        slots[name] = inner[name]
 
 
 def _merge(slots: Slots, name: str, slot: Slot) -> None:

@@ -29,6 +29,7 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
+from viewlet.interfaces.events import Watch
 from viewlet.interfaces.explain import (
     explain_as,
     explain_view,
@@ -39,17 +40,18 @@ from viewlet.interfaces.explain import (
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
+from viewlet.interfaces.spark import changes_arrow, check_frame, frames_engine
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
 from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, make_batch
-from viewlet.runtime.engine import Engine, Row
+from viewlet.runtime.engine import Engine, Finder, Row
 from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
@@ -129,7 +131,8 @@ class Database:
         self._install(definitions)
         if statement.kind == "view":
             self._timings.pop(statement.name, None)
-            self._subscriptions = [s for s in self._subscriptions if s.view != statement.name]
+            for subscription in [s for s in self._subscriptions if s.view == statement.name]:
+                subscription.close()
 
     def _install(self, definitions: Definitions, without: str = "") -> None:
         """Compile all views, hand the programme to the engine, and only then believe in it."""
@@ -170,6 +173,51 @@ class Database:
         """Apply changes to any relations as one atomic batch; the number of rows in it."""
         with self._lock:
             return self._apply(changes)
+
+    def apply_spark(
+        self, changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]]
+    ) -> None:
+        """Apply the rows of DataFrames to relations as one atomic batch, on the Spark engine.
+
+        Rows are inserted; (relation, frame, -1) deletes them. They never pass the driver.
+        """
+        self._apply_frames(changes, None)
+
+    def sink(self, relation: str, weight: int = 1) -> Callable[[DataFrame, int], None]:
+        """A function for Structured Streaming's foreachBatch that applies micro-batches.
+
+        Each is applied once: one that Spark repeats after a failure is known by its number.
+        """
+        self._definitions.relation(relation)
+        engine = frames_engine(self._engine, self._engine_name)
+
+        def apply(frame: DataFrame, batch: int) -> None:
+            context = engine.spark.sparkContext
+            query = context.getLocalProperty("sql.streaming.queryId") or "foreachBatch"
+            self._apply_frames([(relation, frame, weight)], f"{query}/{relation}/{batch}")
+
+        return apply
+
+    def _apply_frames(
+        self,
+        changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]],
+        batch_id: str | None,
+    ) -> None:
+        with self._lock, self._changing():
+            engine = frames_engine(self._engine, self._engine_name)
+            if engine.is_committed(batch_id):
+                return
+            routes = []
+            fed: list[tuple[str, DataFrame, int]] = []
+            for change in changes:
+                name, frame, weight = change if len(change) == 3 else (*change, 1)
+                route = self._route(name)
+                check_frame(frame, route.relation)
+                routes.append(route)
+                fed += [(instance, frame, weight) for instance in route.instances]
+            start = time.perf_counter()
+            engine.apply_frames(fed, batch_id=batch_id)
+            self._applied(list(dict.fromkeys(routes)), time.perf_counter() - start, 0)
 
     def _change_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go the long one."""
@@ -221,9 +269,10 @@ class Database:
     def _applied(self, routes: Sequence[Route], seconds: float, count: int) -> None:
         """After the engine: subscribers, whose errors take the batch back, and the books."""
         self._version += 1
+        delivered: list[tuple[Subscription, ViewBatch]] = []
         if self._subscriptions:
             try:
-                self._notify(routes)
+                delivered = self._notify(routes)
             except BaseException as error:
                 self._engine.undo()
                 self._version += 1
@@ -241,6 +290,8 @@ class Database:
         timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
         for timing in timings:
             timing.add(seconds, count)
+        for subscription, batch in delivered:
+            subscription.settle(batch)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -253,15 +304,35 @@ class Database:
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, view: str, callback: Callback) -> Subscription:
+    def subscribe(self, view: str, callback: Callback | None = None) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
         `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
-        is undone. It may read the database and may not change it.
+        is undone. It may read the database and may not change it. Without a callback, `next()` of
+        the subscription is a future of the next batch.
         """
+        return self._subscribe(view, callback, None)
+
+    def watch(self, *views: str) -> Watch:
+        """For asyncio: the batches that change any of the views, from now on.
+
+        >>> async for batch in db.watch("v", "w"):
+        ...     print(batch.view, batch.inserted)
+        """
+        for view in views:
+            self._definitions.view(view)
+        return Watch(self._listen, views)
+
+    def _listen(self, view: str, listener: Callback) -> Subscription:
+        """Be told of batches that stand; `listener` must not raise."""
+        return self._subscribe(view, None, listener)
+
+    def _subscribe(
+        self, view: str, callback: Callback | None, listener: Callback | None
+    ) -> Subscription:
         with self._lock:
             self._definitions.view(view)
-            subscription = Subscription(view, callback, self._unsubscribe)
+            subscription = Subscription(view, callback, self._unsubscribe, listener)
             self._subscriptions.append(subscription)
             return subscription
 
@@ -269,16 +340,19 @@ class Database:
         with self._lock:
             self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
-    def _notify(self, routes: Sequence[Route]) -> None:
+    def _notify(self, routes: Sequence[Route]) -> list[tuple[Subscription, ViewBatch]]:
+        """Call the callbacks of the views that changed; all who are to know of it."""
         touched = {view for route in routes for view in route.views}
         listening = [s for s in self._subscriptions if s.view in touched]
         batches = {view: self._batch(view) for view in {s.view for s in listening}}
         calls = [(s, batches[s.view]) for s in listening]
+        calls = [(s, batch) for s, batch in calls if batch.inserted or batch.deleted]
         self._delivering = True
         try:
-            deliver([(s, batch) for s, batch in calls if batch.inserted or batch.deleted])
+            deliver(calls)
         finally:
             self._delivering = False
+        return calls
 
     def _batch(self, view: str) -> ViewBatch:
         query = self._definitions.view(view).query
@@ -296,7 +370,21 @@ class Database:
         """A live, read-only mapping of a view's rows."""
         with self._lock:
             query = self._definitions.view(name).query
-        return View(query, Reader(partial(self._read, name), partial(self._columns, name)))
+        return View(
+            query,
+            Reader(
+                lambda: self._version,
+                partial(self._read, name),
+                partial(self._columns, name),
+                partial(self._find, name),
+                self._session,
+            ),
+        )
+
+    def _find(self, name: str, key: Row) -> list[Row] | None:
+        with self._lock:
+            self._definitions.view(name)
+            return self._engine.find(name, key) if isinstance(self._engine, Finder) else None
 
     def _read(self, name: str) -> tuple[int, list[Row]]:
         with self._lock:
@@ -311,6 +399,24 @@ class Database:
         with self._lock:
             self._definitions.view(name)
             return self._engine.columns(name)
+
+    def _session(self) -> SparkSession:
+        """The session of the engine, or the one that is active or made for other engines."""
+        from viewlet.runtime.session import spark_session
+
+        return spark_session(getattr(self._engine, "spark", None))
+
+    def changes(self, view: str) -> Any:
+        """The last batch's changes to a view: its columns and `_weight`, negative for rows gone.
+
+        A DataFrame on Spark, an Arrow table elsewhere.
+        """
+        with self._lock:
+            query = self._definitions.view(view).query
+            table = changes_arrow(query, self._engine.changes(view))
+        if self._engine_name == "spark":
+            return self._session().createDataFrame(table)
+        return table
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views, all as they are after the last batch."""
@@ -357,7 +463,7 @@ class Database:
             sizes = self._engine.sizes()
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = self._timings.get(view, Timings())
-            return timings.of(view, maps, len(self._read(view)[1]))
+            return timings.of(view, maps, len(self._engine.columns(view)))
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -393,7 +499,8 @@ class Database:
         self._engine.load(program, definitions.tables(), saved.directory)
         if durable:
             # The engine may have gone on since: any stream may have brought rows.
-            definitions.saw_rows(n for n, r in definitions.relations.items() if r.relation.is_stream)
+            made = definitions.relations.items()
+            definitions.saw_rows(name for name, r in made if r.relation.is_stream)
         self._define(definitions)
         self._version = saved.version
         self._durable = durable
@@ -502,7 +609,8 @@ def connect(
 def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
     from viewlet.planner.viewlets import compile_program
 
-    return Database(ENGINES[engine](**options), engine, compile_program, checkpoint)
+    plan = partial(compile_program, keyed=engine != "spark")
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
 
 
 def restore(

@@ -17,8 +17,11 @@ from viewlet.planner.viewlets import compile_program
 from viewlet.program.ir import Program
 
 
-def compile_text(text: str) -> tuple[Definitions, Program]:
-    """CREATE and DROP statements -> what they define; what only brings rows is passed over."""
+def compile_text(text: str, *, keyed: bool = True) -> tuple[Definitions, Program]:
+    """CREATE and DROP statements -> what they define; what only brings rows is passed over.
+
+    `keyed` as in the planner: the programme of the local engine, or the one that is distributed.
+    """
     definitions = Definitions()
     for statement in parse_definitions(text):
         if isinstance(statement, CreateRelation):
@@ -33,5 +36,5 @@ def compile_text(text: str) -> tuple[Definitions, Program]:
                 position=statement.position,
                 hint="keep CREATE TABLE, STREAM and VIEW statements in the file",
             )
-    program = compile_program(definitions.planning_catalog(), definitions.queries())
+    program = compile_program(definitions.planning_catalog(), definitions.queries(), keyed=keyed)
     return definitions, program

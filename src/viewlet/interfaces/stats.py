@@ -14,12 +14,16 @@ _KEPT = 10_000
 
 @dataclass(frozen=True)
 class Stats:
-    """Figures of one view. Maps are shared: two views may both count one."""
+    """Figures of one view. Maps are shared: two views may both count one.
+
+    `bytes_per_row` is over the records of the view's state maps, not over its visible rows.
+    """
 
     view: str
     maps: Mapping[str, MapSize]
     rows: int
     bytes: int
+    bytes_per_row: float
     refreshes: int
     p50_ms: float
     p99_ms: float
@@ -50,11 +54,14 @@ class Timings:
         return ordered[position] * 1000
 
     def of(self, view: str, maps: Mapping[str, MapSize], rows: int) -> Stats:
+        memory = sum(size.bytes for size in maps.values())
+        records = sum(size.records for size in maps.values())
         return Stats(
             view,
             maps,
             rows,
-            sum(size.bytes for size in maps.values()),
+            memory,
+            memory / records if records else 0.0,
             self.refreshes,
             self.percentile_ms(0.5),
             self.percentile_ms(0.99),

@@ -1,8 +1,17 @@
-"""Subscriptions: what a batch did to a view, handed to the user's function."""
+"""Subscriptions: what a batch did to a view, handed to whoever waits for it (paper 003, 2.1).
+
+    callback      runs inside the batch; if it raises, the batch is undone
+    future        `subscription.next()`: the next batch that changed the view, once it stands
+    EventLoop     many views' batches in one queue, handled in the thread that runs the loop
+    watch         the same as an asynchronous iterator, for asyncio
+
+Callbacks can refuse a batch; the others are told afterwards, and only of batches that stand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -25,15 +34,49 @@ Callback = Callable[[ViewBatch], object]
 
 
 class Subscription:
-    """Ends with `close()` or at the end of a `with` block."""
+    """One view's batches. Ends with `close()` or at the end of a `with` block.
 
-    def __init__(self, view: str, callback: Callback, end: Callable[[Subscription], None]) -> None:
+    `callback` is called inside the batch, `listener` after it; both may be None.
+    """
+
+    def __init__(
+        self,
+        view: str,
+        callback: Callback | None,
+        end: Callable[[Subscription], None],
+        listener: Callback | None = None,
+    ) -> None:
         self.view = view
         self.callback = callback
         self._end = end
+        self._listener = listener
+        self._waiting: list[Future[ViewBatch]] = []
+
+    def next(self) -> Future[ViewBatch]:
+        """The next batch that changes the view; cancelled if the subscription ends before.
+
+        >>> subscription.next().result(timeout=1).inserted
+
+        In asyncio: `await asyncio.wrap_future(subscription.next())`.
+        """
+        future: Future[ViewBatch] = Future()
+        self._waiting.append(future)
+        return future
+
+    def settle(self, batch: ViewBatch) -> None:
+        """The batch stands: tell those who wait for it."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if future.set_running_or_notify_cancel():
+                future.set_result(batch)
+        if self._listener is not None:
+            self._listener(batch)
 
     def close(self) -> None:
         self._end(self)
+        for future in self._waiting:
+            future.cancel()
+        self._waiting = []
 
     def __enter__(self) -> Subscription:
         return self
@@ -48,17 +91,21 @@ class Subscription:
 
 
 def deliver(batches: Sequence[tuple[Subscription, ViewBatch]]) -> None:
-    """Call every subscriber; if one fails, those before it get the inverse batch, then it raises.
+    """Call every callback; if one fails, those before it get the inverse batch, then it raises.
 
     So a subscriber that mirrors the view stays equal to it when the batch is undone.
     """
-    for index, (subscription, batch) in enumerate(batches):
+    called: list[tuple[Callback, ViewBatch]] = []
+    for subscription, batch in batches:
+        if subscription.callback is None:
+            continue
         try:
             subscription.callback(batch)
         except BaseException as error:
-            for earlier, seen in reversed(batches[:index]):
+            for earlier, seen in reversed(called):
                 try:
-                    earlier.callback(seen.inverse())
+                    earlier(seen.inverse())
                 except Exception as second:
                     error.add_note(f"a subscriber of {seen.view} could not take it back: {second}")
             raise
+        called.append((subscription.callback, batch))

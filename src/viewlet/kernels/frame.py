@@ -89,4 +89,5 @@ def _layout(map: Map, loops: Loops) -> Layout:
         tuple(KeyField(key.slot.physical, key.slot.nullable) for key in map.keys),
         tuple(column.physical for column in map.columns),
         tuple(loops.indexes.get(map.name, ())),
+        loops.hash_parts(map.name),
     )

@@ -26,13 +26,14 @@ from viewlet.kernels.patterns import column_position, mentions, with_lookups_fir
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
 from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 
 def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     """`keep_buffers`: triggers find in buffers what others left there; the caller empties them."""
-    loops = Loops(program, {m.name: m for m in program.maps})
+    loops = Loops(program, {m.name: m for m in program.maps}, Keys(program))
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
         loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps(keep_buffers)
@@ -91,6 +92,8 @@ class _TriggerBuilder(RowBuilder):
 
     def _fill(self, statement: Statement, target: Map) -> list[Step]:
         self.uses = Counter(mentions(statement))
+        parts = (statement.loop, *(update for _, update in statement.updates))
+        self.referred = self.loops.keys.referred(parts)
         text = statement_text(statement).strip()
         return [
             Step(text, (target.name,), self._term(statement, term, target), statement.reads)
@@ -102,7 +105,7 @@ class _TriggerBuilder(RowBuilder):
             (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
         ]
         needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
-        term = with_lookups_first(term, [e for _, _, e in updates])
+        term = with_lookups_first(term, [e for _, _, e in updates], self.loops.keys)
         totals = [(c, physical, self.name("total")) for c, physical, _ in updates]
 
         def finish(scope: dict[str, Variable], weights: list[tuple[Block, Factors]]) -> Block:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from viewlet.calculus.expr import (
     PRESENCE,
+    Add,
     Assign,
     Cond,
     Delta,
@@ -19,6 +21,7 @@ from viewlet.calculus.expr import (
     Value,
     factors_of,
     product_of,
+    terms_of,
     walk,
 )
 from viewlet.calculus.scope import outputs, visible
@@ -26,6 +29,7 @@ from viewlet.calculus.typing import Slot
 from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
 from viewlet.kernels.scalars import Scope, Variable
 from viewlet.program.ir import Map, Statement
+from viewlet.program.keys import Keys
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -113,23 +117,49 @@ def plain_name(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-def with_lookups_first(term: Expr, updates: list[Expr]) -> Expr:
+def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
     """L * L' | M[k].c * q -> L * M[k].* * L' | M[k].c * q  where L binds k
 
     What every update multiplies with must be there: it is looked up as soon as its key is known,
-    before nested sums are computed for rows that then weigh nothing.
+    before nested sums are computed for rows that then weigh nothing, and the map whose rows have
+    passed most conditions first.
     """
-    shared: set[tuple[str, tuple[str, ...]]] | None = None
-    for update in updates:
-        found = {(f.name, f.keys) for f in factors_of(update) if isinstance(f, MapRef)}
+    shared: set[MapRef] | None = None
+    for part in (part for update in updates for part in terms_of(update)):
+        found = {MapRef(f.name, PRESENCE, f.keys) for f in _multiplied(part)}
         shared = found if shared is None else shared & found
     factors = list(factors_of(term))
-    for name, keys in sorted(shared or ()):
-        at_hand = any(isinstance(f, MapRef) and (f.name, f.keys) == (name, keys) for f in factors)
+    present = {MapRef(f.name, PRESENCE, f.keys) for f in factors if isinstance(f, MapRef)}
+    missing = sorted((shared or set()) - present, key=lambda f: (keys.filters(f), f.name, f.keys))
+    for atom in missing:
         bound: frozenset[str] = frozenset()
         for i, factor in enumerate(factors):
             bound |= outputs(factor)
-            if not at_hand and bound >= set(keys):
-                factors.insert(i + 1, MapRef(name, PRESENCE, keys))
+            if bound >= set(atom.keys):
+                while _goes_before(factors[i + 1 : i + 2], atom, bound, keys):
+                    i += 1
+                    bound |= outputs(factors[i])
+                factors.insert(i + 1, atom)
                 break
     return product_of(*factors)
+
+
+def _multiplied(update: Expr) -> Iterator[MapRef]:
+    """The maps without which an update is zero."""
+    for factor in factors_of(update):
+        if isinstance(factor, MapRef):
+            yield factor
+        elif isinstance(factor, Add):
+            inside = [set(_multiplied(part)) for part in factor.terms]
+            names = [{(f.name, f.keys) for f in found} for found in inside]
+            for name, key in set.intersection(*names):
+                yield MapRef(name, PRESENCE, key)
+
+
+def _goes_before(following: list[Expr], atom: MapRef, bound: frozenset[str], keys: Keys) -> bool:
+    """The next factor meets one record at most and is a stricter filter."""
+    return any(
+        isinstance(factor, Cond | Assign)
+        or (keys.is_single(factor, bound) and keys.filters(factor) > keys.filters(atom))
+        for factor in following
+    )

@@ -10,7 +10,7 @@ from viewlet.kernels.nodes import Named
 from viewlet.kernels.ordered import OrderedWriter
 from viewlet.kernels.scalars import Memo, Variable
 from viewlet.kernels.weights import key_words
-from viewlet.storage.columns import TREE
+from viewlet.storage.columns import MOST_HASHED, TREE
 
 
 class UpdateWriter(OrderedWriter):
@@ -46,11 +46,11 @@ class UpdateWriter(OrderedWriter):
             with self.nest(f"if not ({' and '.join(tests)}):"):
                 self.line('raise ValueError("a key that cannot be NULL is NULL")')
         at, map = self.temporary("at"), map_name(node.map)
-        self.line(f"{at} = {self._find(node.map, words)}")
+        self.line(f"{at} = {self._find(node.map, node.key)}")
         # Only a record that this batch has not touched yet needs to be made or logged.
         stamp = f"load({at}, {layout.stamp_word}) != stamp_{identifier(node.map)}"
         with self.nest(f"if {at} == 0 or {stamp}:"):
-            self.line(f"{at} = upsert({map}, {words})")
+            self.line(f"{at} = upsert({map}, {self._hashed(node.map, node.key)}, {words})")
             with self.nest(f"if {at} == 0:"):
                 self._return_full(node.map)
         self.begun = False
@@ -85,15 +85,17 @@ class UpdateWriter(OrderedWriter):
         self.line("return 1")
 
     def recall(self, memo: Memo, arguments: list[Variable]) -> str:
-        at, words = self.temporary("at"), []
-        for variable in arguments:
+        at, words, hashed = self.temporary("at"), [], 0
+        for i, variable in enumerate(arguments):
             real = variable.slot.physical is FLOAT
             words.append(f"float_bits({variable.name})" if real else variable.name)
             if variable.slot.nullable:
                 words.append(variable.null)
+            hashed = len(words) if i < MOST_HASHED else hashed
         stride = self.frame.stride(memo.name)
         place = f"slots_{memo.name}, mask_{memo.name}, records_{memo.name}, {stride}"
-        self.line(f"{at} = find({place}, ({', '.join(words)},))")
+        by = ", ".join(words[:hashed])
+        self.line(f"{at} = find({place}, ({by},), ({', '.join(words)},))")
         with self.nest(f"if {at} == 0:"):
             for i, word in enumerate(words):
                 self.line(f"store(state, {self.frame.missing + i}, {word})")

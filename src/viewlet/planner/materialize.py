@@ -9,6 +9,8 @@ and the rest, whose connected components become maps:
     Rule 3, input variables   conditions over variables of two components or of the batch stay out
     Rule 4, nested aggregates a lift stays out, over maps of its body, when its body changes with
                               the batch, is not correlated, or has all its variables bound
+
+Joins along declared keys are kept in parts (`_cut_at_root`), which the thesis does not have.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from viewlet.calculus.expr import (
     Add,
     Assign,
+    Cond,
     Delta,
     Exists,
     Expr,
@@ -29,14 +32,16 @@ from viewlet.calculus.expr import (
     Value,
     exists_of,
     extreme,
+    factors_of,
     is_batch,
     is_buffer,
     lift,
     product_of,
     sum_of,
+    terms_of,
     walk,
 )
-from viewlet.calculus.rewrite import expand, is_scalar_sum, project
+from viewlet.calculus.rewrite import is_scalar_sum, project
 from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 from viewlet.calculus.simplify import simplify, simplify_monomials
 from viewlet.planner.maps import Maps
@@ -54,9 +59,10 @@ class Component:
 class Materializer:
     """Replaces relations by maps, allocating those that are missing."""
 
-    def __init__(self, catalog: Catalog, maps: Maps) -> None:
+    def __init__(self, catalog: Catalog, maps: Maps, keyed: bool) -> None:
         self._catalog = catalog
         self._maps = maps
+        self._keyed = keyed
 
     # Nested bodies.
 
@@ -108,21 +114,23 @@ class Materializer:
             outside, inside, reach = self._split(factors, changing, bound, forced)
             components = _components([f for f in inside if not _is_scalar(f)], reach)
             left = _attach([f for f in inside if _is_scalar(f)], components, reach)
-            parts = [p for c in components for p in self._cut_cycles(c, reach)]
+            parts: list[Component] = []
+            for component in components:
+                pieces, across, bound_here = self._cut_at_root(component, outside, reach)
+                left += across
+                parts += [p for piece in pieces for p in self._cut_cycles(piece, bound_here)]
             loose = [f for part in parts for f in _with_inputs(part)]
             if not loose:
                 break
             forced += loose
-        spanning = next((f for f in left if self._spans(f, components)), None)
+        spanning = next((f for f in left if self._spans(f, parts)), None)
         if spanning is not None:
+            # Term by term, not expanded in full: x * (1 - y) stays one value of its component.
             rest = [f for f in factors if f is not spanning]
             return sum_of(
                 *(
-                    product_of(
-                        Value(part.coefficient),
-                        self._product([*part.factors, *rest], keys, changing, bound),
-                    )
-                    for part in expand(spanning, scalars_too=True)
+                    self._product([*factors_of(term), *rest], keys, changing, bound)
+                    for term in terms_of(spanning)
                 )
             )
         return project(keys, product_of(*self._references(parts, outside + left, keys | reach)))
@@ -238,6 +246,47 @@ class Materializer:
             return False
         return any(inputs(factor) & c.names for c in components)
 
+    # Joins along keys.
+
+    def _cut_at_root(
+        self, component: Component, outside: list[Expr], bound: Names
+    ) -> tuple[list[Component], list[Expr], Names]:
+        """Keep a join along keys as the rows that refer and the maps that they refer to.
+
+        Δsupplier(s, n) * {lineitem(o, s) * orders(o, c) * customer(c, n)}
+        ->
+        Δsupplier(s, n) * {lineitem(o, s)} * {orders(o, c) * customer(c, n)}
+
+        A row of one atom, the root, determines those of all others and that of the batch, each
+        through its declared key. A map of the whole join would cost every change of the root
+        another probe and another record. Without it a change of the batch's relation visits the
+        root's rows that refer to it, so every row of the root is visited once for each row that it
+        refers to: over a stream of inserts that is never more work than to maintain the map. Where
+        the batch itself determines the component, its map is one probe and stays whole.
+
+        Gives the pieces, the conditions between them, and what is bound when pieces are joined.
+        """
+        whole: tuple[list[Component], list[Expr], Names] = ([component], [], bound)
+        batches = [f for f in outside if is_batch(f)]
+        atoms = [f for f in component.factors if not _is_scalar(f)]
+        if not self._keyed or len(batches) != 1 or len(atoms) < 2:
+            return whole
+        (batch,) = batches
+        if not isinstance(batch, Delta) or not all(isinstance(atom, Rel) for atom in atoms):
+            return whole
+        near = self._determined(visible(batch), atoms)
+        for root in atoms:
+            if any(root is atom for atom in near):
+                continue
+            if len(self._followers(root, [*atoms, batch])) < len(atoms) + 1:
+                continue
+            reach = bound | visible(root)
+            pieces = _components(atoms, reach)
+            left = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
+            if all(isinstance(f, Cond) or self._spans(f, pieces) for f in left):
+                return pieces, left, reach
+        return whole
+
     # Cyclic joins.
 
     def _cut_cycles(self, component: Component, bound: Names) -> list[Component]:
@@ -289,7 +338,7 @@ class Materializer:
         return found
 
     def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
-        if not isinstance(atom, Rel):
+        if not isinstance(atom, Rel | Delta):
             # A nested factor has one value for each binding of its variables.
             return inputs(atom) <= names if isinstance(atom, Lift | Extreme) else False
         relation = self._catalog[atom.name]

@@ -46,9 +46,14 @@ from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog
 
 
-def compile_program(catalog: Catalog, queries: Sequence[Query]) -> Program:
-    """The programme that keeps all the views current, sharing what they have in common."""
-    planner = _Planner(catalog)
+def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True) -> Program:
+    """The programme that keeps all the views current, sharing what they have in common.
+
+    `keyed`: joins along declared keys are kept in parts (materialize.py), which one process looks
+    up at little cost. Without it every join is one map, as the thesis has it: more state, but a
+    batch meets its matches in one place, and a cluster moves less.
+    """
+    planner = _Planner(catalog, keyed)
     views = tuple(planner.view(query) for query in queries)
     planner.run()
     views = merge_duplicates(planner.maps, planner.maintenance, views)
@@ -79,11 +84,11 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
 
 
 class _Planner:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, keyed: bool) -> None:
         self._catalog = catalog
         self.maps = Maps(catalog)
         self.maintenance = Maintenance()
-        self._materializer = Materializer(catalog, self.maps)
+        self._materializer = Materializer(catalog, self.maps, keyed)
 
     def view(self, query: Query) -> View:
         """Allocate the view's own map and those that its lets read."""
@@ -99,7 +104,9 @@ class _Planner:
 
     def _let(self, let: Lift | Extreme) -> Lift | Extreme:
         simple = simplify(let)
-        assert isinstance(simple, Lift | Extreme)
+        if not isinstance(simple, Lift | Extreme):
+            # A constant, which a reader computes as well from the let as it stands.
+            simple = let
         bound = outputs(simple.body)
         if isinstance(simple, Extreme):
             bound -= {simple.target}

@@ -18,15 +18,17 @@ from viewlet.calculus.expr import (
     is_batch,
     is_constant,
     product_of,
+    sum_of,
     terms_of,
 )
-from viewlet.calculus.factorize import separate
+from viewlet.calculus.factorize import factorize, separate
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
 from viewlet.program.check import check
 from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
+from viewlet.program.keys import Keys
 from viewlet.program.preaggregate import join_batches
 from viewlet.program.prune import drop_dead_maps, each_statement
 from viewlet.schema import Physical
@@ -69,24 +71,30 @@ def _without_sum(term: Expr) -> Expr:
 def separate_loops(program: Program) -> Program:
     """M[] := a[x] * b[y]  ->  M[] := Sum[](a[x]) * Sum[](b[y]): scans instead of their product."""
 
+    keys = Keys(program)
+
     def rule(s: Statement) -> list[Statement]:
-        return [replace(s, loop=schedule(separate(s.loop, frozenset(s.keys))))]
+        apart = separate(s.loop, frozenset(s.keys), costs=keys)
+        return [replace(s, loop=schedule(apart, costs=keys))]
 
     return each_statement(program, rule)
 
 
 def fuse_statements(program: Program) -> Program:
     """M[k] += q * x; M[k] += q * y  ->  M[k] += q | c1: x, c2: y     (equal loops, other columns)
+    M[k] += q * x; M[k] += q * y  ->  M[k] += q | c: x + y            (the same column)
 
     Values and lookups that bind nothing move behind the bar; what is left must be the same loop.
     Only a run of statements that update the same map fuses: they add up, so their order does not
     matter among themselves.
     """
 
+    keys = Keys(program)
+
     def fused(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         done: list[Statement] = []
         start = 0
-        for statement in map(_with_loop_apart, statements):
+        for statement in (_with_loop_apart(s, keys) for s in statements):
             if done and done[-1].target != statement.target:
                 start = len(done)
             for i in range(start, len(done)):
@@ -102,8 +110,8 @@ def fuse_statements(program: Program) -> Program:
     return replace(program, triggers=tuple(triggers))
 
 
-def _with_loop_apart(statement: Statement) -> Statement:
-    """Values, and lookups whose keys the rest of the loop binds, become the update.
+def _with_loop_apart(statement: Statement, keys: Keys) -> Statement:
+    """Values, and lookups whose keys the loop binds before them, become the update.
 
     A map that the loop runs over stays as its records, M[k].*, with the column behind the bar, so
     that loops over different columns of one map are the same loop.
@@ -111,12 +119,14 @@ def _with_loop_apart(statement: Statement) -> Statement:
     (column, update), *more = statement.updates
     if more:
         return statement
-    loop = list(factors_of(statement.loop))
+    loop = list(factors_of(schedule(statement.loop, costs=keys)))
     values: list[Expr] = [update]
-    for factor in reversed(factors_of(statement.loop)):
-        rest = [f for f in loop if f is not factor]
-        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, rest)):
-            loop = rest
+    for factor in reversed(tuple(loop)):
+        place = next(i for i, f in enumerate(loop) if f is factor)
+        # What binds the keys must come first anyway: a loop that could do without this map would
+        # run over all pairs of the others' records instead.
+        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, loop[:place])):
+            del loop[place]
             values.insert(1, factor)
     for i, factor in enumerate(loop):
         if _is_column(factor) and isinstance(factor, MapRef):
@@ -124,9 +134,8 @@ def _with_loop_apart(statement: Statement) -> Statement:
             values.append(factor)
     if not loop:
         return statement
-    return replace(
-        statement, loop=schedule(product_of(*loop)), updates=((column, product_of(*values)),)
-    )
+    ordered = schedule(product_of(*loop), costs=keys)
+    return replace(statement, loop=ordered, updates=((column, product_of(*values)),))
 
 
 def _is_value(factor: Expr) -> bool:
@@ -147,13 +156,17 @@ def _join(left: Statement, right: Statement) -> Statement | None:
         return None
     if left.target in left.reads | right.reads:
         return None
-    if {c for c, _ in left.updates} & {c for c, _ in right.updates}:
+    if left.op == ":=" and {c for c, _ in left.updates} & {c for c, _ in right.updates}:
         return None
     names = _matching(left, right)
     if names is None:
         return None
-    updates = tuple((column, rename(update, names)) for column, update in right.updates)
-    return replace(left, updates=(*left.updates, *updates))
+    updates = dict(left.updates)
+    for column, update in right.updates:
+        own = rename(update, names)
+        known = updates.get(column)
+        updates[column] = own if known is None else factorize(sum_of(known, own))
+    return replace(left, updates=tuple(updates.items()))
 
 
 def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
@@ -197,7 +210,7 @@ def share_domains(program: Program) -> Program:
                     buffers[known[text]] = _domain_buffer(known[text], keys, factor, program)
                     statements.append(Statement(known[text], keys, "+=", factor, ((COUNT, ONE),)))
                 loop.append(MapRef(known[text], PRESENCE, keys))
-            statements.append(replace(statement, loop=schedule(product_of(*loop))))
+            statements.append(replace(statement, loop=product_of(*loop)))
         triggers.append(Trigger(trigger.relation, tuple(statements)))
     maps = (*program.maps, *buffers.values())
     return replace(program, maps=maps, triggers=tuple(triggers))

@@ -36,9 +36,10 @@ from viewlet.runtime.batching import Batch
 from viewlet.runtime.constants import load_constants
 from viewlet.runtime.memos import make_pools
 from viewlet.runtime.strings import Dictionary, TextTables
-from viewlet.schema import Column, Physical
+from viewlet.schema import Column, Physical, Scalar
 from viewlet.storage.columns import RANKS as MAP_RANKS
-from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
+from viewlet.storage.columns import STAMP, Array, Arrays, KeyField, MemoryArrays
+from viewlet.storage.memory import float_bits
 from viewlet.storage.multimap import begin_all, commit_all, next_all, rollback_all
 from viewlet.storage.pool import Pool
 
@@ -341,38 +342,99 @@ class LocalEngine:
         pool = self._pools[map]
         places = {name: self.place(*source) for name, source in sources.items()}
         if view.query.kind is ViewKind.TOTAL:
-            found = pool.live()[:1]
             components = {
                 name: self._value_or_zero(sources[name][0], place) for name, place in places.items()
             }
             return Records([], [], components)
         found = pool.live(places[COUNT])
         keys, nulls = self._keys(map, found)
-        components = {}
-        for name, (source, _) in sources.items():
-            records = found if source == map else self._matching(map, found, source)
-            values = self._pools[source].value_column(places[name], np.maximum(records, 0))
-            components[name] = np.where(records >= 0, values, 0)
+        others = {source for source, _ in sources.values()} - {map}
+        full = pool.full_keys(found) if others else None
+        records = {map: found}
+        if full is not None:
+            records |= {other: self._pools[other].find(full) for other in others}
+        components = {
+            name: self._values(source, places[name], records[source])
+            for name, (source, _) in sources.items()
+        }
         return Records(keys, nulls, components)
 
     def changed(self, view: View) -> Changed:
-        """The keys that the last batch touched; O(batch)."""
-        sources = {name: (map, column) for name, map, column in view.sources}
-        maps = {map for map, _ in sources.values()}
-        if len(maps) > 1:
-            raise StateError(f"view {view.name} is kept in several maps: {', '.join(maps)}")
-        map = maps.pop()
-        pool = self._pools[map]
-        log = pool.logged()
-        found = log[:, 0]
-        keys, nulls = self._keys(map, found)
+        """The keys that the last batch touched in any of the view's maps; O(batch)."""
+        pools = {map: self._pools[map] for _, map, _ in view.sources}
+        logs = {map: pool.logged()[:, 0] for map, pool in pools.items()}
+        if view.query.kind is ViewKind.TOTAL:
+            full: Array = np.zeros((1, 0), np.int64)
+        else:
+            full = np.concatenate([pool.full_keys(logs[map]) for map, pool in pools.items()])
+            if len(pools) > 1:
+                full = np.unique(full, axis=0)
+        if len(pools) == 1 and full.shape[1]:
+            records = logs
+            places = {map: np.arange(len(log)) for map, log in logs.items()}
+        else:
+            records = {map: pool.find(full) for map, pool in pools.items()}
+            places = {map: _places(logs[map], records[map]) for map in pools}
         old: dict[str, Array] = {}
         new: dict[str, Array] = {}
-        for name, (_, column) in sources.items():
-            place = self.place(map, column)
-            old[name] = pool.old_column(place)
-            new[name] = pool.value_column(place, found)
+        for name, map, column in view.sources:
+            place, logged = self.place(map, column), places[map] >= 0
+            new[name] = self._values(map, place, records[map])
+            old[name] = new[name].copy()
+            old[name][logged] = pools[map].old_column(place)[places[map][logged]]
+        keys, nulls = self._decoded(view, full)
         return Changed(keys, nulls, old, new)
+
+    def find(self, view: View, key: tuple[Scalar, ...]) -> Records | None:
+        """The record of a view with this key, None if it is surely not there."""
+        map = {name: map for name, map, _ in view.sources}[COUNT]
+        full = np.zeros((1, 2 * len(key)), np.int64)
+        for i, (value, field) in enumerate(zip(key, self._pools[map].layout.keys, strict=True)):
+            if value is None:
+                full[0, 2 * i + 1] = 1
+            elif field.physical is Physical.STR:
+                code = self.dictionary.codes.get(str(value))
+                if code is None:
+                    return None
+                full[0, 2 * i] = code
+            elif field.physical is Physical.FLOAT:
+                full[0, 2 * i] = float_bits(float(value))
+            else:
+                full[0, 2 * i] = value
+        keys, nulls = self._decoded(view, full)
+        components = {
+            name: self._values(map, self.place(map, column), self._pools[map].find(full))
+            for name, map, column in view.sources
+        }
+        return Records(keys, nulls, components)
+
+    def _decoded(self, view: View, full: Array) -> tuple[list[Array], list[Array | None]]:
+        """Key columns from words as Pool.full_keys has them."""
+        map = {name: map for name, map, _ in view.sources}[COUNT]
+        keys: list[Array] = []
+        nulls: list[Array | None] = []
+        for i in range(full.shape[1] // 2):
+            field = self._pools[map].layout.keys[i]
+            keys.append(self._plain(field, np.ascontiguousarray(full[:, 2 * i])))
+            gaps = full[:, 2 * i + 1] != 0
+            nulls.append(gaps if gaps.any() else None)
+        return keys, nulls
+
+    def _plain(self, field: KeyField, words: Array) -> Array:
+        """A key column's words as values."""
+        if field.physical is Physical.FLOAT:
+            return words.view(np.float64)
+        if field.physical is Physical.STR:
+            return self.dictionary.decode(words)
+        return words != 0 if field.physical is Physical.BOOL else words
+
+    def _values(self, map: str, place: int, records: Array) -> Array:
+        """A value column of some records; 0 for record -1."""
+        pool = self._pools[map]
+        found = np.zeros(len(records), self.value_kind_at(map, place))
+        there = records >= 0
+        found[there] = pool.value_column(place, records[there])
+        return found
 
     def contents(
         self, map: str, column: str, *, before: bool = False
@@ -409,8 +471,11 @@ class LocalEngine:
 
     def value_kind(self, map: str, column: str) -> Any:
         """The dtype of a value column."""
-        layout = self._pools[map].layout
-        return np.float64 if layout.values[self.place(map, column)] is Physical.FLOAT else np.int64
+        return self.value_kind_at(map, self.place(map, column))
+
+    def value_kind_at(self, map: str, place: int) -> Any:
+        is_float = self._pools[map].layout.values[place] is Physical.FLOAT
+        return np.float64 if is_float else np.int64
 
     def key_slots(self, view: View) -> list[Any]:
         """The dtypes of a view's key columns, decoded."""
@@ -431,29 +496,9 @@ class LocalEngine:
         nulls: list[Array | None] = []
         for i, field in enumerate(pool.layout.keys):
             values, gaps = pool.key_column(i, records)
-            if field.physical is Physical.STR:
-                values = self.dictionary.decode(values)
-            elif field.physical is Physical.BOOL:
-                values = values != 0
-            keys.append(values)
+            keys.append(values if field.physical is Physical.FLOAT else self._plain(field, values))
             nulls.append(gaps)
         return keys, nulls
-
-    def _matching(self, map: str, records: Array, other: str) -> Array:
-        """The records of another map with the same keys, -1 where there is none."""
-        width = self._pools[map].layout.key_width
-        mine = self._pools[map].table()[records, :width]
-        theirs = self._pools[other].live()
-        numbers = {
-            row.tobytes(): int(number)
-            for row, number in zip(
-                np.ascontiguousarray(self._pools[other].table()[theirs, :width]),
-                theirs,
-                strict=True,
-            )
-        }
-        rows = np.ascontiguousarray(mine)
-        return np.fromiter((numbers.get(r.tobytes(), -1) for r in rows), np.int64, len(rows))
 
     # Size and persistence.
 
@@ -507,6 +552,15 @@ class LocalEngine:
         self.dictionary = Dictionary(about["strings"])
         self._stamp = about["stamp"]
         self._begin_texts()
+
+
+def _places(logged: Array, records: Array) -> Array:
+    """Where each record stands in the log, which names a record once; -1 where it does not."""
+    if not len(logged):
+        return np.full(len(records), -1)
+    order = np.argsort(logged)
+    at = order[np.minimum(np.searchsorted(logged, records, sorter=order), len(logged) - 1)]
+    return np.where(logged[at] == records, at, -1)
 
 
 def _dtype(column: Column) -> Any:

@@ -21,6 +21,7 @@ from viewlet.calculus.expr import Delta, MapRef, Rel, relations
 from viewlet.calculus.query import ViewKind
 from viewlet.calculus.ring import Gmr
 from viewlet.distributed import compile_all, distributed_text
+from viewlet.distributed.compile import Level
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import cache_directory, compile_kernels
 from viewlet.program.ir import Map, Program, ValueColumn, View
@@ -29,6 +30,7 @@ from viewlet.runtime.cluster import Cluster, Metrics
 from viewlet.runtime.conductor import Conductor
 from viewlet.runtime.contents import Contents, MapsRead, maps_of_view, records
 from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
+from viewlet.runtime.frames import frame_messages
 from viewlet.runtime.orders import Wanted
 from viewlet.runtime.reading import rows_of, visible, weighted_vectors
 from viewlet.runtime.reading import weighted_rows as weighted_view_rows
@@ -40,7 +42,7 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NOTHING = Program((), (), ())
 _FILE = "spark.json"
@@ -60,7 +62,9 @@ class SparkEngine:
         checkpoint: str | None = None,
         snapshot_every: int = 50,
         state_dir: str | None = None,
+        level: Level = Level.FULL,
     ) -> None:
+        """`level`: how much of the distributed compiler runs; less than all is for comparing."""
         self.spark = spark_session(spark)
         if partitions is not None and partitions < 1:
             raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
@@ -69,6 +73,7 @@ class SparkEngine:
         self._checkpoint = checkpoint
         self._every = snapshot_every
         self._state_dir = state_dir
+        self._level = level
         self._number = 0  # of the programme; each has its own directory in the checkpoint
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
 
@@ -111,7 +116,9 @@ class SparkEngine:
     def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
-        plan = plan_of(compile_all(program)) if program != self._program else self._plan
+        plan = self._plan
+        if program != self._program:
+            plan = plan_of(compile_all(program, level=self._level))
         old = self._conductor
         if old is None:
             self._number += 1
@@ -209,6 +216,37 @@ class SparkEngine:
         self._compile(conductor, [name for name, _ in changes])
         conductor.apply(_together(changes), batch_id=batch_id)
         self._committed(conductor)
+
+    def apply_frames(
+        self, frames: Sequence[tuple[str, DataFrame, int]], *, batch_id: str | None = None
+    ) -> None:
+        """The rows of DataFrames with a weight each, as one batch; they never pass the driver.
+
+        A batch whose id is committed already changes nothing.
+        """
+        conductor = self._opened()
+        names = [name for name, _, _ in frames if conductor.matters(name)]
+        parts = [
+            frame_messages(
+                frame,
+                conductor.relation(name),
+                conductor.tables.get(name),
+                conductor.columns_sent(name),
+                self._partitions,
+                weight,
+            )
+            for name, frame, weight in frames
+            if name in names
+        ]
+        if not parts or self.is_committed(batch_id):
+            return
+        self._compile(conductor, names)
+        given = self.spark.sparkContext.union(parts) if len(parts) > 1 else parts[0]
+        conductor.apply_given(names, given, batch_id=batch_id)
+        self._committed(conductor)
+
+    def is_committed(self, batch_id: str | None) -> bool:
+        return batch_id is not None and self.cluster.committed(batch_id) is not None
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         known = {r.name: r for r in (*self._program.relations, *self._tables)}
@@ -310,7 +348,7 @@ class SparkEngine:
     def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
         """Go on from the newest version, which may be later than the last `save`."""
         about = json.loads((directory / _FILE).read_text(encoding="utf-8"))
-        plan = plan_of(compile_all(program))
+        plan = plan_of(compile_all(program, level=self._level))
         self._number = about["programme"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)

@@ -1,1 +1,5 @@
-"""State in flat arrays: record pools, hash indexes, chains for slices, ordered indexes."""
+"""State in flat arrays: maps, tables, indexes, and the native code that works on them."""
+
+from viewlet.storage.stale import drop_stale_code
+
+drop_stale_code()

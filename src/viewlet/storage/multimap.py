@@ -52,13 +52,16 @@ from viewlet.storage.ordered import PARENT, link_tree, refresh, unlink_tree
 
 
 @njit(cache=True, nogil=True)
-def upsert(m: int, key: Words) -> int:
-    """The address of the record with this key, made if need be and logged; 0 when full."""
+def upsert(m: int, by: Words, key: Words) -> int:
+    """The address of the record with this key, made if need be and logged; 0 when full.
+
+    `by` are the words of the key that the unique index hashes.
+    """
     slots = load(m, HEADER + SLOTS)
     mask = load(m, HEADER + MASK)
     records = load(m, RECORDS)
     stride = load(m, STRIDE)
-    slot = hash_words(key) & mask
+    slot = hash_words(by) & mask
     while True:
         record = load_half(slots, slot)
         if record < 0:
@@ -88,6 +91,19 @@ def upsert(m: int, key: Words) -> int:
     if load(m, INDEXES) > 1:
         link_secondary(m, record)
     return at
+
+
+@njit(cache=True, nogil=True)
+def find_records(m: int, rows: int, count: int, found: int) -> int:
+    """The record of each of `count` keys, laid out as in the map; -1 where there is none."""
+    unique = m + 8 * HEADER
+    width = 8 * load(m, KEYS)
+    hits = 0
+    for i in range(count):
+        record = load_half(load(unique, SLOTS), slot_for(m, unique, rows + i * width))
+        store(found, i, record)
+        hits += record >= 0
+    return hits
 
 
 @njit(cache=True, nogil=True)

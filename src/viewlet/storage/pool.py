@@ -23,14 +23,21 @@ from viewlet.storage.columns import (
     Layout,
 )
 from viewlet.storage.hashmap import rehash
+from viewlet.storage.multimap import find_records
 
 _FIRST_CAPACITY = 64
 _LIMIT = 2**31 - 1
+_LEAP = 1 << 26  # bytes up to which records grow fourfold
 
 
 def table_size(capacity: int) -> int:
-    """Slots for so many records: a power of two, at most two thirds full."""
-    return 1 << max(int(capacity * 1.5) - 1, 1).bit_length()
+    """Slots for so many records: a power of two, at most half full, so that runs stay short."""
+    return 1 << max(2 * capacity - 1, 1).bit_length()
+
+
+def table_room(slots: int) -> int:
+    """How many records so many slots can take."""
+    return slots // 2
 
 
 class Pool:
@@ -56,7 +63,8 @@ class Pool:
     def attach(self) -> None:
         """Write addresses and capacities of the arrays, wherever they are now."""
         self.descriptor[RECORDS] = self.records.ctypes.data
-        self.descriptor[CAPACITY] = len(self.records) // self.layout.width
+        room = table_room(len(self._arrays.array(self._tables[0])))
+        self.descriptor[CAPACITY] = min(self._rows, room)
         self.descriptor[LOG] = self.log.ctypes.data
         self.descriptor[LOG_CAPACITY] = len(self.log) // self._row
         for i, table in enumerate(self._tables):
@@ -87,18 +95,39 @@ class Pool:
     def make_room(self) -> None:
         """What a kernel found full, doubled."""
         if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
-            self.reserve(2 * self.used)
+            self._grow()
         if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
             rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
             self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
         self.attach()
 
+    def _grow(self) -> None:
+        """Twice the slots, or more records than are needed next.
+
+        Pages of the pool that no record has touched cost nothing, while every time it moves all of
+        it is copied; slots are filled at once, so that tables follow the number of records.
+        """
+        used = self.used
+        if used == self._rows:
+            factor = 4 if self.records.nbytes < _LEAP else 2
+            rows = min(factor * used, _LIMIT)
+            self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
+            self.attach()
+        if used == self.descriptor[CAPACITY]:
+            self.reserve(min(2 * used, self._rows))
+
+    @property
+    def _rows(self) -> int:
+        return len(self.records) // self.layout.width
+
     def reserve(self, capacity: int) -> None:
         """Room for so many records; links are record numbers, so only tables are remade."""
+        capacity = min(capacity, _LIMIT)
+        if capacity > self._rows:
+            self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
+            self.attach()
         if capacity <= self.descriptor[CAPACITY]:
             return
-        capacity = min(capacity, _LIMIT)
-        self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
         old = [self._arrays.array(table).copy() for table in self._tables]
         size = table_size(capacity)
         for table in self._tables:
@@ -148,6 +177,30 @@ class Pool:
         if self.layout.values[column] is Physical.FLOAT:
             return np.asarray(table.view(np.float64)[records, word])
         return np.asarray(table[records, word])
+
+    def full_keys(self, records: Array) -> Array:
+        """The keys of some records as words, with a null word for each column, nullable or not."""
+        table = self.table()
+        words = np.zeros((len(records), 2 * len(self.layout.keys)), np.int64)
+        for i, (key, word) in enumerate(zip(self.layout.keys, self.layout.key_words, strict=True)):
+            words[:, 2 * i] = table[records, word]
+            if key.nullable:
+                words[:, 2 * i + 1] = table[records, word + 1]
+        return words
+
+    def find(self, full: Array) -> Array:
+        """The records with these keys, laid out as `full_keys` has them; -1 where there is none."""
+        keys = np.zeros((len(full), self.layout.key_width), np.int64)
+        possible = np.ones(len(full), bool)
+        for i, (key, word) in enumerate(zip(self.layout.keys, self.layout.key_words, strict=True)):
+            keys[:, word] = full[:, 2 * i]
+            if key.nullable:
+                keys[:, word + 1] = full[:, 2 * i + 1]
+            else:
+                possible &= full[:, 2 * i + 1] == 0
+        found = np.empty(len(full), np.int64)
+        find_records(self.address, keys.ctypes.data, len(full), found.ctypes.data)
+        return np.where(possible, found, -1)
 
     def logged(self) -> Array:
         """The last batch's log: record number, then its old values as words."""

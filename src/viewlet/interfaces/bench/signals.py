@@ -5,7 +5,8 @@ applyInPandas plus SciPy for the grouped queries; updates against recomputation 
 growth with events and with groups. Contestants take turns, and the medians are compared.
 
 ratio = time of the reference / time of viewlet (above 1: viewlet is faster). viewlet uses all
-cores; SciPy and pandas use the one that they use when called as people call them. Rows of growth
+cores; SciPy and pandas use the one that they use when called as people call them, and all have the
+allocator as it comes: memory that a contestant asks for anew is part of its time. Rows of growth
 compare processor time per event: 1 means that it is the same.
 """
 
@@ -68,8 +69,7 @@ def run(
     sizes = (64, 1024) if quick else SIZES
     groups = (10, 1_000) if quick else GROUPS
     rows: list[Row] = []
-    grown = memory_of_growth(events, groups)  # before memory is kept
-    keep_memory(300 * events)
+    grown = memory_of_growth(events, groups)
     parts = [
         pure(events, sizes, repeats),
         grouped(events, groups, repeats),
@@ -78,7 +78,8 @@ def run(
     ]
     if spark:
         # the whole number of events once; many groups with fewer, for it takes a millisecond each
-        runs = ((events, 1_000),) if quick else ((events, 1_000), (events // 5, 10_000))
+        few, many = (events, 1_000), (events // 5, 10_000)
+        runs = ((events // 4, 500),) if quick else (few, many)
         parts.append(on_spark(runs))
     for part in parts:
         for made in part:
@@ -158,23 +159,6 @@ def row(
         made["reference_cpu_ms"] = round(1e3 * float(np.median(theirs.cpu)), 2)
         made["ratio"] = round(float(np.median(theirs.wall)) / p50, 2)
     return made
-
-
-def keep_memory(size: int) -> None:
-    """Let the process keep `size` bytes that it frees, touched once, for all contestants (glibc).
-
-    On a virtual machine the first touch of a page may cost a hundred times a later one, and falls
-    on whoever allocates at that moment: then it is not the contestants that are compared.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        for option, value in _KEEP.items():
-            library.mallopt(option, value)
-        np.empty(size // 8)[::256] = 0
-
-
-# mallopt: no mappings of their own for large arrays, nothing given back, one arena for all threads
-_KEEP = {-4: 0, -1: 2**31 - 1, -8: 1}
 
 
 @contextlib.contextmanager
@@ -483,6 +467,8 @@ def on_spark(runs: tuple[tuple[int, int], ...]) -> Iterator[Row]:
 
     spark = spark_session(cores=os.cpu_count() or 1)
     spark.sparkContext.setLogLevel("OFF")
+    # the default of 200 partitions would start a hundred times more tasks than there are cores
+    spark.conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     schema = "sensor long, t long, v double"
 
     def one(work: Callable[..., Any]) -> Callable[[pd.DataFrame], pd.DataFrame]:
@@ -500,9 +486,8 @@ def on_spark(runs: tuple[tuple[int, int], ...]) -> Iterator[Row]:
         )
         return pd.DataFrame({"sensor": left["sensor"].iloc[0], "t": t, "v": v})
 
-    start = spark.createDataFrame(pa.table(readings(4_000, 100)))  # wakes the Python workers
-    for work in (correlate_group, overlap_group):
-        start.groupBy("sensor").applyInPandas(one(work), schema).count()
+    start = spark.createDataFrame(pa.table(readings(4_000, 20)))  # wakes the Python workers
+    execute(start.groupBy("sensor").applyInPandas(one(correlate_group), schema))
     for events, count in runs:
         table = readings(events, count)
         frame = spark.createDataFrame(pa.table(table)).persist()

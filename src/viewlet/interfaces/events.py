@@ -1,0 +1,148 @@
+"""Batches of several views in one stream: an event loop of threads, and one for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from viewlet.errors import StateError
+from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
+
+if TYPE_CHECKING:
+    from viewlet.interfaces.api import Database
+
+
+class EventLoop:
+    """Runs handlers of several views' batches, in the order of the batches, in its own thread.
+
+    >>> loop = EventLoop(db)
+    >>> loop.on("v", print)
+    >>> loop.run(timeout=1.0)
+
+    Handlers run after the batch, outside of the database's lock: they may read and change it, add
+    handlers and take them away. An exception in one leaves `run`, and the loop can be run again.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: queue.SimpleQueue[ViewBatch | None] = queue.SimpleQueue()
+        self._handlers: dict[str, list[Callback]] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+
+    def on(self, view: str, handler: Callback) -> Callable[[], None]:
+        """Call `handler(batch)` for every batch that changes the view; gives what ends that."""
+        if view not in self._subscriptions:
+            self._subscriptions[view] = self._database._listen(view, self._queue.put)
+        self._handlers.setdefault(view, []).append(handler)
+        return lambda: self._off(view, handler)
+
+    def _off(self, view: str, handler: Callback) -> None:
+        handlers = self._handlers.get(view, [])
+        if handler in handlers:
+            handlers.remove(handler)
+        if not handlers and view in self._subscriptions:
+            self._subscriptions.pop(view).close()
+
+    def step(self, timeout: float | None = 0.0) -> bool:
+        """Handle one batch; False if none came in time (None: wait for ever) or at `stop`."""
+        try:
+            batch = self._queue.get(timeout is None or timeout > 0, timeout or None)
+        except queue.Empty:
+            return False
+        if batch is None:
+            return False
+        for handler in tuple(self._handlers.get(batch.view, ())):
+            handler(batch)
+        return True
+
+    def run(self, timeout: float | None = None) -> int:
+        """Handle batches until `stop`, or until none has come for `timeout` seconds; how many."""
+        if not self._handlers:
+            raise StateError("the event loop has no handlers", hint='say loop.on("view", handler)')
+        count = 0
+        while self.step(timeout):
+            count += 1
+        return count
+
+    def stop(self) -> None:
+        """Let `run` return after what is in the queue now; from any thread or handler."""
+        self._queue.put(None)
+
+    def close(self) -> None:
+        for subscription in self._subscriptions.values():
+            subscription.close()
+        self._subscriptions, self._handlers = {}, {}
+
+
+class Watch(AsyncIterator[ViewBatch]):
+    """The batches of some views, from any thread that changes the database, in their order.
+
+    It listens from its making on, so that nothing is lost between `db.watch` and the first
+    `await`; `close`, the end of an `async with`, or the garbage collector ends it.
+    """
+
+    def __init__(
+        self, listen: Callable[[str, Callback], Subscription], views: tuple[str, ...]
+    ) -> None:
+        self._subscriptions: list[Subscription] = []
+        self._batches: deque[ViewBatch] = deque()
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        put = _weakly(self)
+        self._subscriptions += [listen(view, put) for view in views]
+
+    def put(self, batch: ViewBatch) -> None:
+        """From the thread that made the batch."""
+        self._batches.append(batch)
+        waiting = self._waiting
+        if waiting is not None:
+            loop, event = waiting
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+    async def __anext__(self) -> ViewBatch:
+        while not self._batches:
+            if not self._subscriptions:
+                raise StopAsyncIteration
+            event = asyncio.Event()
+            self._waiting = asyncio.get_running_loop(), event
+            # A batch may have come before it could see who waits.
+            if not self._batches:
+                await event.wait()
+        return self._batches.popleft()
+
+    def close(self) -> None:
+        """No more batches; what has come can still be read."""
+        for subscription in self._subscriptions:
+            subscription.close()
+        self._subscriptions = []
+        waiting = self._waiting
+        if waiting is not None and not waiting[0].is_closed():
+            waiting[0].call_soon_threadsafe(waiting[1].set)
+
+    async def aclose(self) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Watch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _weakly(watch: Watch) -> Callback:
+    """A listener that does not keep a forgotten watch alive."""
+    found = weakref.ref(watch)
+
+    def put(batch: ViewBatch) -> None:
+        alive = found()
+        if alive is not None:
+            alive.put(batch)
+
+    return put
