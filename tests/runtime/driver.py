@@ -23,11 +23,9 @@ def say(**values: Any) -> None:
     print(json.dumps(values), flush=True)
 
 
-def main(order: dict[str, Any]) -> None:
-    from pyspark import cloudpickle
+def session_of(order: dict[str, Any]) -> Any:
     from pyspark.sql import SparkSession
 
-    cloudpickle.register_pickle_by_value(programs)
     session.ensure_java()
     builder = SparkSession.builder.master(order["master"]).appName("viewlet-test")
     settings = session.session_settings() | {
@@ -42,6 +40,14 @@ def main(order: dict[str, Any]) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main(order: dict[str, Any]) -> None:
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(programs)
+    spark = session_of(order)
     stages = order["stages"]
     program = programs.KeyedSum(stages, order.get("undo", False), order["faults"])
     if (Path(order["checkpoint"]) / "cluster").exists():

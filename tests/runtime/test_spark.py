@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.frontend.workloads import random_rows
-from tests.oracle.test_named import Recomputed, schema_of, stream, views_of
 from tests.oracle.harness import Case, compare
+from tests.oracle.test_named import Recomputed, schema_of, stream, views_of
 
 import viewlet
 from viewlet import Change
@@ -188,7 +188,7 @@ def test_mistakes(spark: Any, tmp_path: Path) -> None:
         database.execute("CREATE TABLE r (a INT)")
         with pytest.raises(viewlet.ViewletError, match="written where the batches are"):
             database.checkpoint(str(tmp_path / "other"))
-    with pytest.raises(viewlet.ViewletError, match="viewlet.restore"):
+    with pytest.raises(viewlet.ViewletError, match=r"viewlet\.restore"):
         viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
 
 
@@ -202,3 +202,43 @@ def test_arrow_batches(db: Database) -> None:
     found = dict(tuple(row) for row in db.view("v").rows())
     assert len(found) == 700
     assert found["k5"] == sum(range(3505, 7000, 700))
+
+
+def test_frames(db: Database, spark: Any) -> None:
+    """DataFrames in, DataFrames out; what does not fit is one error and changes nothing."""
+    db.execute("CREATE TABLE r (a INT NOT NULL, b VARCHAR, PRIMARY KEY (a))")
+    db.execute("CREATE STREAM s (a INT, u TIMESTAMP, x DECIMAL(10,2))")
+    db.execute("CREATE VIEW v AS SELECT b, SUM(x) AS x FROM r JOIN s ON r.a = s.a GROUP BY b")
+    left = spark.sql("SELECT CAST(id AS INT) a, concat('g', id % 2) b, 1 more FROM range(10)")
+    right = spark.sql(
+        "SELECT CAST(id % 12 AS INT) a, timestamp'2026-11-16 01:00:00' u, "
+        "CAST(0.5 AS DECIMAL(4,1)) x FROM range(0, 24, 1, 3)"
+    )
+    db.apply_spark([("r", left), ("s", right)])
+    expected = {("g0", Decimal("5.00")), ("g1", Decimal("5.00"))}
+    assert {tuple(row) for row in db.view("v").rows()} == expected
+    assert {tuple(row) for row in db.changes("v").collect()} == {(*row, 1) for row in expected}
+    assert {tuple(row) for row in db.view("v").to_spark().collect()} == expected
+    assert spark.sql("SELECT COUNT(*) FROM v").collect()[0][0] == 2
+    wrong = {
+        "has no column a": left.drop("a"),
+        "is string, not INTEGER": left.withColumn("a", left.a.cast("string")),
+        "NOT NULL": spark.sql("SELECT CAST(NULL AS INT) a, 'x' b"),
+        "duplicate primary key": left,
+    }
+    for message, frame in wrong.items():
+        with pytest.raises(viewlet.ViewletError, match=message):
+            db.apply_spark([("r", frame)])
+    db.apply_spark([("s", right, -1)])
+    assert db.view("v").rows() == []
+    with pytest.raises(viewlet.ViewletError, match="does not take DataFrames"):
+        viewlet.connect("local").apply_spark([])
+
+
+def test_a_sink_applies_each_batch_once(db: Database, spark: Any) -> None:
+    db.execute("CREATE STREAM s (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
+    sink = db.sink("s")
+    frame = spark.sql("SELECT CAST(id AS INT) a FROM range(7)")
+    for batch in (0, 1, 1, 0):
+        sink(frame, batch)
+    assert db.view("n")[()].n == 14

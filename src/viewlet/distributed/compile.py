@@ -69,7 +69,7 @@ def compile_all(
 ) -> DistributedProgram:
     """A trigger for each relation and, last, one for batches that change several of them."""
     names = [trigger.relation for trigger in program.triggers]
-    bundles = [(name,) for name in names]
+    bundles: list[tuple[str, ...]] = [(name,) for name in names]
     if len(names) > 1:
         bundles.append(tuple(sorted(names, key=lambda name: _recomputes(program, name))))
     return _compile(program, bundles, hints, level, RANDOM)

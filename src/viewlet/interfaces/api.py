@@ -40,17 +40,18 @@ from viewlet.interfaces.explain import (
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
+from viewlet.interfaces.spark import changes_arrow, check_frame, frames_engine
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
 from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, make_batch
-from viewlet.runtime.engine import Engine, Row
+from viewlet.runtime.engine import Engine, Finder, Row
 from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
@@ -172,6 +173,51 @@ class Database:
         """Apply changes to any relations as one atomic batch; the number of rows in it."""
         with self._lock:
             return self._apply(changes)
+
+    def apply_spark(
+        self, changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]]
+    ) -> None:
+        """Apply the rows of DataFrames to relations as one atomic batch, on the Spark engine.
+
+        Rows are inserted; (relation, frame, -1) deletes them. They never pass the driver.
+        """
+        self._apply_frames(changes, None)
+
+    def sink(self, relation: str, weight: int = 1) -> Callable[[DataFrame, int], None]:
+        """A function for Structured Streaming's foreachBatch that applies micro-batches.
+
+        Each is applied once: one that Spark repeats after a failure is known by its number.
+        """
+        self._definitions.relation(relation)
+        engine = frames_engine(self._engine, self._engine_name)
+
+        def apply(frame: DataFrame, batch: int) -> None:
+            context = engine.spark.sparkContext
+            query = context.getLocalProperty("sql.streaming.queryId") or "foreachBatch"
+            self._apply_frames([(relation, frame, weight)], f"{query}/{relation}/{batch}")
+
+        return apply
+
+    def _apply_frames(
+        self,
+        changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]],
+        batch_id: str | None,
+    ) -> None:
+        with self._lock, self._changing():
+            engine = frames_engine(self._engine, self._engine_name)
+            if engine.is_committed(batch_id):
+                return
+            routes = []
+            fed: list[tuple[str, DataFrame, int]] = []
+            for change in changes:
+                name, frame, weight = change if len(change) == 3 else (*change, 1)
+                route = self._route(name)
+                check_frame(frame, route.relation)
+                routes.append(route)
+                fed += [(instance, frame, weight) for instance in route.instances]
+            start = time.perf_counter()
+            engine.apply_frames(fed, batch_id=batch_id)
+            self._applied(list(dict.fromkeys(routes)), time.perf_counter() - start, 0)
 
     def _change_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go the long one."""
@@ -324,7 +370,21 @@ class Database:
         """A live, read-only mapping of a view's rows."""
         with self._lock:
             query = self._definitions.view(name).query
-        return View(query, Reader(partial(self._read, name), partial(self._columns, name)))
+        return View(
+            query,
+            Reader(
+                lambda: self._version,
+                partial(self._read, name),
+                partial(self._columns, name),
+                partial(self._find, name),
+                self._session,
+            ),
+        )
+
+    def _find(self, name: str, key: Row) -> list[Row] | None:
+        with self._lock:
+            self._definitions.view(name)
+            return self._engine.find(name, key) if isinstance(self._engine, Finder) else None
 
     def _read(self, name: str) -> tuple[int, list[Row]]:
         with self._lock:
@@ -339,6 +399,24 @@ class Database:
         with self._lock:
             self._definitions.view(name)
             return self._engine.columns(name)
+
+    def _session(self) -> SparkSession:
+        """The session of the engine, or the one that is active or made for other engines."""
+        from viewlet.runtime.session import spark_session
+
+        return spark_session(getattr(self._engine, "spark", None))
+
+    def changes(self, view: str) -> Any:
+        """The last batch's changes to a view: its columns and `_weight`, negative for rows gone.
+
+        A DataFrame on Spark, an Arrow table elsewhere.
+        """
+        with self._lock:
+            query = self._definitions.view(view).query
+            table = changes_arrow(query, self._engine.changes(view))
+        if self._engine_name == "spark":
+            return self._session().createDataFrame(table)
+        return table
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views, all as they are after the last batch."""

@@ -19,7 +19,8 @@ from types import ModuleType
 
 import numba
 
-from viewlet.kernels.emit import Module, identifier
+from viewlet.kernels.blocks import identifier
+from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
 

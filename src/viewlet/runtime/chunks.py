@@ -1,8 +1,8 @@
 """What crosses between nodes: batches as columns and relations as rows of words, with their texts.
 
 Nodes have dictionaries of their own, so codes do not travel: a column of strings is sent as numbers
-into a list of the distinct strings of that chunk, 0 for NULL. The receiver looks each distinct string
-up once. Everything else travels as the raw words that both sides keep in memory.
+into a list of the distinct strings of that chunk, and the receiver looks each of these up once.
+Everything else travels as the raw words that both sides keep in memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pickle
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,20 +44,25 @@ class Columns:
 
 @dataclass
 class Message:
-    """All that one node sends another at once. `origin`: trigger and job, for the driver."""
+    """All that one node sends another at once.
+
+    `origin`: trigger and job, for the driver. `problem`: the error that rows of a DataFrame made,
+    as worker.problem_of gives it; who receives it raises it.
+    """
 
     rows: list[Rows] = field(default_factory=list)
     columns: list[Columns] = field(default_factory=list)
     origin: tuple[int, int] | None = None
+    problem: bytes | None = None
 
     def pack(self) -> bytes:
         rows = [(r.target, r.words.shape, r.words.tobytes(), r.texts) for r in self.rows]
         columns = [(c.relation, c.columns, c.nulls, c.weights) for c in self.columns]
-        return pickle.dumps((rows, columns, self.origin), protocol=5)
+        return pickle.dumps((rows, columns, self.origin, self.problem), protocol=5)
 
     @classmethod
     def unpack(cls, data: bytes) -> Message:
-        rows, columns, origin = pickle.loads(data)
+        rows, columns, origin, problem = pickle.loads(data)
         return cls(
             [
                 Rows(target, np.frombuffer(words, np.int64).reshape(shape), texts)
@@ -64,6 +70,7 @@ class Message:
             ],
             [Columns(*parts) for parts in columns],
             origin,
+            problem,
         )
 
 
@@ -136,7 +143,7 @@ def spread(columns: Columns, table: Relation | None, nodes: int) -> list[Columns
         return [columns]
     if table is None:
         bounds = np.linspace(0, len(columns.weights), nodes + 1).astype(np.int64)
-        slices = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+        slices = [slice(low, high) for low, high in pairwise(bounds.tolist())]
         return [_taken(columns, part) for part in slices]
     mixed = np.zeros(len(columns.weights), np.uint64)
     for name in table.key or table.names:
@@ -291,6 +298,6 @@ def split(words: Array, places: Array, nodes: int) -> list[tuple[int, Array]]:
     bounds = np.searchsorted(places[order], np.arange(nodes + 1))
     return [
         (node, words[order[low:high]])
-        for node, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        for node, (low, high) in enumerate(pairwise(bounds.tolist()))
         if high > low
     ]

@@ -203,8 +203,8 @@ class Cluster:
         inputs: the bytes for each partition, or an RDD of (partition, bytes) pairs, which costs a
         shuffle unless it is partitioned by (partitions, `worker.partition_of`) already.
         batch_id: a step whose id is committed already changes nothing and returns the outputs
-        recorded then. commit=False: the step is part of the next one that commits or of `commit`, and
-        `abort` takes it back; reads see it meanwhile. stages: stop after so many of the programme's.
+        recorded then. commit=False: the step is part of the next one that commits, or of `commit`,
+        and `abort` takes it back; reads see it meanwhile. stages: stop after so many.
         If this raises, the step did not happen: the version and what a read sees are as before;
         steps before it that were not committed are still open.
         """

@@ -17,7 +17,6 @@ from viewlet.errors import ProgramError
 from viewlet.program.ir import Map, ValueColumn
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import (
-    Columns,
     Message,
     TextHashes,
     batch_columns,
@@ -39,7 +38,6 @@ from viewlet.runtime.strings import Dictionary
 from viewlet.schema import Relation
 from viewlet.storage.columns import Array, Arrays, Layout, MemoryArrays
 from viewlet.storage.pool import Pool
-
 
 REVERTED = (-1, -1)
 """The origin of the message that stands for a version that took the one before it back."""
@@ -90,12 +88,14 @@ class Conductor:
 
     # Batches.
 
-    def columns(self, name: str, batch: Batch) -> Columns:
-        """A batch as it travels: of a stream only what kernels read, of a table everything."""
-        relation = self._relations[name]
+    def relation(self, name: str) -> Relation:
+        return self._relations[name]
+
+    def columns_sent(self, name: str) -> list[int]:
+        """The columns of a batch that travel: of a table all, else only what kernels read."""
         if name in self.tables:
-            return batch_columns(relation, batch, range(len(relation.columns)))
-        return batch_columns(relation, batch, sorted(self.plan.workers.used[name]))
+            return list(range(len(self._relations[name].columns)))
+        return sorted(self.plan.workers.used[name])
 
     def matters(self, name: str) -> bool:
         """Whether rows of a relation change anything at all."""
@@ -113,7 +113,8 @@ class Conductor:
         for name, batch in changes:
             if self.matters(name) and len(batch):
                 names.append(name)
-                parts = spread(self.columns(name, batch), self.tables.get(name), len(scattered))
+                sent = batch_columns(self._relations[name], batch, self.columns_sent(name))
+                parts = spread(sent, self.tables.get(name), len(scattered))
                 for message, part in zip(scattered, parts, strict=True):
                     if len(part.weights):
                         message.columns.append(part)
@@ -320,7 +321,7 @@ class Conductor:
         return self._totals(Request(Wanted.TABLE_SIZES, tuple(self.tables)))
 
     def _totals(self, request: Request) -> dict[str, tuple[int, int]]:
-        totals = {name: (0, 0) for name in request.names}
+        totals = dict.fromkeys(request.names, (0, 0))
         answers = self.steps.read(request.pack()) if request.names else []
         for name, parts in by_target([Message.unpack(answer) for answer in answers]).items():
             records, size = np.sum([part.words[0] for part in parts], axis=0).tolist()

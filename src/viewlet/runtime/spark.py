@@ -30,6 +30,7 @@ from viewlet.runtime.cluster import Cluster, Metrics
 from viewlet.runtime.conductor import Conductor
 from viewlet.runtime.contents import Contents, MapsRead, maps_of_view, records
 from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
+from viewlet.runtime.frames import frame_messages
 from viewlet.runtime.orders import Wanted
 from viewlet.runtime.reading import rows_of, visible, weighted_vectors
 from viewlet.runtime.reading import weighted_rows as weighted_view_rows
@@ -41,7 +42,7 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NOTHING = Program((), (), ())
 _FILE = "spark.json"
@@ -115,7 +116,9 @@ class SparkEngine:
     def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
-        plan = plan_of(compile_all(program, level=self._level)) if program != self._program else self._plan
+        plan = self._plan
+        if program != self._program:
+            plan = plan_of(compile_all(program, level=self._level))
         old = self._conductor
         if old is None:
             self._number += 1
@@ -213,6 +216,37 @@ class SparkEngine:
         self._compile(conductor, [name for name, _ in changes])
         conductor.apply(_together(changes), batch_id=batch_id)
         self._committed(conductor)
+
+    def apply_frames(
+        self, frames: Sequence[tuple[str, DataFrame, int]], *, batch_id: str | None = None
+    ) -> None:
+        """The rows of DataFrames with a weight each, as one batch; they never pass the driver.
+
+        A batch whose id is committed already changes nothing.
+        """
+        conductor = self._opened()
+        names = [name for name, _, _ in frames if conductor.matters(name)]
+        parts = [
+            frame_messages(
+                frame,
+                conductor.relation(name),
+                conductor.tables.get(name),
+                conductor.columns_sent(name),
+                self._partitions,
+                weight,
+            )
+            for name, frame, weight in frames
+            if name in names
+        ]
+        if not parts or self.is_committed(batch_id):
+            return
+        self._compile(conductor, names)
+        given = self.spark.sparkContext.union(parts) if len(parts) > 1 else parts[0]
+        conductor.apply_given(names, given, batch_id=batch_id)
+        self._committed(conductor)
+
+    def is_committed(self, batch_id: str | None) -> bool:
+        return batch_id is not None and self.cluster.committed(batch_id) is not None
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         known = {r.name: r for r in (*self._program.relations, *self._tables)}

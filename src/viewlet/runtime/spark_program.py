@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.distributed.jobs import Route
 from viewlet.errors import ViewletError
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import (
@@ -31,8 +32,8 @@ from viewlet.runtime.chunks import (
     Rows,
     nodes_of,
     received_batch,
-    spread,
     split,
+    spread,
     with_codes,
     with_texts,
 )
@@ -40,8 +41,9 @@ from viewlet.runtime.keeping import KeptTables, KeptTexts
 from viewlet.runtime.orders import Action, Order, Request, Wanted
 from viewlet.runtime.program import DRIVER
 from viewlet.runtime.site import Site
-from viewlet.runtime.stages import Plan, Route, SitePlan, TriggerPlan
+from viewlet.runtime.stages import Plan, SitePlan, TriggerPlan
 from viewlet.runtime.state import PartitionState
+from viewlet.runtime.worker import raise_problem
 from viewlet.schema import Relation
 
 _BATCH = "batch"
@@ -110,6 +112,9 @@ class SqlProgram:
         first = stage == 0 and order.begin
         changed: list[str] = []
         try:
+            for message in messages:
+                if message.problem is not None:
+                    raise_problem(message.problem)
             if first:
                 changed = self._begin(state, local, site, order, messages)
             outputs: dict[int, bytes] = {}
@@ -124,9 +129,10 @@ class SqlProgram:
             _LOCALS.pop(state.head.incarnation, None)
             logged = order.action in (Action.BATCH, Action.TABLES)
             if first and logged and isinstance(problem, ViewletError):
-                site.rollback()
-                site.save()
-                self._tables(state, local).undo(changed)
+                if state.meta.get("base") == state.head.tick:  # else the batch had not begun
+                    site.rollback()
+                    site.save()
+                    self._tables(state, local).undo(changed)
                 _UNCHANGED.add(state.head.incarnation)
             raise
         return outputs

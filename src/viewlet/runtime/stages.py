@@ -1,6 +1,6 @@
 """A distributed programme as native code: what each side runs, stage by stage.
 
-Both sides, the workers and the driver, get a programme of their own whose triggers are *pieces*: the
+Both sides, the workers and the driver, get a programme whose triggers are *pieces*: the
 statements of one stage that read one relation's batch, as one kernel. Between pieces nothing is
 emptied by itself; a buffer lives until its trigger ends.
 

@@ -11,8 +11,18 @@ import numpy as np
 from numba import njit
 
 from viewlet.schema import Physical
-from viewlet.storage.columns import HEADER, INDEXES, KEYS, RECORDS, SLOTS, STAMP, STRIDE, VALUES
-from viewlet.storage.columns import Array, Layout
+from viewlet.storage.columns import (
+    HEADER,
+    INDEXES,
+    KEYS,
+    RECORDS,
+    SLOTS,
+    STAMP,
+    STRIDE,
+    VALUES,
+    Array,
+    Layout,
+)
 from viewlet.storage.hashmap import slot_for
 from viewlet.storage.memory import load, load_float, load_half, store, store_half
 from viewlet.storage.multimap import (

@@ -5,7 +5,8 @@ applyInPandas plus SciPy for the grouped queries; updates against recomputation 
 growth with events and with groups. Contestants take turns, and the medians are compared.
 
 ratio = time of the reference / time of viewlet (above 1: viewlet is faster). viewlet uses all
-cores; SciPy and pandas use the one that they use when called as people call them. Rows of growth
+cores; SciPy and pandas use the one that they use when called as people call them, and all have the
+allocator as it comes: memory that a contestant asks for anew is part of its time. Rows of growth
 compare processor time per event: 1 means that it is the same.
 """
 
@@ -68,8 +69,7 @@ def run(
     sizes = (64, 1024) if quick else SIZES
     groups = (10, 1_000) if quick else GROUPS
     rows: list[Row] = []
-    grown = memory_of_growth(events, groups)  # before memory is kept
-    keep_memory(300 * events)
+    grown = memory_of_growth(events, groups)
     parts = [
         pure(events, sizes, repeats),
         grouped(events, groups, repeats),
@@ -159,23 +159,6 @@ def row(
         made["reference_cpu_ms"] = round(1e3 * float(np.median(theirs.cpu)), 2)
         made["ratio"] = round(float(np.median(theirs.wall)) / p50, 2)
     return made
-
-
-def keep_memory(size: int) -> None:
-    """Let the process keep `size` bytes that it frees, touched once, for all contestants (glibc).
-
-    On a virtual machine the first touch of a page may cost a hundred times a later one, and falls
-    on whoever allocates at that moment: then it is not the contestants that are compared.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        for option, value in _KEEP.items():
-            library.mallopt(option, value)
-        np.empty(size // 8)[::256] = 0
-
-
-# mallopt: no mappings of their own for large arrays, nothing given back, one arena for all threads
-_KEEP = {-4: 0, -1: 2**31 - 1, -8: 1}
 
 
 @contextlib.contextmanager

@@ -1,0 +1,49 @@
+"""What only the Spark engine can do, for the database: DataFrames in, changes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from viewlet.calculus.query import Query
+from viewlet.errors import UnsupportedError
+from viewlet.interfaces.rows import to_arrow
+from viewlet.runtime.batching import batch_of
+from viewlet.runtime.engine import Engine, Weighted
+from viewlet.schema import Column, Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from viewlet.runtime.spark import SparkEngine
+
+
+def frames_engine(engine: Engine, name: str) -> SparkEngine:
+    """The engine, if it takes DataFrames."""
+    if name != "spark":
+        raise UnsupportedError(
+            f"the engine {name} does not take DataFrames",
+            hint='say connect(engine="spark"), or give frame.toArrow() to insert',
+        )
+    from viewlet.runtime.spark import SparkEngine
+
+    assert isinstance(engine, SparkEngine)
+    return engine
+
+
+def check_frame(frame: DataFrame, relation: Relation) -> None:
+    from viewlet.runtime.frames import check_frame as check
+
+    check(frame, relation)
+
+
+def changes_arrow(query: Query, changes: Weighted) -> pa.Table:
+    """Changed rows with their weights as a column."""
+    import pyarrow as pa
+
+    shape = Relation(query.name, tuple(Column(c.name, c.type, True) for c in query.columns))
+    batch = batch_of(shape, changes)
+    weights: Any = batch.weights.copy()
+    batch.weights[:] = 1
+    table = to_arrow([(c.name, c.type) for c in query.columns], batch)
+    return table.append_column("_weight", pa.array(weights, pa.int64()))

@@ -1,0 +1,54 @@
+"""The SQL engine with faults on order, and the batches that its fault tests run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tests.runtime.programs import KeyedSum
+
+from viewlet.runtime.spark_program import SqlProgram
+from viewlet.runtime.state import PartitionState
+
+TABLES = (
+    "CREATE TABLE r (a INT NOT NULL, b VARCHAR, PRIMARY KEY (a)); CREATE STREAM s (a INT, x BIGINT)"
+)
+VIEWS = """
+CREATE VIEW v AS SELECT r.a, r.b, SUM(s.x) AS x FROM r JOIN s ON r.a = s.a GROUP BY r.a, r.b;
+CREATE VIEW total AS SELECT COUNT(*) AS n, SUM(x) AS x FROM s
+"""
+
+
+class FaultyProgram(SqlProgram):
+    """Fails where it is told to, after the stage has changed the partition's arrays."""
+
+    faults: str | None = None
+    _fault = KeyedSum._fault  # type: ignore[assignment]
+
+    def run(
+        self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
+    ) -> dict[int, bytes]:
+        outputs = super().run(state, stage, inputs, broadcast)
+        self._fault(state, stage)  # type: ignore[arg-type]
+        return outputs
+
+
+def table() -> list[tuple[int, str]]:
+    return [(a, f"group {a % 7}") for a in range(50)]
+
+
+def batch(number: int) -> list[tuple[int, int]]:
+    return [((17 * i + number) % 60, i + number) for i in range(200)]
+
+
+def expected(numbers: list[int]) -> dict[str, Any]:
+    """What the views hold after these batches."""
+    sums: Counter[int] = Counter()
+    rows = [row for number in numbers for row in batch(number)]
+    for a, x in rows:
+        sums[a] += x
+    groups = dict(table())
+    return {
+        "v": sorted([a, groups[a], x] for a, x in sums.items() if a in groups),
+        "total": [[len(rows), sum(x for _, x in rows)]],
+    }
