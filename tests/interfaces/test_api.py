@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -282,6 +283,94 @@ def test_mapping_of_each_kind(db: Database) -> None:
     with pytest.raises(KeyError):
         db.view("extremes")["z"]
     assert repr(db.view("bag")) == "<View bag(a, b): 2 rows>"
+
+
+def test_lookups_of_every_type_of_key(db: Database) -> None:
+    db.execute(
+        """
+        CREATE TABLE t (i INT, s VARCHAR, x DOUBLE, p DECIMAL(8,2), d DATE, b BOOLEAN);
+        CREATE VIEW v AS SELECT d, COUNT(*) AS n, s, x, p, b, i FROM t GROUP BY i, s, x, p, d, b;
+        CREATE VIEW few AS SELECT i, COUNT(*) AS n FROM t GROUP BY i HAVING COUNT(*) > 1
+        """
+    )
+    v, few = db.view("v"), db.view("few")
+    row = (1, "a", 0.5, Decimal("1.50"), DAY, True)
+    db.insert("t", row)
+    db.insert("t", (None,) * 6)
+    assert v[DAY, "a", 0.5, Decimal("1.50"), True, 1].n == 1
+    assert v[DAY, "a", 0.5, 1.5, True, 1].n == 1
+    assert v[(None,) * 6].n == 1
+    assert len(v) == 2
+    for key in (
+        (DAY, "unknown", 0.5, 1.5, True, 1),
+        (DAY, "a", 0.5, 1.5, False, 1),
+        (DAY, "a", 0.5, 1.5, True),
+        (DAY, 7, 0.5, 1.5, True, 1),
+    ):
+        assert key not in v
+    assert 1 not in few
+    db.insert("t", row)
+    assert few[1] == few[(1,)] == (1, 2)
+    assert few.get(2) is None
+    assert dict(few) == {1: (1, 2)}
+    db.delete("t", [row, row])
+    assert 1 not in few
+    assert len(v) == 1
+
+
+def test_single_rows_of_a_wide_table(db: Database) -> None:
+    columns = ", ".join(f"c{i} INT" for i in range(9))
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, x DOUBLE, s VARCHAR, {columns})")
+    db.execute(
+        "CREATE VIEW v AS SELECT s, SUM(c8) AS c, SUM(x) AS x, COUNT(c7) AS n FROM t GROUP BY s"
+    )
+    for i in range(70):
+        db.insert("t", (i, i / 2, "even" if i % 2 == 0 else None, *[None] * 8, i))
+    for i in range(0, 70, 3):
+        db.delete("t", (i, i / 2, "even" if i % 2 == 0 else None, *[None] * 8, i))
+    kept = [i for i in range(70) if i % 3]
+    even, odd = sum(i for i in kept if i % 2 == 0), sum(i for i in kept if i % 2)
+    assert dict(db.view("v")) == {
+        "even": ("even", even, even / 2, 0),
+        None: (None, odd, odd / 2, 0),
+    }
+    with pytest.raises(DataError, match=r"duplicate primary key \(id=1\)"):
+        db.insert("t", (1, 0.0, "other", *[1] * 9))
+    with pytest.raises(DataError, match=r"id=3, .* is not there"):
+        db.delete("t", (3, 1.5, None, *[None] * 8, 3))
+    assert db.query("SELECT SUM(id) AS n FROM t")["n"][0].as_py() == even + odd
+
+
+def test_sums_come_back_after_many_changes() -> None:
+    """A million inserts and deletes: DECIMAL to the digit, DOUBLE within n * S * 2**-102."""
+    numbers = np.random.default_rng(3)
+    size, rounds = 50_000, 10
+    with viewlet.connect("local") as db:
+        db.execute(
+            "CREATE STREAM s (k INT NOT NULL, x DOUBLE NOT NULL, p DECIMAL(12,2) NOT NULL);"
+            "CREATE VIEW v AS SELECT k, SUM(x) AS x, SUM(p) AS p, COUNT(*) AS n FROM s GROUP BY k"
+        )
+        db.insert("s", (0, 0.1, "0.10"))
+        batches = []
+        for _ in range(rounds):
+            cents = numbers.integers(-(10**9), 10**9, size)
+            magnitudes = 10.0 ** numbers.integers(-6, 7, size)
+            batches.append(
+                pa.table(
+                    {
+                        "k": np.zeros(size, np.int32),
+                        "x": numbers.normal(size=size) * magnitudes,
+                        "p": pa.array([Decimal(int(c)).scaleb(-2) for c in cents]),
+                    }
+                )
+            )
+        for batch in batches:
+            db.insert("s", batch)
+        for batch in reversed(batches):
+            db.delete("s", batch.take(numbers.permutation(size)))
+        found = db.view("v")[0]
+    assert (found.p, found.n) == (Decimal("0.10"), 1)
+    assert abs(found.x - 0.1) <= 2 * rounds * size * 1e10 * 2.0**-102 + 2**-56
 
 
 def test_views_as_tables_of_other_libraries(db: Database) -> None:

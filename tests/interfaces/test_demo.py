@@ -20,6 +20,8 @@ from viewlet.interfaces.demo.rivals import Answer, DuckDB, equal
 from viewlet.interfaces.demo.screen import screen, summary
 from viewlet.interfaces.demo.views import VIEWS, Shown
 
+PACE = loop.Pace(5, 5, 2, 2)
+
 
 def small() -> Market:
     return Market(3, customers=60, book=50)
@@ -59,19 +61,17 @@ def show(terminal: bool) -> tuple[loop.Demo, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, highlight=False)
     made = loop.Demo(
-        viewlet.connect(engine="interpreter"), DuckDB(), small(), "interpreter", console
+        viewlet.connect(engine="interpreter"), DuckDB(), small(), "interpreter", console, PACE
     )
     return made, out
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_views_and_rival_agree(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "ORDERS", 5)
-    monkeypatch.setattr(loop, "BIDS", 5)
     monkeypatch.setattr(loop, "RECOMPUTE_SECONDS", 0.0)
     monkeypatch.setattr(loop, "BATCHES_PER_SECOND", 1e6)
     demo, out = show(terminal)
-    demo.prepare(history=2)
+    demo.prepare()
     turns = itertools.count()
     demo.run(60, lambda: next(turns) >= 12)
     figures = demo.figures
@@ -93,8 +93,7 @@ def test_a_wrong_answer_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(DuckDB, "answer", wrong)
     demo, _ = show(False)
-    monkeypatch.setattr(loop, "ORDERS", 2)
-    demo.prepare(history=1)
+    demo.prepare()
     with pytest.raises(ViewletError, match="DuckDB says"):
         demo.run(5, lambda: False)
 

@@ -228,6 +228,28 @@ on r:
     | n: [date_dow(d)]
 """
 
+# The random rows do not keep to the declared key: it may say where to look, not what is there.
+KEYED = """
+relation o(k: INTEGER not null, c: INTEGER, d: DOUBLE) key (k)
+relation l(k: INTEGER not null, x: INTEGER not null)
+map q[k: int, c: int?, d: float?](count: int)
+  count := Sum[k, c, d](o(k, c, d) * l(k, x))
+map mo[c: int?, k: int, d: float?](count: int)
+  count := Sum[c, k, d](o(k, c, d))
+map ml[k: int](count: int)
+  count := Sum[k](l(k, x))
+map by_c[c: int?](count: int)
+  count := Sum[c](o(k, c, d) * l(k, x))
+on o:
+  q[k, c, d] += Δo(k, c, d) * ml[k].count | count: 1
+  by_c[c] += Δo(k, c, d) * ml[k].count | count: 1
+  mo[c, k, d] += Δo(k, c, d) | count: 1
+on l:
+  q[k, c, d] += Δl(k, x) * mo[c, k, d].count | count: 1
+  by_c[c] += Δl(k, x) * mo[c, k, d].* | count: mo[c, k, d].count
+  ml[k] += Δl(k, x) | count: 1
+"""
+
 ALL = {
     name.lower(): text
     for name, text in dict(globals()).items()

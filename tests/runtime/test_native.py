@@ -67,6 +67,22 @@ def test_overflow_changes_nothing(db: Database) -> None:
     assert rows(db, "v") == before
 
 
+def test_new_views_keep_what_streams_have_brought(db: Database) -> None:
+    """Strings have other codes then, and sums of DOUBLE keep all of their digits."""
+    db.execute("CREATE STREAM e (k VARCHAR, j INT, x DOUBLE NOT NULL)")
+    db.execute("CREATE VIEW sums AS SELECT j, k, SUM(x) AS x, COUNT(*) AS n FROM e GROUP BY k, j")
+    db.insert("e", [("b", 1, 1e20), ("a", None, 0.5), (None, 1, 0.25), ("b", 1, 1.0)])
+    db.execute("CREATE VIEW texts AS SELECT s, COUNT(*) AS n FROM r WHERE s <> 'q' GROUP BY s")
+    db.delete("e", ("b", 1, 1e20))
+    db.insert("e", ("a", None, 0.5))
+    assert dict(db.view("sums")) == {
+        (1, "b"): (1, "b", 1.0, 1),
+        (None, "a"): (None, "a", 1.0, 2),
+        (1, None): (1, None, 0.25, 1),
+    }
+    assert rows(db, "texts") == [("x", 1)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.json")), ids=lambda p: p.stem)
 def test_kept_cases_of_the_oracle(path: Path) -> None:

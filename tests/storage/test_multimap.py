@@ -50,7 +50,7 @@ WHOLE_WORD, REAL_WORD, COUNT_WORD, NEGATIVE_WORD = (LAYOUT.sum_word(1, i) for i 
 
 @njit
 def bump(m: int, group: int, key: int, by: int, real: float) -> bool:
-    at = upsert(m, (group, key))
+    at = upsert(m, (group, key), (group, key))
     if at == 0:
         return False
     add_int(m, at, 2, by)

@@ -278,14 +278,16 @@ def _canonical(expr: Expr, keys: frozenset[str]) -> Canonical:
     colours = {name: "k" if name in keys else "v" for name in all_names(expr)}
     for _ in range(3):
         colours = _refine(expr, colours)
-    ordered = _ordered(expr, colours)
+    ordered, _ = _ordered(expr, colours)
     numbering = {name: f"v{i}" for i, name in enumerate(_first_occurrences(ordered))}
-    return Canonical(to_text(_ordered(rename(ordered, numbering), {})), numbering)
+    return Canonical(to_text(_ordered(rename(ordered, numbering), {})[0]), numbering)
 
 
 def _refine(expr: Expr, colours: Mapping[str, str]) -> dict[str, str]:
     """A variable's new colour is its old one with the coloured shapes of all its uses."""
     uses: dict[str, list[str]] = {name: [] for name in colours}
+    bodies: dict[int, str] = {}
+    _ordered(expr, colours, bodies)
 
     def visit(e: Expr, path: str) -> None:
         here = f"{path}/{type(e).__name__}"
@@ -304,7 +306,7 @@ def _refine(expr: Expr, colours: Mapping[str, str]) -> dict[str, str]:
                 uses[e.variable].append(f"{shape}:=")
         else:
             if isinstance(e, Lift | Extreme):
-                uses[e.variable].append(f"{here}:={_shape(e.body, colours)}")
+                uses[e.variable].append(f"{here}:={bodies[id(e)]}")
             if isinstance(e, Extreme):
                 uses[e.target].append(f"{here}:{e.kind}")
             if isinstance(e, Sum):
@@ -323,30 +325,46 @@ def _refine(expr: Expr, colours: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _shape(expr: Expr, colours: Mapping[str, str]) -> str:
-    return to_text(rename(_ordered(expr, colours), {n: "c" + c for n, c in colours.items()}))
+def _ordered(
+    expr: Expr, colours: Mapping[str, str], bodies: dict[int, str] | None = None
+) -> tuple[Expr, str]:
+    """The expression with the members of sums and products sorted by their coloured text, and its.
 
+    A text is made from those of the parts, never from the expression again: nested aggregates are
+    deep, and printing each part at every level above it took most of a compilation. `bodies` gets
+    the texts of what lifts and extremes hold, by the node's identity.
+    """
 
-def _ordered(expr: Expr, colours: Mapping[str, str]) -> Expr:
-    """The expression with the members of sums and products sorted by their coloured text."""
+    def colour(name: str) -> str:
+        return "c" + colours[name] if name in colours else name
 
-    def text(e: Expr) -> str:
-        names = {n: "c" + colours[n] for n in all_names(e) if n in colours}
-        return to_text(rename(e, names))
+    def members(parts: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], list[str]]:
+        found = sorted((go(part) for part in parts), key=lambda pair: pair[1])
+        return tuple(part for part, _ in found), [text for _, text in found]
 
-    if isinstance(expr, Add):
-        return Add(tuple(sorted((_ordered(t, colours) for t in expr.terms), key=text)))
-    if isinstance(expr, Mul):
-        return Mul(tuple(sorted((_ordered(f, colours) for f in expr.factors), key=text)))
-    if isinstance(expr, Sum):
-        return Sum(expr.keys, _ordered(expr.body, colours))
-    if isinstance(expr, Exists):
-        return Exists(_ordered(expr.body, colours))
-    if isinstance(expr, Lift):
-        return Lift(expr.variable, _ordered(expr.body, colours))
-    if isinstance(expr, Extreme):
-        return Extreme(expr.variable, expr.kind, expr.target, _ordered(expr.body, colours))
-    return expr
+    def go(e: Expr) -> tuple[Expr, str]:
+        if isinstance(e, Add):
+            parts, texts = members(e.terms)
+            return Add(parts), f"({' + '.join(texts)})"
+        if isinstance(e, Mul):
+            parts, texts = members(e.factors)
+            return Mul(parts), " * ".join(texts)
+        if not isinstance(e, Sum | Exists | Lift | Extreme):
+            return e, to_text(rename(e, {name: colour(name) for name in all_names(e)}))
+        body, text = go(e.body)
+        if isinstance(e, Sum):
+            keys = ", ".join(sorted(map(colour, e.keys)))
+            return Sum(e.keys, body), f"Sum[{keys}]({text})"
+        if isinstance(e, Exists):
+            return Exists(body), f"Exists({text})"
+        if bodies is not None:
+            bodies[id(e)] = text
+        if isinstance(e, Lift):
+            return Lift(e.variable, body), f"({colour(e.variable)} := {text})"
+        ends = f"{colour(e.variable)} := {e.kind} {colour(e.target)}"
+        return Extreme(e.variable, e.kind, e.target, body), f"({ends} in {text})"
+
+    return go(expr)
 
 
 def _first_occurrences(expr: Expr) -> list[str]:

@@ -46,7 +46,7 @@ from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deli
 from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, make_batch
-from viewlet.runtime.engine import Engine, Row
+from viewlet.runtime.engine import Engine, Finder, Row
 from viewlet.schema import Catalog, Relation, decode
 
 if TYPE_CHECKING:
@@ -371,8 +371,20 @@ class Database:
         with self._lock:
             query = self._definitions.view(name).query
         return View(
-            query, Reader(partial(self._read, name), partial(self._columns, name), self._session)
+            query,
+            Reader(
+                lambda: self._version,
+                partial(self._read, name),
+                partial(self._columns, name),
+                partial(self._find, name),
+                self._session,
+            ),
         )
+
+    def _find(self, name: str, key: Row) -> list[Row] | None:
+        with self._lock:
+            self._definitions.view(name)
+            return self._engine.find(name, key) if isinstance(self._engine, Finder) else None
 
     def _read(self, name: str) -> tuple[int, list[Row]]:
         with self._lock:

@@ -167,8 +167,14 @@ def bench(
     startup: Annotated[
         bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
     ] = False,
+    parts: Annotated[
+        str | None, typer.Option(help="Of spark: refresh,levels,growth,counts,scaling.")
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="Fail where a figure of this JSON file was better.")
     ] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Also write them as a Markdown table.")
@@ -192,6 +198,7 @@ def bench(
         "seconds": seconds,
         "growth": None if growth is None else [_number(text) for text in growth.split(",")],
         "startup": startup or None,
+        "parts": _listed(parts),
     }
     module = _workload(workload)
     wanted = {name: value for name, value in given.items() if value is not None}
@@ -209,6 +216,20 @@ def bench(
         output.write_json(rows, json_file)
     if markdown_file is not None:
         output.write_markdown(rows, markdown_file, columns)
+    if compare is not None:
+        _compare(rows, compare)
+
+
+def _compare(rows: list[dict[str, Any]], kept: Path) -> None:
+    from viewlet.interfaces.bench import output
+    from viewlet.interfaces.bench.compare import compared, slower
+
+    found = compared(rows, output.read_json(kept))
+    if not found:
+        raise ResolutionError(f"{kept} has no figure of these measurements")
+    output.print_table(found)
+    if worse := slower(found):
+        raise ViewletError(f"slower than {kept}: {', '.join(worse)}")
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -37,10 +37,10 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     """Every view of a SQL file at one stage."""
     check_stage(stage)
-    if stage in ENGINE_STAGES:
-        raise UnsupportedError(
-            f"stage {stage} belongs to an engine", hint="connect to it and call db.explain"
-        )
+    if stage == "kernels":
+        from viewlet.kernels.jit import source
+
+        return source(program)
     if stage == "program":
         return program_text(program)
     if stage == "distributed":

@@ -87,6 +87,10 @@ def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None
 
 
 def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress) -> Run:
+    if settings.engine == "spark":
+        from viewlet.interfaces.run_spark import SparkRun
+
+        return SparkRun(pipeline, directory, settings, progress)
     from viewlet.interfaces.run_local import LocalRun
 
     return LocalRun(pipeline, directory, settings, progress)

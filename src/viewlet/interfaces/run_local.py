@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet.errors import DataError, ResolutionError, ViewletError
-from viewlet.frontend.pipeline import Pipeline, SourceOf
+from viewlet.frontend.pipeline import Pipeline, Place, SinkOf, SourceOf
 from viewlet.interfaces.api import Database, connect, restore
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.files import read_file
@@ -36,8 +37,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Feed(Protocol):
+    """What is new in a source, and how far it has come."""
+
+    replays: bool
+    """Whether it waits for `saved` after each batch, to bring again what was not."""
+
+    def new(self) -> Sequence[Any]: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+    def progress(self) -> Any: ...
+
+    def resume(self, progress: Any) -> None: ...
+
+    def saved(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class LocalRun:
     """Every step takes what is new in all sources as one atomic batch."""
+
+    marks = 0
+    """Rows that `_marked` adds to a batch."""
 
     def __init__(
         self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
@@ -46,18 +70,20 @@ class LocalRun:
         self._once = settings.once
         self._relations = {made.relation.name: made.relation for made in pipeline.relations}
         self._arrived: dict[str, ViewBatch] = {}
-        self._feeds: dict[str, Files | Lines] = {}
+        self._feeds: dict[str, Feed] = {}
+        self._out = sys.stdout
         self._directory = RunDirectory(directory)
         try:
             if settings.restart:
                 self._directory.clear()
-            saved = self._directory.load()
+            saved = self._load()
             if saved is not None:
                 check_fingerprint(pipeline, saved.fingerprint, directory)
-            self._sinks = [(sink.view, make_sink(sink, sys.stdout)) for sink in pipeline.sinks]
+            self._sinks = [(sink.view, self._sink(sink)) for sink in pipeline.sinks]
             self._connect_feeds()
+            self._database = self._start(saved, progress)
+            saved = self._found(saved)
             self.batch = saved.batch if saved is not None else 0
-            self._database = self._start(settings.engine, saved, progress)
             self._resume(saved, settings.restart)
         except BaseException:
             self.close()
@@ -65,20 +91,37 @@ class LocalRun:
 
     def _connect_feeds(self) -> None:
         for source in self._pipeline.sources:
-            place = source.place
-            assert place.path is not None
-            if place.format == "socket":
-                self._feeds[source.relation] = Lines(place.path, position=place.position)
-            else:
-                self._feeds[source.relation] = Files(
-                    place.path, limit=limit_of(place), position=place.position
-                )
+            relation = self._relations[source.relation]
+            self._feeds[relation.name] = self._feed(relation, source.place)
 
-    def _start(self, engine: str, saved: Saved | None, progress: Progress) -> Database:
+    def _feed(self, relation: Relation, place: Place) -> Feed:
+        assert place.path is not None
+        if place.format == "socket":
+            return Lines(place.path, position=place.position)
+        return Files(place.path, limit=limit_of(place), position=place.position)
+
+    def _sink(self, sink: SinkOf) -> Sink:
+        return make_sink(sink, self._out)
+
+    def _load(self) -> Saved | None:
+        return self._directory.load()
+
+    def _found(self, saved: Saved | None) -> Saved | None:
+        """What the restored database says about the checkpoint: here they are one."""
+        return saved
+
+    def _marked(self, changes: list[Change]) -> list[Change]:
+        """The batch as it is applied."""
+        return changes
+
+    def _open(self, saved: Saved | None) -> Database:
+        return connect("local") if saved is None else restore(str(saved.database), engine="local")
+
+    def _start(self, saved: Saved | None, progress: Progress) -> Database:
         if saved is not None:
             with progress.busy("restoring the checkpoint"):
-                return restore(str(saved.database), engine=engine)
-        database = connect(engine)
+                return self._open(saved)
+        database = self._open(None)
         with progress.busy("compiling the views"):
             for made in self._pipeline.relations:
                 database.execute(made.text)
@@ -111,8 +154,7 @@ class LocalRun:
             self._database.subscribe(view, self._remember)
         if saved is not None:
             for name, feed in self._feeds.items():
-                if isinstance(feed, Files):
-                    feed.resume(saved.sources.get(name) or ())
+                feed.resume(saved.sources.get(name))
         else:
             self.checkpoint()
 
@@ -132,27 +174,30 @@ class LocalRun:
             if not changes:
                 return None
             self._arrived = {}
-            rows = self._database.apply(changes)
+            rows = self._database.apply(self._marked(changes)) - self.marks
         except BaseException:
             for name, feed in self._feeds.items():
-                if isinstance(feed, Files):
-                    feed.resume(before[name])
+                feed.resume(before[name])
             raise
         seconds = time.perf_counter() - start
         self.batch += 1
         self._deliver()
+        if any(feed.replays for feed in self._feeds.values()):
+            self.checkpoint()
         return Step(self.batch, rows, seconds)
 
     def _take(self, source: SourceOf) -> list[Change]:
         feed = self._feeds[source.relation]
+        new = feed.new()
         if isinstance(feed, Files):
-            return [self._from_file(source, path, self._database) for path in feed.new()]
-        lines = feed.new()
-        if not lines:
+            return [self._from_file(source, path, self._database) for path in new]
+        if not isinstance(feed, Lines):
+            return [Change(source.relation, table) for table in new]
+        if not new:
             return []
         format = source.place.option("format") or "csv"
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=f".{format}") as file:
-            file.write("".join(line + "\n" for line in lines))
+            file.write("".join(f"{line}\n" for line in new))
             file.flush()
             return [self._from_file(source, file.name, self._database, format)]
 
@@ -214,8 +259,7 @@ class LocalRun:
     def ended(self) -> bool:
         """Nothing is left; folders may grow, unless the run is for what is there now."""
         return all(
-            feed.ended if isinstance(feed, Lines) else self._once or not feed.may_grow
-            for feed in self._feeds.values()
+            feed.ended or (self._once and isinstance(feed, Files)) for feed in self._feeds.values()
         )
 
     def _progress(self) -> dict[str, Any]:
@@ -225,11 +269,12 @@ class LocalRun:
         self._directory.save(
             self._database, self.batch, fingerprint(self._pipeline), self._progress()
         )
+        for feed in self._feeds.values():
+            feed.saved()
 
     def close(self) -> None:
         for feed in self._feeds.values():
-            if isinstance(feed, Lines):
-                feed.close()
+            feed.close()
         if hasattr(self, "_database"):
             self._database.close()
         self._directory.close()

@@ -3,6 +3,10 @@
 dir/CURRENT       the name of the newest whole checkpoint
 dir/run-N/        progress.json, and database/ as Database.checkpoint writes it
 dir/LOCK          held while a run uses the directory
+
+On Spark the database makes each batch durable by itself, in dir/database. There dir/intent-N.json
+says, before batch N, how far the sources are after it; a table of the database has the number of
+the last batch in it, and so tells which intent came true.
 """
 
 from __future__ import annotations
@@ -78,10 +82,40 @@ class RunDirectory:
             if old != target:
                 shutil.rmtree(old)
 
+    # For an engine that makes every batch durable by itself.
+
+    def intend(self, batch: int, mark: str, sources: dict[str, Any]) -> None:
+        """Write, before a batch, how far the sources are after it; the one before is kept."""
+        progress = {"batch": batch, "fingerprint": mark, "sources": sources}
+        unfinished = self.root / "intent.new"
+        unfinished.write_text(json.dumps(progress), encoding="utf-8")
+        unfinished.replace(self._intent(batch))
+        self._intent(batch - 2).unlink(missing_ok=True)
+
+    def intended(self, batch: int | None = None) -> Saved | None:
+        """The progress with a batch, or with the last one that was begun."""
+        numbers = [int(path.stem.partition("-")[2]) for path in self.root.glob("intent-*.json")]
+        if not numbers:
+            return None
+        chosen = max(numbers) if batch is None else batch
+        if chosen not in numbers:
+            raise StateError(
+                f"{self.root} does not say how far the sources were at batch {chosen}",
+                hint="run with --restart to begin anew",
+            )
+        found = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
+        return Saved(chosen, found["fingerprint"], found["sources"], self.root / _DATABASE)
+
+    def _intent(self, batch: int) -> Path:
+        return self.root / f"intent-{batch}.json"
+
     def clear(self) -> None:
-        (self.root / _CURRENT).unlink(missing_ok=True)
-        for old in self.root.glob("run-*"):
-            shutil.rmtree(old)
+        """Everything of the run goes, first what makes it count."""
+        for file in (self.root / _CURRENT, *self.root.glob("intent*")):
+            file.unlink(missing_ok=True)
+        for name in ("run-*", "streams", _DATABASE):
+            for old in self.root.glob(name):
+                shutil.rmtree(old)
 
     def close(self) -> None:
         self._lock.close()

@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.expr import Assign, Cond, Exists, Extreme, Lift, Sum, factors_of
 from viewlet.calculus.query import COUNT, Query, ViewKind
 from viewlet.calculus.scope import outputs
+from viewlet.errors import DataError
 from viewlet.functions import Ref
 from viewlet.interfaces.render import SHOWN_ROWS, view_html
 from viewlet.interfaces.rows import to_arrow
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.engine import Row
-from viewlet.schema import Type, decode
+from viewlet.schema import Column, Type, decode, encode
 
 if TYPE_CHECKING:
     import pandas
@@ -33,10 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reader:
-    """How a view is read: the database's version with the encoded rows at it, or columns."""
+    """How a view is read: the database's version with the encoded rows at it, or columns.
 
+    `find` gives the rows with these encoded keys, in the order of the query's; None if the engine
+    has to read all rows to know.
+    """
+
+    version: Callable[[], int]
     rows: Callable[[], tuple[int, list[Row]]]
     columns: Callable[[], Batch]
+    find: Callable[[Row], list[Row] | None]
     session: Callable[[], SparkSession]
 
 
@@ -48,6 +56,7 @@ class View(Mapping[Any, Any]):
         self._read = read
         self._row = row_class(query)
         self._identity = identity(query)
+        self._keys = point_keys(query, self._identity)
         self._version = -1
         self._records: dict[Any, Any] = {}
 
@@ -89,6 +98,12 @@ class View(Mapping[Any, Any]):
         return frame
 
     def __getitem__(self, key: Any) -> Any:
+        if self._keys is not None and self._read.version() != self._version:
+            found = self._read.find(self._encoded(key))
+            if found is not None:
+                if not found:
+                    raise KeyError(key)
+                return self._decoded(found[0])
         records = self._current()
         if isinstance(key, tuple) and len(key) == 1 and key not in records:
             (key,) = key
@@ -98,6 +113,8 @@ class View(Mapping[Any, Any]):
         return iter(list(self._current()))
 
     def __len__(self) -> int:
+        if self._identity is not None and self._read.version() != self._version:
+            return len(self._read.columns())
         return len(self._current())
 
     def __repr__(self) -> str:
@@ -106,6 +123,18 @@ class View(Mapping[Any, Any]):
     def _repr_html_(self) -> str:
         rows = self.rows()
         return view_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows))
+
+    def _encoded(self, key: Any) -> Row:
+        """A user's key as the engine knows it; KeyError if no row can have it."""
+        assert self._keys is not None
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(self._keys):
+            raise KeyError(key)
+        try:
+            encoded = {p: encode(v, c) for v, (p, c) in zip(values, self._keys, strict=True)}
+        except DataError:
+            raise KeyError(key) from None
+        return tuple(encoded[place] for place in range(len(encoded)))
 
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)
@@ -129,10 +158,33 @@ class View(Mapping[Any, Any]):
 
 
 def row_class(query: Query) -> Any:
-    names = [column.name for column in query.columns]
-    return namedtuple(
-        query.name.capitalize() if query.name.isidentifier() else "Row", names, rename=True
-    )
+    return _row_class(query.name, tuple(column.name for column in query.columns))
+
+
+@lru_cache(1024)
+def _row_class(view: str, names: tuple[str, ...]) -> Any:
+    """Making a class costs more than a small batch."""
+    return namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+
+
+def point_keys(
+    query: Query, identity: tuple[int, ...] | None
+) -> tuple[tuple[int, Column], ...] | None:
+    """For each part of a key: its place in the query's keys, and the column that it is of.
+
+    None where a key does not say which record to look at: MIN and MAX, LIMIT, rows without keys.
+    """
+    if query.kind is not ViewKind.GROUP or not identity or query.lets:
+        return None
+    if query.limit is not None or query.offset:
+        return None
+    found = []
+    for position in identity:
+        column = query.columns[position]
+        assert isinstance(column.scalar, Ref)
+        place = query.keys.index(column.scalar.name)
+        found.append((place, Column(column.name, column.type, True)))
+    return tuple(found)
 
 
 def identity(query: Query) -> tuple[int, ...] | None:

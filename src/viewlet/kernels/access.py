@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import FLOAT, BlockWriter, identifier
+from viewlet.kernels.prefetch import prefetches
 from viewlet.kernels.scalars import Variable
 from viewlet.kernels.weights import key_words, same_value
 
@@ -31,6 +32,9 @@ class AccessWriter(BlockWriter):
             self.line(f"{variable.name} = {load}(column_{column}, {self.row})")
             if variable.slot.nullable:
                 self.line(f"{variable.null} = load_byte(nulls_{column}, {self.row})")
+        if self.row == "row" and not self.single and not node.equal:
+            for text in prefetches(node, self.frame):
+                self.line(text)
         if not node.equal:
             self.block(node.body)
             return
@@ -56,16 +60,23 @@ class AccessWriter(BlockWriter):
         yield words
         self.depth = depth
 
-    def _find(self, map: str, words: str) -> str:
-        name, stride = identifier(map), 8 * self.frame.layouts[map].width
-        return f"find(slots_{name}, mask_{name}, records_{name}, {stride}, {words})"
+    def _find(self, map: str, key: list[Variable]) -> str:
+        name, layout = identifier(map), self.frame.layouts[map]
+        words, _ = key_words(layout, list(range(len(layout.keys))), key)
+        table = f"slots_{name}, mask_{name}, records_{name}, {8 * layout.width}"
+        return f"find({table}, {self._hashed(map, key)}, {words})"
+
+    def _hashed(self, map: str, key: list[Variable]) -> str:
+        """The words of a whole key that the unique index hashes."""
+        layout = self.frame.layouts[map]
+        return key_words(layout, list(layout.hashed), [key[i] for i in layout.hashed])[0]
 
     def _get(self, node: ir.Get) -> None:
         layout = self.frame.layouts[node.map]
         with self._key(node.map, list(range(len(layout.keys))), node.key) as words:
             known, depth = self.found.get((node.map, words), ("", 0))
             at_hand = known and depth <= self.depth
-            self.line(f"{node.record} = {known if at_hand else self._find(node.map, words)}")
+            self.line(f"{node.record} = {known if at_hand else self._find(node.map, node.key)}")
             if node.map not in self.written:
                 self.found.setdefault((node.map, words), (node.record, self.depth))
             with self.nest(f"if {node.record} != 0:"):
@@ -99,6 +110,28 @@ class AccessWriter(BlockWriter):
                     f"{number} = load_half({node.record}, {2 * layout.link_words[node.index]})"
                 )
                 self.block(node.body)
+
+    def _run(self, node: ir.Run) -> None:
+        """The slots from where the key belongs up to the next empty one."""
+        layout, name = self.frame.layouts[node.map], identifier(node.map)
+        slot, number = self.temporary("slot"), self.temporary("r")
+        bound = dict(zip(node.parts, node.key, strict=True))
+        key = [bound[part] for part in layout.hashed]
+        with self._key(node.map, list(layout.hashed), key) as words:
+            self.line(f"{slot} = hash_words({words}) & mask_{name}")
+            self.line(f"{number} = load_half(slots_{name}, {slot})")
+            with self.nest(f"while {number} >= 0:"):
+                self._record(node.record, node.map, number)
+                self.line(f"{slot} = ({slot} + 1) & mask_{name}")
+                self.line(f"{number} = load_half(slots_{name}, {slot})")
+                self._matching(node.record, node.map, list(bound.items()), node.body)
+
+    def _matching(
+        self, record: str, map: str, bound: list[tuple[int, Variable]], body: ir.Block
+    ) -> None:
+        for part, variable in reversed(bound):
+            body = [ir.MatchKey(variable, map, part, record, body)]
+        self.block(body)
 
     def _block(
         self, node: ir.Slice | ir.Walk | ir.Range | ir.Border | ir.Monotone | ir.Groups

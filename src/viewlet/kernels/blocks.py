@@ -25,6 +25,7 @@ class BlockWriter(WeightWriter):
         self.single = single
         self.targets: tuple[str, ...] = ()
         self.counted = False
+        self.begun = False
         self.written: frozenset[str] = frozenset()
         self.row = "row"
         self.step = 0

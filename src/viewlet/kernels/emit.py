@@ -35,13 +35,14 @@ from numba import njit
 
 from viewlet.kernels.natives import *
 from viewlet.storage.arithmetic import minus, pair_of, pair_plus, pair_times, plus, times
-from viewlet.storage.hashmap import find, find_group, only_group
+from viewlet.storage.hashmap import find, find_group, hash_words, only_group
 from viewlet.storage.memory import (
     float_bits,
     load,
     load_byte,
     load_float,
     load_half,
+    prefetch,
     store,
 )
 from viewlet.storage.multimap import (
@@ -168,7 +169,7 @@ def _count(block: Block, targets: tuple[str, ...]) -> int:
             found += node.map in targets
             continue
         inside = sum(_count(body, targets) for body in bodies(node))
-        loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Walk | ir.Groups)
+        loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups)
         found += 2 * inside if loops else inside
     return found
 

@@ -4,6 +4,7 @@ control    where a trigger stands, so that it can go on after Python has made ro
 columns    addresses of the running batch's columns and null masks
 tables     addresses of the lookup tables over strings, and of their null masks
 constants  the codes of the programme's string constants
+missing    the arguments for which a memo has no value yet
 maps       one descriptor each (storage.columns)
 """
 
@@ -14,7 +15,10 @@ from dataclasses import dataclass, field
 from viewlet.kernels.nodes import Loops
 from viewlet.kernels.scalars import Texts
 from viewlet.program.ir import Map
+from viewlet.schema import Physical
 from viewlet.storage.columns import KeyField, Layout
+
+FLOAT = Physical.FLOAT
 
 STEP = 0  # the trigger's step to run
 ROW = 1  # the outer row to start from, -1 for the first
@@ -41,8 +45,12 @@ class Frame:
 
     def __post_init__(self) -> None:
         self.layouts = {name: _layout(map, self.loops) for name, map in self.loops.maps.items()}
+        for memo in self.texts.memos:
+            keys = tuple(KeyField(slot.physical, slot.nullable) for _, slot in memo.arguments)
+            value = FLOAT if memo.physical is FLOAT else Physical.INT
+            self.layouts[memo.name] = Layout(memo.name, keys, (Physical.INT, value))
+        at = self.missing + max((len(memo.arguments) for memo in self.texts.memos), default=0) * 2
         self.maps = list(self.layouts)
-        at = self.constants + len(self.texts.constants)
         self.offsets = {}
         for name, layout in self.layouts.items():
             self.offsets[name] = at
@@ -52,6 +60,18 @@ class Frame:
     def function(self, base: str, text: str) -> str:
         """The name of the function with these parameters and this body."""
         return self.functions.setdefault(text, f"{base}_at_{len(self.functions)}")
+
+    def number(self, map: str) -> int:
+        """The map's number; a memo found while writing has none before the second time."""
+        return self.maps.index(map) if map in self.layouts else -1
+
+    def stride(self, map: str) -> int:
+        """Bytes of a record of the map."""
+        return 8 * self.layouts[map].width if map in self.layouts else 0
+
+    @property
+    def missing(self) -> int:
+        return self.constants + len(self.texts.constants)
 
     @property
     def tables(self) -> int:
@@ -69,4 +89,5 @@ def _layout(map: Map, loops: Loops) -> Layout:
         tuple(KeyField(key.slot.physical, key.slot.nullable) for key in map.keys),
         tuple(column.physical for column in map.columns),
         tuple(loops.indexes.get(map.name, ())),
+        loops.hash_parts(map.name),
     )

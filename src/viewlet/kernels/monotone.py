@@ -23,6 +23,20 @@ class Test:
     trend: int
 
 
+def arithmetic(scalar: ScalarExpr) -> bool:
+    """Whether a scalar can be computed inside a descent: from numbers alone."""
+    if isinstance(scalar, Const):
+        return not isinstance(scalar.value, str)
+    if isinstance(scalar, Ref):
+        return True
+    return scalar.function in _ARITHMETIC and all(map(arithmetic, scalar.arguments))
+
+
+_ARITHMETIC = frozenset(
+    ("+", "-", "*", "/", "neg", "to_float", "floor", "ceil", "case", "and", "or", "not", "=")
+).union(("<>", "<", "<=", ">", ">="))
+
+
 def trend(scalar: ScalarExpr, rising: frozenset[str]) -> int | None:
     """RISES: never less while the variables rise; FALLS: never more; None: who knows."""
     if not free_variables(scalar) & rising:

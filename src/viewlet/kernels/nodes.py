@@ -77,6 +77,17 @@ class Slice:
 
 
 @dataclass
+class Run:
+    """records whose bound keys determine the others: neighbours in the unique index, mostly one"""
+
+    map: str
+    parts: tuple[int, ...]
+    record: str
+    key: list[Variable]
+    body: Block
+
+
+@dataclass
 class Walk:
     """counted records of a group from one end of the order, until `stop` is set"""
 
@@ -309,6 +320,7 @@ Node = (
     | Get
     | Scan
     | Slice
+    | Run
     | Walk
     | Monotone
     | Border
@@ -366,3 +378,23 @@ class Loops:
     steps: dict[str, list[Step]] = field(default_factory=dict)
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)
+    hashed: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def determines(self, map: str, bound: frozenset[str]) -> bool:
+        """Whether the unique index of a map can be hashed by some of the bound keys alone."""
+        if self.keys.knows(map) and map not in self.hashed and self.keys.determine(map, bound):
+            self.hashed[map] = self.keys.determinant(map, bound)
+        return self.hashed.get(map, frozenset(self.maps[map].key_names)) <= bound
+
+    def hash_parts(self, map: str) -> tuple[int, ...]:
+        """The positions of the key columns that the unique index of a map hashes.
+
+        A Run ends at an empty slot. Keys of one word fall side by side (memory.spread), so dense
+        ones would make it one run of all records; hashed twice they are scattered.
+        """
+        names = self.maps[map].key_names
+        chosen = self.hashed.get(map)
+        if chosen is None:
+            chosen = self.keys.determinant(map) if self.keys.knows(map) else frozenset(names)
+        parts = tuple(i for i, name in enumerate(names) if name in chosen)
+        return parts * 2 if map in self.hashed and len(parts) == 1 else parts

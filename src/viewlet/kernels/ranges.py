@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from viewlet.calculus.expr import PRESENCE, Cond, Expr, Lift, MapRef, Sum, factors_of
 from viewlet.calculus.scope import all_names
 from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
-from viewlet.kernels.monotone import RISES, STAYS, Test, tests_of
+from viewlet.kernels.monotone import RISES, STAYS, Test, arithmetic, tests_of
 from viewlet.kernels.patterns import bound_of
 from viewlet.program.ir import Map
 from viewlet.schema import Physical
@@ -265,8 +265,10 @@ def _comparable(
     bound: Bound | KeyTest | Beyond, physical: Physical, maps: Mapping[str, Map]
 ) -> bool:
     if isinstance(bound, KeyTest):
-        return physical in (Physical.INT, Physical.FLOAT)
+        return physical in (Physical.INT, Physical.FLOAT) and arithmetic(bound.scalar)
     if isinstance(bound, Beyond):
+        if not all(map(arithmetic, bound.tests)):
+            return False
         slot = maps[bound.map].keys[bound.keys.index(bound.order)].slot
         return slot.physical is physical
     return True

@@ -4,6 +4,7 @@ The builder walks an expression from left to right with the variables bound so f
 access from that alone (paper 000, section 5.2; thesis 4.2):
 
     all keys of a map bound        Get      one probe of the unique index
+    those bound that determine it  Run      neighbours in the unique index, mostly one record
     some bound                     Slice    a chain of the slice index over the bound columns
     none bound                     Scan     all records
     Sum(M[g, p].c * {p < x})       Range    subtree sums of the index by g, ordered by p (ranged)
@@ -60,6 +61,7 @@ from viewlet.kernels.nodes import (
     Present,
     Pure,
     Rows,
+    Run,
     Scan,
     Slice,
     Total,
@@ -267,6 +269,8 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
             return body
         if whole:
             return [Get(map.name, record, key, body)]
+        if bound and self.loops.determines(map.name, frozenset(map.key_names[i] for i in bound)):
+            return [Run(map.name, tuple(bound), record, key, body)]
         if bound:
             index = self.index(map.name, Index(CHAIN, tuple(bound)))
             return [Slice(map.name, index, record, key, body)]

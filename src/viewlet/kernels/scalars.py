@@ -4,11 +4,15 @@ A value that is NULL has some value of its type all the same (0), so that code c
 string is its dictionary code; the code of NULL is 0. A scalar over one string variable and
 constants is a lookup in a table by code, which Python fills when the dictionary grows: LIKE,
 SUBSTRING and comparisons with constants so cost one load, and each string is looked at once.
+
+Everything else that makes or reads strings (concat of two columns, a date as text) is remembered: a
+memo has the value for each combination of arguments that has come. A kernel that meets a new one
+leaves, as it does when a map is full; Python computes the value, and the kernel goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from viewlet.calculus.typing import Slot, scalar_slot
@@ -61,11 +65,29 @@ class Lookup:
     physical: Physical
 
 
+@dataclass(frozen=True)
+class Memo:
+    """A function of several arguments, whose values are remembered in a map of this name.
+
+    A record has the arguments as its key; its values are FOUND or GAP (the value is NULL), and the
+    value.
+    """
+
+    name: str
+    scalar: ScalarExpr
+    arguments: tuple[tuple[str, Slot], ...]
+    physical: Physical
+
+    FOUND = 1
+    GAP = 2
+
+
 @dataclass
 class Texts:
-    """What kernels need to know about strings: lookup tables, and the codes of constants."""
+    """What kernels need to know about strings: lookup tables, memos, the codes of constants."""
 
     lookups: list[Lookup] = field(default_factory=list)
+    memos: list[Memo] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
     ranks: bool = False
 
@@ -76,17 +98,32 @@ class Texts:
             self.lookups.append(plain)
         return self.lookups.index(plain)
 
+    def memo(self, scalar: ScalarExpr, slots: dict[str, Slot], physical: Physical) -> Memo:
+        names = {name: f"arg{i}" for i, name in enumerate(slots)}
+        plain = substitute(scalar, {name: Ref(argument) for name, argument in names.items()})
+        arguments = tuple((names[name], slot) for name, slot in slots.items())
+        for known in self.memos:
+            if (known.scalar, known.arguments) == (plain, arguments):
+                return known
+        self.memos.append(Memo(f"memo_{len(self.memos)}", plain, arguments, physical))
+        return self.memos[-1]
+
     def constant(self, text: str) -> int:
         if text not in self.constants:
             self.constants.append(text)
         return self.constants.index(text)
 
 
+Recall = Callable[[Memo, list[Variable]], str]
+"""Writes the search in a memo; gives the local with the address of its record."""
+
+
 class ScalarWriter:
     """Writes scalars over the variables of a scope."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts, recall: Recall) -> None:
         self.texts = texts
+        self._recall = recall
 
     def code(self, scalar: ScalarExpr, scope: Scope) -> Code:
         """The scalar's value and NULL test."""
@@ -101,13 +138,30 @@ class ScalarWriter:
         special = _SPECIAL.get(scalar.function)
         if special is not None:
             return special(self, scalar, scope, physical)
+        if scalar.function not in _COMPARISONS and self._needs_memo(scalar, scope, physical):
+            return self._remembered(scalar, scope, physical)
         parts = [self.code(a, scope) for a in scalar.arguments]
         null = any_of(*(part.null for part in parts))
         if scalar.function in _COMPARISONS:
             return Code(self._compare(scalar, parts), null, BOOL)
-        if STR in (part.physical for part in parts) and scalar.function not in ("least",):
-            raise _unsupported(scalar)
         return self._strict(scalar, parts, null, physical)
+
+    def _needs_memo(self, scalar: Apply, scope: Scope, physical: Physical) -> bool:
+        """Whether a function that is none of the special ones makes or reads a string."""
+        types = {name: variable.slot.physical for name, variable in scope.items()}
+        return physical is STR or any(physical_type(a, types) is STR for a in scalar.arguments)
+
+    def _remembered(self, scalar: Apply, scope: Scope, physical: Physical) -> Code:
+        names = sorted(free_variables(scalar))
+        slots = {name: scope[name].slot for name in names}
+        memo = self.texts.memo(scalar, slots, physical)
+        at = self._recall(memo, [scope[name] for name in names])
+        word = sum(2 if slot.nullable else 1 for slot in slots.values())
+        value = f"{'load_float' if physical is FLOAT else 'load'}({at}, {word + 1})"
+        if physical is BOOL:
+            value = f"({value} != 0)"
+        gap = f"(load({at}, {word}) == {Memo.GAP})"
+        return Code(value, gap if scalar_slot(scalar, slots).nullable else None, physical)
 
     def truth(self, scalar: ScalarExpr, scope: Scope) -> str:
         """Source that is true where the scalar is TRUE: conditions need no NULLs."""
@@ -191,8 +245,6 @@ class ScalarWriter:
             function = "min" if name == "least" else "max"
             if physical is FLOAT:
                 values = [f"float({value})" for value in values]
-            if physical is STR:
-                raise _unsupported(scalar)
             return Code(f"{function}({', '.join(values)})", null, physical)
         if name == "not":
             return Code(f"(not {values[0]})", null, BOOL)
@@ -205,7 +257,7 @@ class ScalarWriter:
             return Code(f"{function}({', '.join(values)})", null, physical)
         if name.startswith(("date_", "timestamp_")) and physical is INT:
             return Code(f"{name}({', '.join(values)})", null, INT)
-        raise _unsupported(scalar)
+        raise UnsupportedError(f"{format_scalar(scalar)} has no native form")
 
     # Functions that look at NULL themselves.
 
@@ -306,13 +358,6 @@ def _float(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "inf" if value > 0 else "(-inf)"
     return f"({value!r})" if value < 0 else repr(value)
-
-
-def _unsupported(scalar: Apply) -> UnsupportedError:
-    return UnsupportedError(
-        f"{format_scalar(scalar)} makes a string from more than one column",
-        hint="compute it before the rows are inserted and store it as a column",
-    )
 
 
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))

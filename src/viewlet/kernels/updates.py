@@ -8,8 +8,9 @@ from viewlet.kernels.blocks import FLOAT, identifier
 from viewlet.kernels.frame import FULL, ROW, SKIP, STEP
 from viewlet.kernels.nodes import Named
 from viewlet.kernels.ordered import OrderedWriter
+from viewlet.kernels.scalars import Memo, Variable
 from viewlet.kernels.weights import key_words
-from viewlet.storage.columns import TREE
+from viewlet.storage.columns import MOST_HASHED, TREE
 
 
 class UpdateWriter(OrderedWriter):
@@ -23,7 +24,7 @@ class UpdateWriter(OrderedWriter):
         word = layout.value_words[node.column]
         width = 2 if layout.values[node.column] is FLOAT else 1
         with self.nest(f"if not clear_column({map_name(node.map)}, {word}, {width}):"):
-            self._return_full(node.map, "0")
+            self._return_full(node.map)
 
     def _update(self, node: ir.Update) -> None:
         layout = self.frame.layouts[node.map]
@@ -33,6 +34,7 @@ class UpdateWriter(OrderedWriter):
             self.line("done += 1")
             self.line("if done > skip:")
             self.depth += 1
+        self.begun = counted
         weights = self._update_weights(node)
         if not _surely_not_zero(node):
             tests = [f"{weight[0]} != 0" for _, weight in weights]
@@ -44,14 +46,14 @@ class UpdateWriter(OrderedWriter):
             with self.nest(f"if not ({' and '.join(tests)}):"):
                 self.line('raise ValueError("a key that cannot be NULL is NULL")')
         at, map = self.temporary("at"), map_name(node.map)
-        self.line(f"{at} = {self._find(node.map, words)}")
+        self.line(f"{at} = {self._find(node.map, node.key)}")
         # Only a record that this batch has not touched yet needs to be made or logged.
         stamp = f"load({at}, {layout.stamp_word}) != stamp_{identifier(node.map)}"
         with self.nest(f"if {at} == 0 or {stamp}:"):
-            self.line(f"{at} = upsert({map}, {words})")
+            self.line(f"{at} = upsert({map}, {self._hashed(node.map, node.key)}, {words})")
             with self.nest(f"if {at} == 0:"):
-                done = "done - 1" if counted else "done"
-                self._return_full(node.map, done if self.counted else "0")
+                self._return_full(node.map)
+        self.begun = False
         for word, weight in weights:
             if len(weight) == 2:
                 self.line(f"add_float({map}, {at}, {word}, {weight[0]}, {weight[1]})")
@@ -73,13 +75,32 @@ class UpdateWriter(OrderedWriter):
                 found.append((word, (self.local("by", self.whole(factors)),)))
         return found
 
-    def _return_full(self, map: str, skip: str) -> None:
-        """Leave, and remember where to go on."""
+    def _return_full(self, map: str) -> None:
+        """Leave, and remember where to go on: updates of this row that are done stay done."""
+        done = "done - 1" if self.begun else "done"
         self.line(f"store(state, {STEP}, {self.step})")
         self.line(f"store(state, {ROW}, row)")
-        self.line(f"store(state, {SKIP}, {skip})")
-        self.line(f"store(state, {FULL}, {self.frame.maps.index(map)})")
+        self.line(f"store(state, {SKIP}, {f'max({done}, skip)' if self.counted else '0'})")
+        self.line(f"store(state, {FULL}, {self.frame.number(map)})")
         self.line("return 1")
+
+    def recall(self, memo: Memo, arguments: list[Variable]) -> str:
+        at, words, hashed = self.temporary("at"), [], 0
+        for i, variable in enumerate(arguments):
+            real = variable.slot.physical is FLOAT
+            words.append(f"float_bits({variable.name})" if real else variable.name)
+            if variable.slot.nullable:
+                words.append(variable.null)
+            hashed = len(words) if i < MOST_HASHED else hashed
+        stride = self.frame.stride(memo.name)
+        place = f"slots_{memo.name}, mask_{memo.name}, records_{memo.name}, {stride}"
+        by = ", ".join(words[:hashed])
+        self.line(f"{at} = find({place}, ({by},), ({', '.join(words)},))")
+        with self.nest(f"if {at} == 0:"):
+            for i, word in enumerate(words):
+                self.line(f"store(state, {self.frame.missing + i}, {word})")
+            self._return_full(memo.name)
+        return at
 
 
 def _surely_not_zero(node: ir.Update) -> bool:

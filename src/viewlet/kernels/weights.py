@@ -6,7 +6,7 @@ import re
 
 from viewlet.calculus.expr import Add, Expr, Mul, Value
 from viewlet.kernels.nodes import Factors, Named
-from viewlet.kernels.scalars import ScalarWriter, Scope, Texts, Variable
+from viewlet.kernels.scalars import Memo, ScalarWriter, Scope, Texts, Variable
 from viewlet.schema import Physical
 from viewlet.storage.columns import Layout
 
@@ -17,12 +17,16 @@ class WeightWriter:
     """Writes lines of one function, and the products and sums that it adds up."""
 
     def __init__(self, texts: Texts) -> None:
-        self.scalars = ScalarWriter(texts)
+        self.scalars = ScalarWriter(texts, self.recall)
         self.lines: list[str] = []
         self.depth = 1
         self.temporaries = 0
         # Probes whose result a local holds, with the depth of the block that did them.
         self.found: dict[tuple[str, str], tuple[str, int]] = {}
+
+    def recall(self, memo: Memo, arguments: list[Variable]) -> str:
+        """Search in a memo, and leave the kernel where the value is not known yet."""
+        raise NotImplementedError
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)

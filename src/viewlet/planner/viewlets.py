@@ -104,7 +104,9 @@ class _Planner:
 
     def _let(self, let: Lift | Extreme) -> Lift | Extreme:
         simple = simplify(let)
-        assert isinstance(simple, Lift | Extreme)
+        if not isinstance(simple, Lift | Extreme):
+            # A constant, which a reader computes as well from the let as it stands.
+            simple = let
         bound = outputs(simple.body)
         if isinstance(simple, Extreme):
             bound -= {simple.target}

@@ -8,6 +8,8 @@ rows, two records can stand where one is expected.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from viewlet.calculus.expr import (
     BUFFER,
     Assign,
@@ -35,9 +37,12 @@ class Keys:
         self._factors = {map.name: self._definition(map) for map in program.maps}
         self._closures: dict[tuple[str, Names], bool] = {}
 
+    def knows(self, map: str) -> bool:
+        return map in self._maps
+
     def is_single(self, factor: Expr, bound: Names) -> bool:
         """At most one record of a map has these values of its bound keys."""
-        if not isinstance(factor, MapRef):
+        if not isinstance(factor, MapRef) or factor.name not in self._maps:
             return False
         map = self._maps[factor.name]
         own = {mine for mine, name in zip(map.key_names, factor.keys, strict=True) if name in bound}
@@ -83,6 +88,19 @@ class Keys:
                         return 0
         keys = [self._placed_key(atom) for atom in placed]
         return 1 if any(key and key <= touched for key in keys) else 2
+
+    def referred(self, exprs: Iterable[Expr]) -> set[Names]:
+        """The declared keys, by the variables that stand for them, of all that is looked into."""
+        found: set[Names] = set()
+        for atom in (node for expr in exprs for node in walk(expr)):
+            if isinstance(atom, Delta):
+                found.add(self._key(atom))
+            elif isinstance(atom, MapRef) and atom.name in self._maps:
+                own = dict(zip(self._maps[atom.name].key_names, atom.keys, strict=True))
+                held = (f for f in self._factors[atom.name] if isinstance(f, Rel))
+                keys = [self._key(f) for f in held]
+                found |= {frozenset(own[n] for n in key) for key in keys if key <= own.keys()}
+        return found - {NONE}
 
     def _placed_key(self, atom: Expr) -> Names:
         if isinstance(atom, Delta):

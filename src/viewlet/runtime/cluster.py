@@ -15,7 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ _BATCHES_KEPT = 256  # ids of past batches that each commit carries
 
 @dataclass(frozen=True)
 class Metrics:
-    """The last step: bytes that crossed the network, and what Spark ran for it."""
+    """The last version: bytes that crossed the network, and what Spark ran for its steps."""
 
     bytes_scattered: int = 0
     bytes_broadcast: int = 0
@@ -49,6 +49,10 @@ class Metrics:
     run_seconds: float = 0.0  # in the programme: per stage the slowest partition, summed
     task_seconds: float = 0.0  # the same for the whole task: lock, log and stamps included
     commit_seconds: float = 0.0
+
+    def __add__(self, other: Metrics) -> Metrics:
+        pairs = ((f.name, getattr(self, f.name) + getattr(other, f.name)) for f in fields(self))
+        return Metrics(**dict(pairs))
 
 
 class Cluster:
@@ -165,7 +169,7 @@ class Cluster:
         self._before: Commit | None = None  # the version before, while it can be gone back to
         self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
         self._metrics = Metrics()
-        self._step_tag = ""
+        self._step_tags: list[str] = []
         self.incidents: list[str] = []
         self._jobs = Jobs(self._sc, site.partitions)
 
@@ -221,7 +225,9 @@ class Cluster:
                     lambda: self._jobs.step(shipped, count, inputs),
                     f"step {self.version + 1}",
                 )
-            self._step_tag = self._jobs.tag
+            before = self._metrics if self._pending is not None else Metrics()
+            self._step_tags = self._step_tags if self._pending is not None else []
+            self._step_tags.append(self._jobs.tag)
             outputs, statuses = self._sorted_out(records)
             made = replace(
                 base,
@@ -234,7 +240,7 @@ class Cluster:
                 self._commit(made, batch_id)
             else:
                 self._pending = made
-            self._metrics = Metrics(
+            self._metrics = before + Metrics(
                 bytes_scattered=scattered,
                 bytes_broadcast=len(broadcast),
                 bytes_shuffled=sum(s.shuffled for s in statuses.values()),
@@ -316,13 +322,12 @@ class Cluster:
             return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
 
     def metrics(self) -> Metrics:
-        """The last step in figures; jobs and stages are what Spark says it ran, skipped ones not
-        counted."""
+        """The last version in figures, all of its steps together; jobs and stages are what Spark
+        says it ran, skipped ones not counted."""
         with self._mutex:
-            if self._metrics.jobs == 0 and self._step_tag:
-                ran, stages = self._jobs.counted(self._step_tag)
-                self._metrics = replace(self._metrics, jobs=ran, stages=stages)
-            return self._metrics
+            ran = [self._jobs.counted(tag) for tag in self._step_tags]
+            jobs, stages = (sum(counts) for counts in zip(*ran, strict=True)) if ran else (0, 0)
+            return replace(self._metrics, jobs=jobs, stages=stages)
 
     def checkpoint(self) -> None:
         """Take a snapshot of the current version now, and wait for it."""

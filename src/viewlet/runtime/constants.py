@@ -6,8 +6,7 @@ but not where a definition says something of nothing: SELECT COUNT(*) has a row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from viewlet.calculus.ring import Gmr, to_value
 from viewlet.errors import ProgramError
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, weighted_rows
-from viewlet.runtime.strings import Dictionary
+from viewlet.runtime.strings import Dictionary, Translation
 from viewlet.schema import Physical, Relation, Scalar
-from viewlet.storage.columns import STAMP, KeyField
+from viewlet.storage.absorb import absorb
+from viewlet.storage.columns import STAMP, Array, KeyField
 from viewlet.storage.memory import float_bits
-from viewlet.storage.multimap import add_float, add_int, refresh_trees, upsert
 from viewlet.storage.pool import Pool
 
 
@@ -63,34 +62,53 @@ def load_constants(
 
 def fill_column(pool: Pool, place: int, contents: Gmr, texts: Dictionary) -> None:
     """Add a weighted relation to one value column of a map, without a log."""
+    layout = pool.layout
+    rows = np.zeros((len(contents), layout.key_width + layout.value_width), np.int64)
+    word = layout.value_words[place]
+    for row, (key, weight) in zip(rows, contents.items(), strict=True):
+        row[: layout.key_width] = list(_words(key, layout.keys, texts)) or 0
+        value = to_value(weight)
+        is_float = layout.values[place] is Physical.FLOAT
+        row[word] = float_bits(float(value or 0.0)) if is_float else int(value or 0)
+    _absorb(pool, rows)
+
+
+def copy_column(
+    pool: Pool, place: int, old: Pool, old_place: int, order: Sequence[int], translate: Translation
+) -> None:
+    """Add a column of another map, whose key column order[i] is the i-th here; floats keep pairs.
+
+    `translate` gives the codes of strings here for those there.
+    """
+    layout = pool.layout
+    records = old.live(old_place)
+    full = old.full_keys(records)
+    rows = np.zeros((len(records), layout.key_width + layout.value_width), np.int64)
+    for i, (key, word) in enumerate(zip(layout.keys, layout.key_words, strict=True)):
+        words = np.ascontiguousarray(full[:, 2 * order[i]])
+        rows[:, word] = translate(words) if key.physical is Physical.STR else words
+        if key.nullable:
+            rows[:, word + 1] = full[:, 2 * order[i] + 1]
+    width = 2 if layout.values[place] is Physical.FLOAT else 1
+    here, there = layout.value_words[place], old.layout.value_words[old_place]
+    rows[:, here : here + width] = old.table()[records, there : there + width]
+    _absorb(pool, rows)
+
+
+def _absorb(pool: Pool, rows: Array) -> None:
     pool.descriptor[STAMP] = 0
-    for key, weight in contents.items():
-        words = tuple(_words(key, pool.layout.keys, texts)) or (np.int64(0),)
-        _put(pool, words, place, to_value(weight))
+    absorb(pool, rows)
 
 
 def _words(
     key: tuple[Scalar, ...], fields: tuple[KeyField, ...], texts: Dictionary
-) -> Iterator[np.int64]:
+) -> Iterator[int]:
     for value, field in zip(key, fields, strict=True):
         if field.physical is Physical.STR:
-            yield np.int64(texts.code(value))  # type: ignore[arg-type]
+            yield texts.code(value)  # type: ignore[arg-type]
         elif field.physical is Physical.FLOAT:
-            yield np.int64(float_bits(float(value or 0.0)))
+            yield float_bits(float(value or 0.0))
         else:
-            yield np.int64(value or 0)
+            yield int(value or 0)
         if field.nullable:
-            yield np.int64(value is None)
-
-
-def _put(pool: Pool, key: tuple[Any, ...], place: int, value: Scalar) -> None:
-    at = upsert(pool.address, key)
-    while at == 0:
-        pool.make_room()
-        at = upsert(pool.address, key)
-    word = pool.layout.value_words[place]
-    if pool.layout.values[place] is Physical.FLOAT:
-        add_float(pool.address, at, word, float(value or 0.0), 0.0)
-    else:
-        add_int(pool.address, at, word, int(value or 0))
-    refresh_trees(pool.address, at)
+            yield int(value is None)

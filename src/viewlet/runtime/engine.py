@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from viewlet.calculus.expr import (
     Expr,
@@ -112,6 +112,15 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """An engine that finds a view's record by its key, without reading the others."""
+
+    def find(self, view: str, key: Row) -> list[Row]:
+        """The rows of the record with these keys, in the query's order, LIMIT left aside."""
+        ...
 
 
 def visible_rows(query: Query, found: Weighted) -> list[Row]:

@@ -34,10 +34,12 @@ from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.constants import load_constants
+from viewlet.runtime.memos import make_pools
 from viewlet.runtime.strings import Dictionary, TextTables
-from viewlet.schema import Column, Physical
+from viewlet.schema import Column, Physical, Scalar
 from viewlet.storage.columns import RANKS as MAP_RANKS
 from viewlet.storage.columns import STAMP, Array, Arrays, KeyField, MemoryArrays
+from viewlet.storage.memory import float_bits
 from viewlet.storage.multimap import begin_all, commit_all, next_all, rollback_all
 from viewlet.storage.pool import Pool
 
@@ -141,13 +143,9 @@ class LocalEngine:
             self._stamp = max(self._stamp, int(pool.descriptor[STAMP]))
 
     def _make_pools(self) -> None:
-        frame = self.module.frame
-        self._pools: dict[str, Pool] = {}
-        for name, layout in frame.layouts.items():
-            offset = frame.offsets[name]
-            descriptor = self._state[offset : offset + layout.descriptor_words]
-            buffer = self.module.loops.maps[name].buffer
-            self._pools[name] = Pool(layout, self._arrays, descriptor, buffer)
+        self._pools = make_pools(
+            self.module, lambda _: self._arrays, self._state, self.dictionary, self._update_texts
+        )
         kept = [pool for pool in self._pools.values() if not pool.buffer]
         # The addresses of all lasting maps' descriptors, for what is done to each of them.
         self._kept = np.array([pool.address for pool in kept], np.int64)
@@ -371,8 +369,12 @@ class LocalEngine:
             full = np.concatenate([pool.full_keys(logs[map]) for map, pool in pools.items()])
             if len(pools) > 1:
                 full = np.unique(full, axis=0)
-        records = {map: pool.find(full) for map, pool in pools.items()}
-        places = {map: _places(logs[map], records[map]) for map in pools}
+        if len(pools) == 1 and full.shape[1]:
+            records = logs
+            places = {map: np.arange(len(log)) for map, log in logs.items()}
+        else:
+            records = {map: pool.find(full) for map, pool in pools.items()}
+            places = {map: _places(logs[map], records[map]) for map in pools}
         old: dict[str, Array] = {}
         new: dict[str, Array] = {}
         for name, map, column in view.sources:
@@ -382,6 +384,29 @@ class LocalEngine:
             old[name][logged] = pools[map].old_column(place)[places[map][logged]]
         keys, nulls = self._decoded(view, full)
         return Changed(keys, nulls, old, new)
+
+    def find(self, view: View, key: tuple[Scalar, ...]) -> Records | None:
+        """The record of a view with this key, None if it is surely not there."""
+        map = {name: map for name, map, _ in view.sources}[COUNT]
+        full = np.zeros((1, 2 * len(key)), np.int64)
+        for i, (value, field) in enumerate(zip(key, self._pools[map].layout.keys, strict=True)):
+            if value is None:
+                full[0, 2 * i + 1] = 1
+            elif field.physical is Physical.STR:
+                code = self.dictionary.codes.get(str(value))
+                if code is None:
+                    return None
+                full[0, 2 * i] = code
+            elif field.physical is Physical.FLOAT:
+                full[0, 2 * i] = float_bits(float(value))
+            else:
+                full[0, 2 * i] = value
+        keys, nulls = self._decoded(view, full)
+        components = {
+            name: self._values(map, self.place(map, column), self._pools[map].find(full))
+            for name, map, column in view.sources
+        }
+        return Records(keys, nulls, components)
 
     def _decoded(self, view: View, full: Array) -> tuple[list[Array], list[Array | None]]:
         """Key columns from words as Pool.full_keys has them."""

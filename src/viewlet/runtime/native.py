@@ -10,24 +10,22 @@ from typing import Any
 import numpy as np
 
 from viewlet.calculus.evaluate import evaluate
-from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel, relations
-from viewlet.calculus.query import COUNT, ViewKind
-from viewlet.calculus.ring import Gmr, Key, to_weight
-from viewlet.errors import ProgramError, StateError, UnsupportedError
+from viewlet.calculus.expr import Delta, MapRef, Rel, relations
+from viewlet.calculus.ring import Gmr
+from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import source
-from viewlet.program.ir import Program, View
+from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, weighted_rows
-from viewlet.runtime.constants import fill_column
-from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
+from viewlet.runtime.constants import copy_column, fill_column
+from viewlet.runtime.engine import Held, MapSize, Row, Weighted, from_old_maps
 from viewlet.runtime.local import LocalEngine
 from viewlet.runtime.onerow import RowPath
-from viewlet.runtime.reading import rows_of, visible, weighted_vectors
-from viewlet.runtime.reading import weighted_rows as weighted_view_rows
-from viewlet.runtime.stored import StoredTable, Translation, put_all
-from viewlet.runtime.strings import Dictionary
-from viewlet.runtime.vectors import Vector
+from viewlet.runtime.reading import rows_of
+from viewlet.runtime.stored import StoredTable, put_all
+from viewlet.runtime.strings import Dictionary, Translation
+from viewlet.runtime.views import Maps, ViewReader
 from viewlet.schema import Relation
-from viewlet.storage.columns import Array, MemoryArrays
+from viewlet.storage.columns import MemoryArrays
 
 _NOTHING = Program((), (), ())
 
@@ -47,6 +45,7 @@ class NativeEngine:
         self._translation = Translation(self._strings, engine.dictionary)
         self._paths: dict[str, RowPath] = {}
         self._touched: list[StoredTable] = []
+        self._reading = ViewReader(engine)
 
     @classmethod
     def over(cls, engine: LocalEngine) -> NativeEngine:
@@ -114,15 +113,26 @@ class NativeEngine:
     ) -> None:
         """Fill every map from its definition: streams that have passed live in old maps only."""
         held = Held(self.program)
+        translate = Translation(self._engine.dictionary, new.dictionary)
         contents = _Sources(tables, self._engine)
         for map in new.program.maps:
             for column in map.columns:
-                if column.definition is not None:
-                    moved = from_old_maps(held, column.definition, map.key_names, passed)
-                    found = evaluate(moved or column.definition, map.key_names, contents)
-                    fill_column(
-                        new.pool(map.name), new.place(map.name, column.name), found, new.dictionary
+                if column.definition is None:
+                    continue
+                pool, place = new.pool(map.name), new.place(map.name, column.name)
+                moved = from_old_maps(held, column.definition, map.key_names, passed)
+                if moved is None:
+                    moved = held.find(column.definition, map.key_names)
+                if isinstance(moved, MapRef):
+                    old = (
+                        self._engine.pool(moved.name),
+                        self._engine.place(moved.name, moved.column),
                     )
+                    order = [moved.keys.index(name) for name in map.key_names]
+                    copy_column(pool, place, *old, order, translate)
+                else:
+                    found = evaluate(moved or column.definition, map.key_names, contents)
+                    fill_column(pool, place, found, new.dictionary)
 
     # Changes.
 
@@ -147,6 +157,7 @@ class NativeEngine:
         except BaseException:
             self._undo_tables()
             raise
+        self._reading.advance()
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         path = self._paths.get(name)
@@ -159,6 +170,7 @@ class NativeEngine:
         except BaseException:
             self._undo_tables()
             raise
+        self._reading.advance()
 
     def _path(self, name: str) -> RowPath:
         table = self._tables.get(name)
@@ -168,6 +180,7 @@ class NativeEngine:
     def undo(self) -> None:
         self._undo_tables()
         self._engine.undo()
+        self._reading.go_back()
 
     def _undo_tables(self) -> None:
         for table in self._touched:
@@ -183,52 +196,13 @@ class NativeEngine:
         return rows_of(self.columns(view))
 
     def columns(self, view: str) -> Batch:
-        found = self._views[view]
-        return visible(found.query, *self._vectors(found, before=False))
+        return self._reading.columns(self._views[view])
+
+    def find(self, view: str, key: Row) -> list[Row]:
+        return self._reading.find(self._views[view], key)
 
     def changes(self, view: str) -> Weighted:
-        """O(batch), but for lets and LIMIT: from all of the view's rows before and after."""
-        found = self._views[view]
-        query = found.query
-        if query.lets or query.limit is not None or query.offset:
-            return difference(self._all_rows(found, before=False), self._all_rows(found, True))
-        touched = self._engine.changed(found)
-        keys = [Vector(v, n) for v, n in zip(touched.keys, touched.nulls, strict=True)]
-        maps_now = _Maps(self._engine, before=False)
-        old = weighted_view_rows(*weighted_vectors(query, keys, touched.old, maps_now))
-        new = weighted_view_rows(*weighted_vectors(query, keys, touched.new, maps_now))
-        return difference(_repeated(new), _repeated(old))
-
-    def _all_rows(self, view: View, before: bool) -> list[Row]:
-        return rows_of(visible(view.query, *self._vectors(view, before)))
-
-    def _vectors(self, view: View, before: bool) -> tuple[list[Vector], Array]:
-        maps = _Maps(self._engine, before)
-        if before:
-            keys, components = self._records_before(view, maps)
-        else:
-            found = self._engine.records(view)
-            keys = [Vector(v, n) for v, n in zip(found.keys, found.nulls, strict=True)]
-            components = found.components
-        return weighted_vectors(view.query, keys, components, maps)
-
-    def _records_before(self, view: View, maps: _Maps) -> tuple[list[Vector], dict[str, Array]]:
-        columns = {name: maps.column(map, column) for name, map, column in view.sources}
-        rows: list[Key] = [()]
-        if view.query.kind is not ViewKind.TOTAL:
-            rows = list(columns[COUNT])
-        kinds = {name: self._engine.value_kind(map, c) for name, map, c in view.sources}
-        components = {
-            name: np.array([found.get(row, 0) for row in rows], kinds[name])
-            for name, found in columns.items()
-        }
-        keys = []
-        for i, slot in enumerate(self._engine.key_slots(view)):
-            gaps = np.fromiter((row[i] is None for row in rows), bool, len(rows))
-            values = np.empty(len(rows), slot)
-            values[:] = [row[i] if slot is object else row[i] or 0 for row in rows]
-            keys.append(Vector(values, gaps if gaps.any() else None))
-        return keys, components
+        return self._reading.changes(self._views[view])
 
     def sizes(self) -> dict[str, MapSize]:
         return {
@@ -245,7 +219,7 @@ class NativeEngine:
     def explain(self, view: str, stage: str) -> str:
         if stage != "kernels":
             raise UnsupportedError(f"the local engine has no stage {stage}")
-        return source(self.program)
+        return self._reading.describe(self._views[view]) + source(self.program)
 
     # Persistence.
 
@@ -279,40 +253,12 @@ class NativeEngine:
         self._use(LocalEngine(_NOTHING))
 
 
-def _repeated(found: Weighted) -> list[Row]:
-    return [row for row, count in found for _ in range(count)]
-
-
-class _Maps:
-    """The maps of an engine, as they are or as they were before its last batch."""
-
-    def __init__(self, engine: LocalEngine, before: bool) -> None:
-        self._engine = engine
-        self._before = before
-        self._known: dict[tuple[str, str], dict[Key, Any]] = {}
-
-    def column(self, map: str, column: str) -> dict[Key, Any]:
-        place = (map, column)
-        if place not in self._known:
-            self._known[place] = self._engine.contents(map, column, before=self._before)
-        return self._known[place]
-
-    def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
-        if not isinstance(atom, MapRef):
-            raise ProgramError(f"a view reads {atom.name}, which is no map")
-        if atom.column != PRESENCE:
-            found = self.column(atom.name, atom.column)
-            return Gmr((key, to_weight(value)) for key, value in found.items())
-        names = [c.name for c in self._engine.program.map(atom.name).columns]
-        return Gmr((key, 1) for key in {k for name in names for k in self.column(atom.name, name)})
-
-
 class _Sources:
     """Tables and the maps of the programme before; streams start empty."""
 
     def __init__(self, tables: dict[str, StoredTable], old: LocalEngine) -> None:
         self._tables = tables
-        self._maps = _Maps(old, before=False)
+        self._maps = Maps(old)
         self._known: dict[str, Gmr] = {}
 
     def contents(self, atom: Rel | Delta | MapRef) -> Gmr:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from viewlet.calculus.evaluate import Database
-from viewlet.calculus.query import COUNT, Query, ViewKind, make_rows
+from viewlet.calculus.query import COUNT, OrderItem, Query, ViewKind, make_rows
 from viewlet.calculus.ring import Key, Weight, to_weight
 from viewlet.functions import ScalarExpr, evaluate, free_variables
 from viewlet.runtime.batching import Batch, plain_values
@@ -113,11 +113,10 @@ def vector_of(values: list[Scalar], type: Type) -> Vector:
 
 def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
     """Rows with multiplicities -> what the user reads: repeated, ordered and cut."""
-    places = np.arange(len(counts))
-    if (counts != 1).any():
-        places = np.repeat(places, counts)
-    if query.order:
-        places = places[_order(query, [columns[i.column].take(places) for i in query.order])]
+    places = ordered(query, columns)
+    repeats = counts[places]
+    if (repeats != 1).any():
+        places = np.repeat(places, repeats)
     end = None if query.limit is None else query.offset + query.limit
     places = places[query.offset : end]
     taken = [column.take(places) for column in columns]
@@ -126,18 +125,29 @@ def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
     )
 
 
-def _order(query: Query, columns: list[Vector]) -> Array:
-    """A stable sort, the first ORDER BY column deciding first."""
+def ordered(query: Query, columns: list[Vector]) -> Array:
+    """The places of the rows in the view's order, the first ORDER BY column deciding first.
+
+    Where LIMIT cuts, the other columns decide between rows that ORDER BY leaves equal: which of
+    them is seen must not depend on where they lie in memory.
+    """
+    length = len(columns[0].values) if columns else 0
+    items = list(query.order)
+    if query.limit is not None or query.offset:
+        named = {item.column for item in items}
+        items += [OrderItem(i) for i in range(len(columns)) if i not in named]
+    if not items:
+        return np.arange(length)
     keys: list[Array] = []
-    for item, vector in zip(query.order, columns, strict=True):
+    for item in items:
+        vector = columns[item.column]
         gaps = vector.gaps()
-        ranks = np.zeros(len(gaps), np.int64)
+        ranks = np.zeros(length, np.int64)
         _, ranks[~gaps] = np.unique(vector.values[~gaps], return_inverse=True)
-        keys.append(-ranks if item.descending else ranks)
-        keys.append(~gaps if item.nulls_first else gaps)
-    # lexsort lets its last key decide first; a column's NULLs stand apart from its values.
-    pairs = [key for i in range(0, len(keys), 2) for key in (keys[i + 1], keys[i])]
-    return np.lexsort(pairs[::-1])
+        # A column's NULLs stand apart from its values.
+        keys += [~gaps if item.nulls_first else gaps, -ranks if item.descending else ranks]
+    # lexsort lets its last key decide first.
+    return np.lexsort(keys[::-1])
 
 
 def rows_of(batch: Batch) -> list[Row]:

@@ -21,6 +21,7 @@ from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS
 from viewlet.kernels.jit import load_module
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import TextHashes
+from viewlet.runtime.memos import make_pools
 from viewlet.runtime.stages import Piece, SitePlan
 from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Physical
@@ -28,7 +29,6 @@ from viewlet.storage.absorb import absorb
 from viewlet.storage.columns import RANKS as MAP_RANKS
 from viewlet.storage.columns import Array, Arrays, MemoryArrays
 from viewlet.storage.multimap import begin_all, clear_buffer, commit_all, rollback_all
-from viewlet.storage.pool import Pool
 
 _FRAME = "frame"
 _NO_ROWS = Batch([], [], np.ones(1, np.int64), coded=True)
@@ -66,13 +66,14 @@ class Site:
 
     def _make_pools(self, kept: Arrays) -> None:
         self._kept = kept
-        self.pools: dict[str, Pool] = {}
-        maps = self.plan.module.loops.maps
-        for name, layout in self._frame.layouts.items():
-            offset = self._frame.offsets[name]
-            descriptor = self._state[offset : offset + layout.descriptor_words]
-            arrays = self._memory if name in self.plan.transient else kept
-            self.pools[name] = Pool(layout, arrays, descriptor, maps[name].buffer)
+        transient = self.plan.transient
+        self.pools = make_pools(
+            self.plan.module,
+            lambda name: self._memory if name in transient else kept,
+            self._state,
+            self.dictionary,
+            self._update_texts,
+        )
         lasting = [pool.address for pool in self.pools.values() if not pool.buffer]
         self._lasting = np.array(lasting, np.int64)
         self._lasting_at = (self._lasting.ctypes.data, len(lasting))

@@ -22,6 +22,8 @@ from viewlet.errors import DataError, Position, ViewletError
 class Files:
     """New files of a folder, of a pattern, or one file."""
 
+    replays = False
+
     def __init__(
         self, path: str, *, limit: int | None = None, position: Position | None = None
     ) -> None:
@@ -48,12 +50,23 @@ class Files:
     def progress(self) -> list[str]:
         return sorted(self._seen)
 
-    def resume(self, progress: Iterable[str]) -> None:
-        self._seen = set(progress)
+    def resume(self, progress: Iterable[str] | None) -> None:
+        self._seen = set(progress or ())
+
+    def saved(self) -> None:
+        """Nobody waits for it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     @property
     def may_grow(self) -> bool:
         return self._pattern or Path(self._path).is_dir()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no file can appear; what is there may not have been read."""
+        return not self.may_grow
 
     def _present(self) -> list[Path]:
         place = Path(self._path)
@@ -75,6 +88,8 @@ class Lines:
 
     What was read and not processed when a run ends is lost: a socket cannot be asked again.
     """
+
+    replays = False
 
     def __init__(self, address: str, *, position: Position | None = None) -> None:
         host, _, port = address.rpartition(":")
@@ -107,6 +122,12 @@ class Lines:
 
     def progress(self) -> Any:
         return None
+
+    def resume(self, progress: Any) -> None:
+        """Lines that came before are gone."""
+
+    def saved(self) -> None:
+        """Nobody waits for it."""
 
     def close(self) -> None:
         self._socket.close()

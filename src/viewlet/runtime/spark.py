@@ -21,6 +21,7 @@ from viewlet.calculus.expr import Delta, MapRef, Rel, relations
 from viewlet.calculus.query import ViewKind
 from viewlet.calculus.ring import Gmr
 from viewlet.distributed import compile_all, distributed_text
+from viewlet.distributed.compile import Level
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import cache_directory, compile_kernels
 from viewlet.program.ir import Map, Program, ValueColumn, View
@@ -61,7 +62,9 @@ class SparkEngine:
         checkpoint: str | None = None,
         snapshot_every: int = 50,
         state_dir: str | None = None,
+        level: Level = Level.FULL,
     ) -> None:
+        """`level`: how much of the distributed compiler runs; less than all is for comparing."""
         self.spark = spark_session(spark)
         if partitions is not None and partitions < 1:
             raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
@@ -70,6 +73,7 @@ class SparkEngine:
         self._checkpoint = checkpoint
         self._every = snapshot_every
         self._state_dir = state_dir
+        self._level = level
         self._number = 0  # of the programme; each has its own directory in the checkpoint
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
 
@@ -112,7 +116,9 @@ class SparkEngine:
     def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
-        plan = plan_of(compile_all(program)) if program != self._program else self._plan
+        plan = self._plan
+        if program != self._program:
+            plan = plan_of(compile_all(program, level=self._level))
         old = self._conductor
         if old is None:
             self._number += 1
@@ -342,7 +348,7 @@ class SparkEngine:
     def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
         """Go on from the newest version, which may be later than the last `save`."""
         about = json.loads((directory / _FILE).read_text(encoding="utf-8"))
-        plan = plan_of(compile_all(program))
+        plan = plan_of(compile_all(program, level=self._level))
         self._number = about["programme"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)

@@ -2,7 +2,7 @@
 
 A table's strings have a dictionary of their own: the programme's holds only what some view looks
 at, since every lookup of a programme (LIKE, SUBSTRING, order) is computed for each of its strings.
-A string of a batch is looked up once; `Translation` gives its code in the programme.
+A string of a batch is looked up once; `strings.Translation` gives its code in the programme.
 """
 
 from __future__ import annotations
@@ -86,38 +86,6 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 def text_columns(relation: Relation) -> list[int]:
     return [i for i, c in enumerate(relation.columns) if c.type.physical is Physical.STR]
-
-
-class Translation:
-    """Codes of the tables' dictionary -> codes of a programme's, given when first asked for."""
-
-    def __init__(self, source: Dictionary, target: Dictionary) -> None:
-        self._source = source
-        self._target = target
-        self._codes: Array = np.zeros(64, np.int64)
-
-    def _reserve(self) -> None:
-        if len(self._source) > len(self._codes):
-            longer = np.zeros(2 * len(self._source), np.int64)
-            longer[: len(self._codes)] = self._codes
-            self._codes = longer
-
-    def one(self, code: int) -> int:
-        self._reserve()
-        found = int(self._codes[code])
-        if not found and code:
-            found = self._codes[code] = self._target.code(self._source.strings[code])
-        return found
-
-    def __call__(self, codes: Array) -> Array:
-        self._reserve()
-        found = self._codes[codes]
-        unknown = codes[(found == 0) & (codes != 0)]
-        if not len(unknown):
-            return found
-        for code in np.unique(unknown).tolist():
-            self._codes[code] = self._target.code(self._source.strings[code])
-        return self._codes[codes]
 
 
 def put_all(tables: Mapping[str, StoredTable], changes: Sequence[tuple[str, Batch]]) -> None:

@@ -61,6 +61,38 @@ class Dictionary:
         return found
 
 
+class Translation:
+    """Codes of one dictionary -> codes of another, given there when first asked for."""
+
+    def __init__(self, source: Dictionary, target: Dictionary) -> None:
+        self._source = source
+        self._target = target
+        self._codes: Array = np.zeros(64, np.int64)
+
+    def _reserve(self) -> None:
+        if len(self._source) > len(self._codes):
+            longer = np.zeros(2 * len(self._source), np.int64)
+            longer[: len(self._codes)] = self._codes
+            self._codes = longer
+
+    def one(self, code: int) -> int:
+        self._reserve()
+        found = int(self._codes[code])
+        if not found and code:
+            found = self._codes[code] = self._target.code(self._source.strings[code])
+        return found
+
+    def __call__(self, codes: Array) -> Array:
+        self._reserve()
+        found = self._codes[codes]
+        unknown = codes[(found == 0) & (codes != 0)]
+        if not len(unknown):
+            return found
+        for code in np.unique(unknown).tolist():
+            self._codes[code] = self._target.code(self._source.strings[code])
+        return self._codes[codes]
+
+
 class _Table:
     """The values of one lookup by code."""
 

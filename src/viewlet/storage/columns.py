@@ -68,6 +68,7 @@ TOTAL, COUNT, NEGATIVES = 0, 1, 2
 
 _MAX_PARTS = SUM - PART
 _MAX_SUMS = (GROUPS - SUM) // 3
+MOST_HASHED = _MAX_PARTS // 2  # key columns, of two words each at most
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Layout:
     keys: tuple[KeyField, ...]
     values: tuple[Physical, ...]
     indexes: tuple[Index, ...] = ()
+    hashed: tuple[int, ...] = ()
+    """The key columns that the unique index hashes: those that determine the others; () for all."""
     key_words: tuple[int, ...] = field(init=False)
     value_words: tuple[int, ...] = field(init=False)
     link_words: tuple[int, ...] = field(init=False)
@@ -109,6 +112,9 @@ class Layout:
         for key in self.keys:
             key_words.append(word)
             word += 2 if key.nullable else 1
+        # A wider key is told apart by its first columns.
+        hashed = (self.hashed or tuple(range(len(self.keys))))[:MOST_HASHED]
+        object.__setattr__(self, "hashed", hashed)
         # A map without keys has one record, under the key word 0.
         word = max(word, 1)
         for value in self.values:
@@ -174,7 +180,7 @@ class Layout:
         words[KEYS] = self.key_width
         words[VALUES] = self.value_width
         words[INDEXES] = 1 + len(self.indexes)
-        self._describe_index(words[HEADER:], UNIQUE, list(range(self.key_width)), 0)
+        self._describe_index(words[HEADER:], UNIQUE, self.part_words(self.hashed) or [0], 0)
         for number, index in enumerate(self.indexes):
             block = words[self.block(number) :]
             self._describe_index(
@@ -186,14 +192,13 @@ class Layout:
 
     def _describe_index(self, block: Array, kind: int, parts: list[int], link: int) -> None:
         block[KIND], block[LINK] = kind, link
-        if kind != UNIQUE and len(parts) > _MAX_PARTS:
+        if len(parts) > _MAX_PARTS:
             raise UnsupportedError(
                 f"map {self.name} needs an index over {len(parts)} key words",
                 hint=f"join on at most {_MAX_PARTS} columns",
             )
         block[PARTS] = len(parts)
-        if kind != UNIQUE:
-            block[PART : PART + len(parts)] = parts
+        block[PART : PART + len(parts)] = parts
 
     def _describe_order(self, block: Array, number: int, index: Index) -> None:
         by = {Physical.FLOAT: BY_FLOAT, Physical.STR: BY_RANK}

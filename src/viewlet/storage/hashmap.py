@@ -10,6 +10,7 @@ from __future__ import annotations
 from numba import njit
 
 from viewlet.storage.columns import (
+    KEYS,
     KIND,
     MASK,
     PART,
@@ -19,7 +20,7 @@ from viewlet.storage.columns import (
     STRIDE,
     UNIQUE,
 )
-from viewlet.storage.memory import load, load_half, mix, spread, store_half
+from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store_half
 
 Words = tuple[int, ...]
 """A key as words; kernels pass tuples, so that each length is compiled to straight code."""
@@ -36,12 +37,12 @@ def hash_words(key: Words) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find(slots: int, mask: int, records: int, stride: int, key: Words) -> int:
-    """The address of the record with this key, 0 if there is none.
+def find(slots: int, mask: int, records: int, stride: int, by: Words, key: Words) -> int:
+    """The address of the record with this key, 0 if there is none; `by` are the hashed words.
 
     Kernels read the table's address and mask once, not at every probe.
     """
-    slot = hash_words(key) & mask
+    slot = hash_words(by) & mask
     while True:
         record = load_half(slots, slot)
         if record < 0:
@@ -83,29 +84,27 @@ def only_group(ix: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def part(ix: int, i: int) -> int:
-    """The i-th word that the index hashes."""
-    return i if load(ix, KIND) == UNIQUE else load(ix, PART + i)
-
-
-@njit(cache=True, nogil=True)
 def hash_record(ix: int, at: int) -> int:
     """The same as hash_words over the record's indexed words."""
     parts = load(ix, PARTS)
     if parts == 1:
-        return spread(load(at, part(ix, 0)))
+        return spread(load(at, load(ix, PART)))
     seed = parts
     for i in range(parts):
-        seed = mix(seed, load(at, part(ix, i)))
+        seed = mix(seed, load(at, load(ix, PART + i)))
     return seed
 
 
 @njit(cache=True, nogil=True)
 def slot_for(m: int, ix: int, at: int) -> int:
-    """The slot of the record's group: the one it has, or the empty one where it belongs."""
+    """The slot of the record's group: the one it has, or the empty one where it belongs.
+
+    A group of the unique index is one record: there all words of the key count.
+    """
     slots = load(ix, SLOTS)
     mask = load(ix, MASK)
-    parts = load(ix, PARTS)
+    unique = load(ix, KIND) == UNIQUE
+    parts = load(m, KEYS) if unique else load(ix, PARTS)
     slot = hash_record(ix, at) & mask
     while True:
         record = load_half(slots, slot)
@@ -114,7 +113,7 @@ def slot_for(m: int, ix: int, at: int) -> int:
         other = load(m, RECORDS) + record * load(m, STRIDE)
         same = True
         for i in range(parts):
-            word = part(ix, i)
+            word = i if unique else load(ix, PART + i)
             same &= load(other, word) == load(at, word)
         if same:
             return slot
@@ -144,10 +143,15 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
     """Enter the slots of an old table of `length` slots into the index's new, empty one."""
     slots = load(ix, SLOTS)
     mask = load(ix, MASK)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
     for i in range(length):
+        # Records lie in the order of their arrival, not of their hashes: each is a wait for memory.
+        if i + 24 < length:
+            prefetch(records + load_half(old, i + 24) * stride)
         record = load_half(old, i)
         if record >= 0:
-            slot = hash_record(ix, load(m, RECORDS) + record * load(m, STRIDE)) & mask
+            slot = hash_record(ix, records + record * stride) & mask
             while load_half(slots, slot) >= 0:
                 slot = (slot + 1) & mask
             store_half(slots, slot, record)

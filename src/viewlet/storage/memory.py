@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -83,6 +84,10 @@ def load_byte(address: int, index: int) -> int:
     return ctypes.c_uint8.from_address(int(address + index)).value
 
 
+def prefetch(address: int) -> None:
+    """Ask for the cache line at an address that will be needed soon; any address may be given."""
+
+
 def float_bits(value: float) -> int:
     """A float as a key word; equal floats have equal words, and all NaNs are one value."""
     if value == 0.0:
@@ -97,15 +102,20 @@ _NAN_BITS = 0x7FF8000000000000
 
 
 def spread(word: int) -> int:
-    """The hash of a one-word key: a bijection on every range 0 .. 2**m - 1.
+    """The hash of a one-word key: a bijection on every range 0 .. 2**m - 1, m >= 5.
 
     Keys from a small or dense domain (most primary keys) so fall into the table without collisions
-    and side by side; a mixing hash would scatter them over cache lines. The shifts bring keys that
-    differ in high bits only (floats, multiples of a power of two) down into the table's range.
+    and near each other; a mixing hash would scatter them over cache lines. Within a block of 32
+    keys the order is mixed, in every block in another way: keys with a pattern (8 of every 32, even
+    ones) would else fall on the same slots again each time that they go round the table. The shifts
+    bring keys that differ in high bits only (floats, multiples of a power of two) down into the
+    table's range.
     """
     word = int(word)
     word ^= word >> 32
-    return word ^ (word >> 15)
+    block = word >> 5
+    turn = ((block * _MULTIPLIER) & _ALL) >> 59
+    return ((block ^ (block >> 15)) << 5) | (((word * 5) & 31) ^ turn)
 
 
 def mix(seed: int, word: int) -> int:
@@ -141,6 +151,16 @@ def _storer(element: Any, narrow: bool = False) -> Lowering:
     return lower
 
 
+def _lower_prefetch(context: Any, builder: Any, values: list[Any]) -> Any:
+    pointer = ir.PointerType(_INT8)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), kind)
+    # To be read, kept in all caches, data.
+    flags = [ir.Constant(_INT32, flag) for flag in (0, 3, 1)]
+    builder.call(function, [builder.inttoptr(values[0], pointer), *flags])
+    return context.get_dummy_value()
+
+
 def _lower_float_bits(context: Any, builder: Any, values: list[Any]) -> Any:
     (value,) = values
     zero = builder.fcmp_ordered("==", value, ir.Constant(_DOUBLE, 0.0))
@@ -152,8 +172,13 @@ def _lower_float_bits(context: Any, builder: Any, values: list[Any]) -> Any:
 
 def _lower_spread(context: Any, builder: Any, values: list[Any]) -> Any:
     (word,) = values
-    word = builder.xor(word, builder.ashr(word, ir.Constant(_INT64, 32)))
-    return builder.xor(word, builder.ashr(word, ir.Constant(_INT64, 15)))
+    number = partial(ir.Constant, _INT64)
+    word = builder.xor(word, builder.ashr(word, number(32)))
+    block = builder.ashr(word, number(5))
+    turn = builder.lshr(builder.mul(block, number(_MULTIPLIER)), number(59))
+    inside = builder.xor(builder.and_(builder.mul(word, number(5)), number(31)), turn)
+    block = builder.xor(block, builder.ashr(block, number(15)))
+    return builder.or_(builder.shl(block, number(5)), inside)
 
 
 def _lower_mix(context: Any, builder: Any, values: list[Any]) -> Any:
@@ -170,6 +195,7 @@ native(load_byte, _INT, (_INT, _INT), _loader(_INT8, "zext"))
 native(store, _VOID, (_INT, _INT, _INT), _storer(_INT64))
 native(store_float, _VOID, (_INT, _INT, _FLOAT), _storer(_DOUBLE))
 native(store_half, _VOID, (_INT, _INT, _INT), _storer(_INT32, narrow=True))
+native(prefetch, _VOID, (_INT,), _lower_prefetch)
 native(float_bits, _INT, (_FLOAT,), _lower_float_bits)
 native(spread, _INT, (_INT,), _lower_spread)
 native(mix, _INT, (_INT, _INT), _lower_mix)

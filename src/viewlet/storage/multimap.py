@@ -52,13 +52,16 @@ from viewlet.storage.ordered import PARENT, link_tree, refresh, unlink_tree
 
 
 @njit(cache=True, nogil=True)
-def upsert(m: int, key: Words) -> int:
-    """The address of the record with this key, made if need be and logged; 0 when full."""
+def upsert(m: int, by: Words, key: Words) -> int:
+    """The address of the record with this key, made if need be and logged; 0 when full.
+
+    `by` are the words of the key that the unique index hashes.
+    """
     slots = load(m, HEADER + SLOTS)
     mask = load(m, HEADER + MASK)
     records = load(m, RECORDS)
     stride = load(m, STRIDE)
-    slot = hash_words(key) & mask
+    slot = hash_words(by) & mask
     while True:
         record = load_half(slots, slot)
         if record < 0:

@@ -27,11 +27,17 @@ from viewlet.storage.multimap import find_records
 
 _FIRST_CAPACITY = 64
 _LIMIT = 2**31 - 1
+_LEAP = 1 << 26  # bytes up to which records grow fourfold
 
 
 def table_size(capacity: int) -> int:
-    """Slots for so many records: a power of two, at most two thirds full."""
-    return 1 << max(int(capacity * 1.5) - 1, 1).bit_length()
+    """Slots for so many records: a power of two, at most half full, so that runs stay short."""
+    return 1 << max(2 * capacity - 1, 1).bit_length()
+
+
+def table_room(slots: int) -> int:
+    """How many records so many slots can take."""
+    return slots // 2
 
 
 class Pool:
@@ -57,7 +63,8 @@ class Pool:
     def attach(self) -> None:
         """Write addresses and capacities of the arrays, wherever they are now."""
         self.descriptor[RECORDS] = self.records.ctypes.data
-        self.descriptor[CAPACITY] = len(self.records) // self.layout.width
+        room = table_room(len(self._arrays.array(self._tables[0])))
+        self.descriptor[CAPACITY] = min(self._rows, room)
         self.descriptor[LOG] = self.log.ctypes.data
         self.descriptor[LOG_CAPACITY] = len(self.log) // self._row
         for i, table in enumerate(self._tables):
@@ -88,18 +95,39 @@ class Pool:
     def make_room(self) -> None:
         """What a kernel found full, doubled."""
         if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
-            self.reserve(2 * self.used)
+            self._grow()
         if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
             rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
             self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
         self.attach()
 
+    def _grow(self) -> None:
+        """Twice the slots, or more records than are needed next.
+
+        Pages of the pool that no record has touched cost nothing, while every time it moves all of
+        it is copied; slots are filled at once, so that tables follow the number of records.
+        """
+        used = self.used
+        if used == self._rows:
+            factor = 4 if self.records.nbytes < _LEAP else 2
+            rows = min(factor * used, _LIMIT)
+            self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
+            self.attach()
+        if used == self.descriptor[CAPACITY]:
+            self.reserve(min(2 * used, self._rows))
+
+    @property
+    def _rows(self) -> int:
+        return len(self.records) // self.layout.width
+
     def reserve(self, capacity: int) -> None:
         """Room for so many records; links are record numbers, so only tables are remade."""
+        capacity = min(capacity, _LIMIT)
+        if capacity > self._rows:
+            self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
+            self.attach()
         if capacity <= self.descriptor[CAPACITY]:
             return
-        capacity = min(capacity, _LIMIT)
-        self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
         old = [self._arrays.array(table).copy() for table in self._tables]
         size = table_size(capacity)
         for table in self._tables:

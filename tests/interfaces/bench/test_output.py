@@ -8,6 +8,7 @@ import pytest
 
 from viewlet.errors import StateError
 from viewlet.interfaces.bench import output
+from viewlet.interfaces.bench.compare import compared, slower
 
 ROWS: list[output.Row] = [
     {"query": "q1", "tuples_per_s": 61_234_567.0, "ratio": 12.3456789, "note": None},
@@ -65,3 +66,23 @@ def test_nothing_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     wide = [{f"a_rather_long_name_{n}": "a rather long value" for n in range(12)}]
     output.print_table(wide)
     assert capsys.readouterr().out.count("a rather long value") == 12
+
+
+def figure(query: str, batch: int | str, value: float) -> output.Row:
+    place = {"workload": "tpch", "query": query, "batch": batch, "sf": 1.0}
+    return {**place, "ratio_to_calibration": value}
+
+
+def test_regressions_are_found_by_the_calibrated_figure() -> None:
+    kept = [figure("q1", 1000, 1.0), figure("q1", "single", 2.0), figure("q2", 1000, 1.0)]
+    now = [figure("q1", 1000, 0.9), figure("q1", "single", 1.0), figure("q9", 1000, 1.0)]
+    found = compared(now, kept)
+    assert [(row["query"], row["batch"]) for row in found] == [("q1", 1000), ("q1", "single")]
+    assert [row["change"] for row in found] == pytest.approx([0.9, 0.5])
+    assert slower(found) == ["q1 single (0.50x)"]
+    assert compared([{**now[0], "sf": 0.1}], kept) == []
+
+
+def test_figures_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="cannot read figures"):
+        output.read_json(tmp_path / "none.json")

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from viewlet.calculus.query import OrderItem, Query, ViewKind
-from viewlet.errors import ResolutionError
+from viewlet.errors import ResolutionError, ViewletError
 from viewlet.interfaces.bench import finance, tpcds, tpch
 from viewlet.interfaces.bench.duck import same_answer
 from viewlet.interfaces.bench.output import FIELDS
@@ -88,6 +88,11 @@ def test_the_command_line(cache: Path, tmp_path: Path) -> None:
     assert all(row.keys() >= set(FIELDS) for row in rows)
     assert "tuples/s" in result.stdout
     assert page.read_text().count("\n") == 4
+    rows = [{**row, "ratio_to_calibration": 1000 * row["ratio_to_calibration"]} for row in rows]
+    file.write_text(json.dumps(rows))
+    again = ["bench", "tpch", "--sf", "0.001", "--queries", "q6", "--batch", "100"]
+    with pytest.raises(ViewletError, match=r"slower than .*: q6 100"):
+        CliRunner().invoke(app, [*again, "--compare", str(file)], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,12 @@
     duck             DuckDB re-evaluating beside it
     growth, startup  time over the size of the state; time until a view is there
     views            what tpch, tpcds and finance run, in terms of these
-    output, report   tables, JSON, and docs/benchmarks.md
+    output, compare  tables and JSON; new figures against kept ones
+    report, page     docs/benchmarks.md
 
-linalg, signals and spark measure by themselves and share the output.
+    spark, spark_runs        views on Spark beside Spark SQL
+    scaling, scaling_runs    a model of many workers, its costs and its check
+    spark_page, *_plots      what the page says and draws of them
+
+linalg and signals measure by themselves and share the output.
 """

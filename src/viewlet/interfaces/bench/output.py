@@ -96,7 +96,10 @@ def write_text(text: str, file: Path) -> None:
 
 
 def read_json(file: Path) -> list[Row]:
-    found = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StateError(f"cannot read figures from {file}: {error}") from None
     return [dict(row) for row in found]
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from viewlet.errors import ResolutionError, ViewletError
 from viewlet.interfaces.bench.output import Row, progress_line, read_json, write_json, write_text
 from viewlet.interfaces.bench.page import page
+from viewlet.interfaces.bench.scaling_plots import draw
 
 ROOT = Path(__file__).parents[4]
 
@@ -42,6 +43,7 @@ PARTS: dict[str, Part] = {
     "tpcds": Part("tpcds", {"against": "duckdb", "batches": ("single", "1000", "100000")}),
     "finance": Part("finance", {"against": "duckdb", "batches": ("single", "1000")}),
     "finance_growth": Part("finance", {"growth": (0.1, 1.0)}),
+    "spark": Part("spark"),
 }
 
 
@@ -56,12 +58,15 @@ def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
         write_json(rows, folder / f"{name}.json")
         print(f"{name}: {progress_line(row)}", file=sys.stderr, flush=True)
 
-    module.run(**{**part.options, **extra}, progress=keep)
+    taken = {name: value for name, value in extra.items() if name in module.OPTIONS}
+    module.run(**{**part.options, **taken}, progress=keep)
     write_json([machine()], folder / "machine.json")
 
 
 def write_page(folder: Path, file: Path) -> None:
     found = {name: read_json(path) for name in PARTS if (path := folder / f"{name}.json").exists()}
+    if "spark" in found:
+        draw(found["spark"], file.parent / "images" / "bench")
     about = folder / "machine.json"
     write_text(page(found, read_json(about)[0] if about.exists() else machine()), file)
 

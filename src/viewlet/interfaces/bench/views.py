@@ -60,7 +60,7 @@ BATCHES = ("single", "1000", "10000", "100000")
 QUICK_BATCHES = ("single", "1000")
 REFERENCES = ("duckdb",)
 _SAMPLES = (1 / 6, 3 / 6, 5 / 6)
-_BUDGET = 22.0
+_BUDGET = 18.0
 
 Sources = Callable[[Compiled, float], Source]
 """The rows of a query at a scale."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -20,11 +21,22 @@ from viewlet.interfaces.dml import Change
 from viewlet.interfaces.run import stopping
 from viewlet.runtime.engine import MapSize
 
-ORDERS, BIDS = 250, 300
-"""New orders (each of one to seven lines) and bids in a batch."""
 
-OPENING = 40
-"""Batches' worth of ten times as many rows that are there before the clock starts."""
+@dataclass(frozen=True)
+class Pace:
+    """New orders (each of one to seven lines) and bids in a batch, and the history before it."""
+
+    orders: int
+    bids: int
+    opening: int
+    """How many batches are there before the clock starts."""
+    opening_scale: int
+    """How many times larger those are."""
+
+
+PACES = {"spark": Pace(2_500, 1_500, 4, 10)}
+LOCAL = Pace(250, 300, 40, 10)
+"""Spark takes a tenth of a second for a batch of any size, so its batches are larger."""
 
 BATCHES_PER_SECOND = 10.0
 SHOWN_PER_SECOND = 4.0
@@ -48,7 +60,7 @@ def demo(engine: str = "spark", seconds: float = 60.0, seed: int = 7) -> Figures
     with _busy(out, f"starting the {engine} engine"):
         database, rival = _open(engine)
     try:
-        show = Demo(database, rival, Market(seed), engine, out)
+        show = Demo(database, rival, Market(seed), engine, out, PACES.get(engine, LOCAL))
         with stopping() as stop:
             with _busy(out, "compiling four views into native code and loading the first rows"):
                 show.prepare()
@@ -81,8 +93,15 @@ class Demo:
     """One database, one rival that gets the same rows, and the figures of both."""
 
     def __init__(
-        self, database: Database, rival: Rival, market: Market, engine: str, out: Console
+        self,
+        database: Database,
+        rival: Rival,
+        market: Market,
+        engine: str,
+        out: Console,
+        pace: Pace,
     ) -> None:
+        self._pace = pace
         self._database = database
         self._rival = rival
         self._market = market
@@ -91,13 +110,15 @@ class Demo:
         self._turn = 0
         self.figures = Figures(engine, rival.name)
 
-    def prepare(self, history: int = OPENING) -> None:
+    def prepare(self) -> None:
         """Views first, so that streams lose nothing; then customers and a history of orders."""
         self._database.execute(SCHEMA)
         self._database.execute(";".join(view.statement for view in VIEWS))
         self.figures.loaded += self._apply(self._market.opening())
-        for _ in range(history):
-            self.figures.loaded += self._apply(self._market.tick(10 * ORDERS, 10 * BIDS))
+        pace, scale = self._pace, self._pace.opening_scale
+        for _ in range(pace.opening):
+            changes = self._market.tick(scale * pace.orders, scale * pace.bids)
+            self.figures.loaded += self._apply(changes)
         self._measure()
 
     def run(self, seconds: float, stopped: Callable[[], bool]) -> None:
@@ -128,12 +149,15 @@ class Demo:
                     self._out.print(screen(self.figures, self._out.width))
                     plain = now
                 time.sleep(max(0.0, began + 1 / BATCHES_PER_SECOND - time.monotonic()))
+            for view in VIEWS:  # a short demo has not come round to all of them
+                if not self.figures.recomputed[view.name].seconds:
+                    self._compare(view)
             self._measure()
             if live is not None:
                 live.update(screen(self.figures, self._out.width), refresh=True)
 
     def _batch(self) -> None:
-        changes = self._market.tick(ORDERS, BIDS)
+        changes = self._market.tick(self._pace.orders, self._pace.bids)
         start = time.perf_counter()
         rows = self._apply(changes)
         self.figures.applied(rows, time.perf_counter() - start)
@@ -146,8 +170,10 @@ class Demo:
 
     def _recompute(self) -> None:
         """One view at a time, over exactly the rows that the view has seen."""
-        view = VIEWS[self._turn % len(VIEWS)]
+        self._compare(VIEWS[self._turn % len(VIEWS)])
         self._turn += 1
+
+    def _compare(self, view: Shown) -> None:
         self._rival.take(self._pending)
         self._pending = []
         answer = self._rival.answer(view)

@@ -1,0 +1,231 @@
+"""A view on the Spark engine, and the same view recomputed by Spark SQL over cached tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from viewlet.distributed.compile import Level
+from viewlet.interfaces.bench.data import generated, read
+from viewlet.interfaces.bench.duck import same_answer
+from viewlet.interfaces.bench.workload import Compiled
+from viewlet.program.ir import Program
+from viewlet.runtime import session
+from viewlet.runtime.batching import Batch, make_batch
+from viewlet.runtime.cluster import Metrics
+from viewlet.runtime.spark import SparkEngine
+from viewlet.runtime.worker import partition_of
+from viewlet.schema import decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOAD = 1_000_000
+_NOTHING = Program((), (), ())
+
+Changes = list[tuple[str, Batch]]
+
+
+def bench_session(master: str = "local[2]") -> SparkSession:
+    """A session with room for the tables of scale 1; one that is there already is used."""
+    from pyspark.sql import SparkSession
+
+    session.ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("viewlet-bench")
+    settings = {"spark.driver.memory": "6g", "spark.sql.shuffle.partitions": "2"}
+    for key, value in (session.session_settings() | settings).items():
+        builder = builder.config(key, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+class Tables:
+    """The rows of a query's relations, as batches and as files."""
+
+    def __init__(self, compiled: Compiled, sf: float) -> None:
+        self.compiled = compiled
+        self.place = generated(compiled.workload, sf, (*compiled.static, *compiled.streamed))
+        self.static = {name: self._batch(name) for name in compiled.static}
+        self.rows = {name: self._batch(name) for name in compiled.streamed}
+        self.total = sum(map(len, self.rows.values()))
+
+    def _batch(self, name: str) -> Batch:
+        """All columns, as users' rows have them; those that the SQL does not name are blank."""
+        relation = self.compiled.program.relation(name)
+        wanted = self.compiled.mentioned(name) or list(relation.names[:1])
+        if relation.static:
+            wanted = list(relation.names)
+        table = read(self.place, name, wanted)
+        for column in relation.columns:
+            if column.name not in wanted:
+                table = table.append_column(column.name, _blank(column, len(table)))
+        return make_batch(relation, table)
+
+    def part(self, low: float, high: float) -> Changes:
+        """The rows between two shares of every relation: one batch that changes all of them."""
+        found = []
+        for name, rows in self.rows.items():
+            first, last = round(low * len(rows)), round(high * len(rows))
+            if last > first:
+                found.append((name, rows.rows(first, last)))
+        return found
+
+    def parts(self, size: int, start: float = 0.0) -> Iterator[Changes]:
+        """Batches of about `size` rows from a share of the rows to their end."""
+        step = size / self.total
+        count = max(1, round((1.0 - start) / step))
+        for n in range(count):
+            low, high = (start + (1.0 - start) * k / count for k in (n, n + 1))
+            yield self.part(low, high)
+
+
+def _blank(column: Any, length: int) -> Any:
+    import pyarrow as pa
+
+    from viewlet.interfaces.rows import arrow_type
+
+    kind = arrow_type(column.type)
+    one = pa.scalar("", pa.string()) if pa.types.is_string(kind) else pa.scalar(0, pa.int32())
+    return pa.repeat(one if pa.types.is_string(kind) else one.cast(kind), length)
+
+
+class SparkView:
+    """The Spark engine with one view; `load` brings what is there before batches are timed."""
+
+    def __init__(
+        self, spark: SparkSession, tables: Tables, partitions: int = 2, level: Level = Level.FULL
+    ) -> None:
+        self.tables = tables
+        self.engine = SparkEngine(spark, partitions=partitions, level=level)
+        program = tables.compiled.program
+        static = [program.relation(name) for name in tables.static]
+        self.engine.install(_NOTHING, static, frozenset())
+        self.engine.apply(list(tables.static.items()))
+        self.engine.install(program, static, frozenset())
+
+    def load(self, share: float) -> None:
+        """All rows up to a share of each relation, in large batches."""
+        steps = max(1, -(-int(share * self.tables.total) // _LOAD))
+        for n in range(steps):
+            self.engine.apply(self.tables.part(share * n / steps, share * (n + 1) / steps))
+
+    def refresh(self, changes: Changes) -> float:
+        started = time.perf_counter()
+        self.engine.apply(changes)
+        return time.perf_counter() - started
+
+    def metrics(self) -> Metrics:
+        return self.engine.metrics()
+
+    def answer(self) -> list[tuple[Any, ...]]:
+        view = self.tables.compiled.answer
+        types = [column.type for column in view.query.columns]
+        return [
+            tuple(decode(value, kind) for value, kind in zip(row, types, strict=True))
+            for row in self.engine.rows(view.name)
+        ]
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+class Recomputed:
+    """Spark SQL over the whole tables, cached in memory."""
+
+    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+        self._spark = spark
+        self._cached = []
+        self._name = tables.compiled.views[-1][0]
+        compiled = tables.compiled
+        for name in (*compiled.static, *compiled.streamed):
+            wanted = compiled.mentioned(name) or list(compiled.program.relation(name).names[:1])
+            frame = spark.read.parquet(str(tables.place / f"{name}.parquet")).select(*wanted)
+            frame = frame.coalesce(2).cache()
+            frame.count()
+            frame.createOrReplaceTempView(name)
+            self._cached.append(frame)
+        for _, text in compiled.views:
+            spark.sql(_temporary(text))
+
+    def run(self) -> float:
+        """Seconds of one recomputation whose rows come to the driver."""
+        started = time.perf_counter()
+        self._spark.table(self._name).collect()
+        return time.perf_counter() - started
+
+    def answer(self) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self._spark.table(self._name).collect()]
+
+    def close(self) -> None:
+        for frame in self._cached:
+            frame.unpersist()
+
+
+def _temporary(text: str) -> str:
+    made = re.sub(
+        r"(?i)^\s*create\s+(materialized\s+)?view", "CREATE OR REPLACE TEMPORARY VIEW", text
+    )
+    return made.strip().rstrip(";")
+
+
+def equal(view: SparkView, recomputed: Recomputed) -> bool:
+    """The same rows; where a LIMIT cuts, the same in the columns that the order looks at."""
+    query = view.tables.compiled.answer.query
+    ours, theirs = view.answer(), recomputed.answer()
+    return same_answer(query, ours, theirs, ours)
+
+
+class EmptyJobs:
+    """Spark jobs of some stages over some partitions in which nothing happens."""
+
+    def __init__(self, spark: SparkSession, partitions: int) -> None:
+        self._partitions = partitions
+        pairs = spark.sparkContext.parallelize([(p, None) for p in range(partitions)], partitions)
+        self._anchor: Any = pairs.partitionBy(partitions, partition_of).persist()
+        self._anchor.count()
+
+    def run(self, stages: Sequence[int]) -> float:
+        """Seconds of one job after the other, of so many stages each."""
+        started = time.perf_counter()
+        for count in stages:
+            rdd = self._anchor
+            for stage in range(count):
+                if stage:
+                    shuffled = rdd.partitionBy(self._partitions, partition_of)
+                    rdd = self._anchor.union(shuffled)
+                rdd = rdd.mapPartitionsWithIndex(_nothing)
+            rdd.collect()
+        return time.perf_counter() - started
+
+    def close(self) -> None:
+        self._anchor.unpersist()
+
+
+def _nothing(partition: int, records: Any) -> list[tuple[int, None]]:
+    list(records)
+    return [(partition, None)]
+
+
+def stages_of(engine: SparkEngine, names: Sequence[str]) -> list[int]:
+    """The stages of each job that a batch of these relations runs."""
+    number = engine.plan.trigger_for(dict.fromkeys(names))
+    if number is None:
+        return []
+    return [len(job.stages) for job in engine.plan.triggers[number].jobs if job.stages]
+
+
+def median_ms(seconds: Sequence[float]) -> float:
+    return 1e3 * statistics.median(seconds)
+
+
+def summed(metrics: Sequence[Metrics]) -> Mapping[str, float]:
+    """Medians of what several batches moved and took inside the programme."""
+    names = ("bytes_scattered", "bytes_shuffled", "bytes_collected", "run_seconds", "task_seconds")
+    return {name: statistics.median(getattr(m, name) for m in metrics) for name in names}
