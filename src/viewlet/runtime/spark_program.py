@@ -6,9 +6,9 @@
     outputs             relations by destination; partition 0 always says to the driver which job
                         it was, so that the driver's part can be repeated from the commit log
 
-A batch that is given up is undone from the maps' own logs (`take_back`). A run that was torn is not: it
-may have been killed while it was turning a tree, which no log of values repairs. The service then
-rebuilds the partition from its snapshot and the change log.
+A batch that is given up is undone from the maps' own logs (`take_back`). A run that was torn is
+not: it may have been killed while it was turning a tree, which no log of values repairs. The
+service then rebuilds the partition from its snapshot and the change log.
 """
 
 from __future__ import annotations
