@@ -116,7 +116,11 @@ class SparkEngine:
     def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
-        plan = plan_of(compile_all(program, level=self._level)) if program != self._program else self._plan
+        plan = (
+            plan_of(compile_all(program, level=self._level))
+            if program != self._program
+            else self._plan
+        )
         old = self._conductor
         if old is None:
             self._number += 1
