@@ -78,6 +78,7 @@ def _open(engine: str) -> tuple[Database, Rival]:
     from viewlet.runtime.session import spark_session
 
     session = spark_session()
+    session.sparkContext.setLogLevel("ERROR")  # its warnings would tear the live tables apart
     return connect("spark", spark=session), SparkSQL(session)
 
 
