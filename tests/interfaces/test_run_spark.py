@@ -47,6 +47,7 @@ def run(text: str = PIPELINE) -> None:
     run_file(Path("p.sql"), text, Path("p.state"), Settings("spark", once=True))
 
 
+@pytest.mark.slow
 def test_streams_in_views_kept_changes_out(place: Path) -> None:
     add([(1, "9.50", "2026-01-01 12:00:00"), (2, "3.00", "2026-01-01 13:00:00")])
     run()

@@ -50,6 +50,7 @@ class SparkRun(LocalRun):
     ) -> None:
         with progress.busy("starting Spark"):
             self._spark = spark_session()
+            self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
         super().__init__(pipeline, directory, settings, progress)
         try:

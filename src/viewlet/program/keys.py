@@ -112,10 +112,16 @@ class Keys:
 
     def _is_constant(self, map: str) -> bool:
         atoms = [f for f in self._factors[map] if isinstance(f, Rel)]
-        return bool(atoms) and all(self._relations[atom.name].static for atom in atoms)
+        known = [self._relations.get(atom.name) for atom in atoms]
+        return bool(known) and all(relation is not None and relation.static for relation in known)
 
     def _key(self, atom: Rel | Delta) -> Names:
-        relation = self._relations[atom.name]
+        """The variables at the relation's key; none where the programme is a part that has maps
+        over relations which it never sees, as one side of a distributed programme is.
+        """
+        relation = self._relations.get(atom.name)
+        if relation is None:
+            return NONE
         variables = dict(zip(relation.names, atom.variables, strict=True))
         return frozenset(variables[column] for column in relation.key)
 

@@ -42,6 +42,7 @@ BATCHES_PER_SECOND = 10.0
 SHOWN_PER_SECOND = 4.0
 RECOMPUTE_SECONDS = 1.5
 PLAIN_SECONDS = 15.0
+WEIGH_SECONDS = 5.0
 
 
 class Rival(Protocol):
@@ -78,6 +79,7 @@ def _open(engine: str) -> tuple[Database, Rival]:
     from viewlet.runtime.session import spark_session
 
     session = spark_session()
+    session.sparkContext.setLogLevel("ERROR")  # its warnings would tear the live tables apart
     return connect("spark", spark=session), SparkSQL(session)
 
 
@@ -108,6 +110,7 @@ class Demo:
         self._out = out
         self._pending: list[Delta] = []
         self._turn = 0
+        self._weighed = float("-inf")
         self.figures = Figures(engine, rival.name)
 
     def prepare(self) -> None:
@@ -188,10 +191,17 @@ class Demo:
         found.equal += 1
 
     def _measure(self) -> None:
-        maps: dict[str, MapSize] = {}
         for view in VIEWS:
             found = self._database.view(view.name)
             self.figures.tables[view.name] = found.columns, found.rows()
+        if time.monotonic() - self._weighed > WEIGH_SECONDS:
+            self._weigh()
+            self._weighed = time.monotonic()
+
+    def _weigh(self) -> None:
+        """How large the state is; on Spark this asks every partition, so it is not done often."""
+        maps: dict[str, MapSize] = {}
+        for view in VIEWS:
             maps.update(self._database.stats(view.name).maps)
         self.figures.state_rows = sum(size.records for size in maps.values())
         self.figures.state_bytes = sum(size.bytes for size in maps.values())
