@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.planner.support import compile_text
+from tests.planner.support import catalog_of, compile_text
+from viewlet.calculus.query import Query, ViewKind
+from viewlet.calculus.scope import outputs
+from viewlet.calculus.text import parse
+from viewlet.planner.viewlets import compile_program
 from viewlet.program.text import statement_text
 
 FOLDER = Path(__file__).parents[1] / "fixtures/materialize"
@@ -21,3 +25,14 @@ def test_rule(path: Path) -> None:
     assert trigger is not None
     found = "\n".join(statement_text(statement).strip() for statement in trigger.statements)
     assert found == after.strip()
+
+
+def test_joins_along_keys_stay_whole_where_that_is_asked_for() -> None:
+    before = (FOLDER / "keyed_join.txt").read_text().split("\n->\n")[0]
+    relations, _, text = before.split("\n")
+    expr = parse(text)
+    query = Query("q", ViewKind.GROUP, tuple(sorted(outputs(expr))), (("count", expr),), ())
+    catalog = catalog_of(relations.removeprefix("relations: "))
+    whole = compile_program(catalog, [query], keyed=False)
+    parts = compile_program(catalog, [query])
+    assert {m.name for m in whole.maps} - {m.name for m in parts.maps} == {"m_O_L"}

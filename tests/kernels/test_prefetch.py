@@ -1,0 +1,33 @@
+"""Cache lines are asked for where every row goes, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+from viewlet.kernels.jit import source
+from viewlet.program.text import parse_program
+
+PROGRAM = """
+relation r(a: INTEGER not null, b: INTEGER not null, x: INTEGER)
+map all[a: int, b: int](n: int)
+map some[a: int](n: int)
+map loose[x: int?](n: int)
+on r:
+  all[a, b] += Δr(a, b, x) | n: 1
+  some[a] += Δr(a, b, x) * {b < 3} | n: 1
+  loose[x] += Δr(a, b, x) | n: 1
+"""
+
+
+def asked_for(function: str) -> set[str]:
+    text = source(parse_program(PROGRAM))
+    body = text.split(f"def {function}(")[1].split("@njit")[0]
+    return set(re.findall(r"prefetch\(\w+?_(\w+)", body))
+
+
+def test_only_what_every_row_of_a_batch_touches() -> None:
+    assert asked_for("on_r") == {"all"}
+
+
+def test_single_tuples_look_not_ahead() -> None:
+    assert asked_for("each_r") == set()
