@@ -68,7 +68,8 @@ def _blocks(spark: SparkSession, count: int) -> float:
 
 def _tasks(spark: SparkSession, count: int) -> float:
     """A job of so many tasks that never leave the JVM: what starting a task costs the driver."""
-    rdd: Any = spark.sparkContext.parallelize(range(count), count)
+    # A list, not a range: the numbers of a range are made in Python workers.
+    rdd: Any = spark.sparkContext.parallelize(list(range(count)), count)
     times = []
     for _ in range(_WARM + ROUNDS):
         started = time.perf_counter()
