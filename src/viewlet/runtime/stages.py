@@ -202,7 +202,9 @@ class _Side:
 
     def plan(self) -> SitePlan:
         maps = tuple(m for m in self._program.maps if m.name in self._names())
-        program = Program(tuple(self._relations), maps, tuple(self._triggers))
+        # The base relations too: their keys say what determines a map's records.
+        relations = (*self._relations, *self._program.program.relations)
+        program = Program(relations, maps, tuple(self._triggers))
         module = compile_program(program, keep_buffers=True)
         module.loops.steps.clear()
         own = frozenset(module.loops.maps) - {m.name for m in maps}  # made by the kernels
