@@ -318,6 +318,29 @@ def test_lookups_of_every_type_of_key(db: Database) -> None:
     assert len(v) == 1
 
 
+def test_single_rows_of_a_wide_table(db: Database) -> None:
+    columns = ", ".join(f"c{i} INT" for i in range(9))
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, x DOUBLE, s VARCHAR, {columns})")
+    db.execute(
+        "CREATE VIEW v AS SELECT s, SUM(c8) AS c, SUM(x) AS x, COUNT(c7) AS n FROM t GROUP BY s"
+    )
+    for i in range(70):
+        db.insert("t", (i, i / 2, "even" if i % 2 == 0 else None, *[None] * 8, i))
+    for i in range(0, 70, 3):
+        db.delete("t", (i, i / 2, "even" if i % 2 == 0 else None, *[None] * 8, i))
+    kept = [i for i in range(70) if i % 3]
+    even, odd = sum(i for i in kept if i % 2 == 0), sum(i for i in kept if i % 2)
+    assert dict(db.view("v")) == {
+        "even": ("even", even, even / 2, 0),
+        None: (None, odd, odd / 2, 0),
+    }
+    with pytest.raises(DataError, match=r"duplicate primary key \(id=1\)"):
+        db.insert("t", (1, 0.0, "other", *[1] * 9))
+    with pytest.raises(DataError, match=r"id=3, .* is not there"):
+        db.delete("t", (3, 1.5, None, *[None] * 8, 3))
+    assert db.query("SELECT SUM(id) AS n FROM t")["n"][0].as_py() == even + odd
+
+
 def test_sums_come_back_after_many_changes() -> None:
     """A million inserts and deletes: DECIMAL to the digit, DOUBLE within n * S * 2**-102."""
     numbers = np.random.default_rng(3)

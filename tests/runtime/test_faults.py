@@ -35,6 +35,17 @@ def free_port() -> int:
         return port
 
 
+def await_port(port: int) -> None:
+    """A busy machine takes its time to start a master; a driver gives up sooner."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError("the master did not start")
+
+
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     import pyspark
@@ -60,6 +71,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for host, daemons in commands.items()
         for kind, *options in daemons
     ]
+    await_port(port)
     yield url
     for process in reversed(running):
         process.terminate()

@@ -29,6 +29,7 @@ def drive(master: str, tmp_path: Path) -> Iterator[Start]:
             "master": master,
             "checkpoint": str(tmp_path / "checkpoint"),
             "faults": str(tmp_path / "faults"),
+            "state_dir": "state",  # relative: below the executor's own directory
             "batches": BATCHES,
         }
         started.append(Driver(order | changes, "tests.runtime.sql_driver"))

@@ -150,3 +150,16 @@ def test_translation_gives_codes_when_asked() -> None:
     assert target.decode(translate(codes)).tolist() == [None, "c", "a", "c"]
     assert len(target) == 3
     assert translate.one(2) == target.codes["b"]
+
+
+def test_wide_rows_that_differ_in_their_last_column_only() -> None:
+    """One after the other and all at once; a run of equal first columns costs nothing."""
+    relation = Relation("w", tuple(Column(f"c{i}", INTEGER) for i in range(30)))
+    table = stored(relation)
+    rows: list[tuple[Row, int]] = [((*[7] * 29, i), 1) for i in range(20_000)]
+    put(table, rows)
+    assert contents(table) == Gmr(rows)
+    with pytest.raises(DataError, match="c29=20000"):
+        put(table, [((*[7] * 29, 20_000), -1)])
+    put(table, [(row, -1) for row, _ in rows])
+    assert len(table.rows) == 0

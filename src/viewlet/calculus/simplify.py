@@ -7,11 +7,13 @@ Nested bodies are simplified the same way, from the inside.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from viewlet.calculus.expr import (
     ONE,
+    Add,
     Assign,
     Cond,
     Delta,
@@ -32,6 +34,7 @@ from viewlet.calculus.expr import (
     lift,
     product_of,
     terms_of,
+    walk,
 )
 from viewlet.calculus.rewrite import (
     Monomial,
@@ -331,9 +334,12 @@ def cancel(monomials: list[Monomial], keys: Names) -> list[Monomial]:
     """2 * q + 3 * q -> 5 * q,  q - q -> 0,  up to renaming of hidden variables."""
     if len(monomials) < 2:
         return monomials
-    found: dict[str, Monomial] = {}
-    for monomial in monomials:
-        text = _identity(monomial.factors, keys)
+    # Few monomials have an equal: what each is made of says so for much less than its identity.
+    censuses = [_census(monomial.factors) for monomial in monomials]
+    common = Counter(censuses)
+    found: dict[object, Monomial] = {}
+    for monomial, census in zip(monomials, censuses, strict=True):
+        text = _identity(monomial.factors, keys) if common[census] > 1 else census
         known = found.get(text)
         if known is None:
             found[text] = monomial
@@ -342,6 +348,18 @@ def cancel(monomials: list[Monomial], keys: Names) -> list[Monomial]:
         assert isinstance(total, Const)
         found[text] = Monomial(total, known.factors)
     return [m for m in found.values() if m.coefficient not in (Const(0), Const(0.0))]
+
+
+def _census(factors: Factors) -> frozenset[tuple[str, int]]:
+    """How many leaves and lifts of each kind and name: the same for all renamings and orders."""
+    kinds: Counter[str] = Counter()
+    for factor in factors:
+        for node in walk(factor):
+            if isinstance(node, Add | Mul | Sum):
+                continue
+            atom = node.name if isinstance(node, Rel | Delta | MapRef) else ""
+            kinds[f"{type(node).__name__} {atom}"] += 1
+    return frozenset(kinds.items())
 
 
 def _identity(factors: Factors, keys: Names) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import FLOAT, BlockWriter, identifier
+from viewlet.kernels.prefetch import prefetches
 from viewlet.kernels.scalars import Variable
 from viewlet.kernels.weights import key_words, same_value
 
@@ -31,6 +32,9 @@ class AccessWriter(BlockWriter):
             self.line(f"{variable.name} = {load}(column_{column}, {self.row})")
             if variable.slot.nullable:
                 self.line(f"{variable.null} = load_byte(nulls_{column}, {self.row})")
+        if self.row == "row" and not self.single and not node.equal:
+            for text in prefetches(node, self.frame):
+                self.line(text)
         if not node.equal:
             self.block(node.body)
             return

@@ -42,6 +42,7 @@ from viewlet.storage.memory import (
     load_byte,
     load_float,
     load_half,
+    prefetch,
     store,
 )
 from viewlet.storage.multimap import (

@@ -92,6 +92,8 @@ class _TriggerBuilder(RowBuilder):
 
     def _fill(self, statement: Statement, target: Map) -> list[Step]:
         self.uses = Counter(mentions(statement))
+        parts = (statement.loop, *(update for _, update in statement.updates))
+        self.referred = self.loops.keys.referred(parts)
         text = statement_text(statement).strip()
         return [
             Step(text, (target.name,), self._term(statement, term, target), statement.reads)

@@ -84,7 +84,11 @@ def tests_of(
     if guards and not counts:
         return None
     for guard in guards:
-        if not isinstance(guard, Apply) or guard.function != "=" or guard.arguments[1] != Const(0):
+        if not isinstance(guard, Apply) or guard.function != "=":
+            return None
+        counted, nothing = guard.arguments
+        # Of a count alone is it known that it is positive where it is not zero.
+        if not isinstance(counted, Ref) or counted.name not in rising or nothing != Const(0):
             return None
         found.append(Test(Apply(">", guard.arguments), STAYS))
     return _with_trends(found, rising)

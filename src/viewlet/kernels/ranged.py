@@ -42,7 +42,7 @@ class RangeBuilder(Builder):
             return None
         maps = self.loops.maps
         shape = range_shape(atom, others, frozenset(scope), needed, maps)
-        if shape is None:
+        if shape is None or self._is_small(atom, frozenset(scope)):
             return None
         parts = tuple(i for i, name in enumerate(atom.keys) if name in scope)
         bounds, borders = self._bounds(shape, scope)
@@ -79,6 +79,13 @@ class RangeBuilder(Builder):
                     return found
         return None
 
+    def _is_small(self, atom: MapRef, bound: frozenset[str]) -> bool:
+        """The records that refer to one row by its declared key: few, and quicker met one by one.
+
+        A tree would cost every change of the map several times what a chain does.
+        """
+        return any(key <= bound & set(atom.keys) for key in self.referred)
+
     def _range_term(
         self,
         atom: MapRef,
@@ -107,6 +114,8 @@ class RangeBuilder(Builder):
             atom, tuple(dependent), scope_names | groups, used - groups, self.loops.maps
         )
         if shape is None or shape.remaining or (groups and scope_names & set(atom.keys)):
+            return None
+        if self._is_small(atom, scope_names | groups):
             return None
         names = [ref.column for ref in columns]
         parts = tuple(i for i, key in enumerate(atom.keys) if key in scope_names | groups)

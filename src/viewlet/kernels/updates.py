@@ -10,7 +10,7 @@ from viewlet.kernels.nodes import Named
 from viewlet.kernels.ordered import OrderedWriter
 from viewlet.kernels.scalars import Memo, Variable
 from viewlet.kernels.weights import key_words
-from viewlet.storage.columns import TREE
+from viewlet.storage.columns import MOST_HASHED, TREE
 
 
 class UpdateWriter(OrderedWriter):
@@ -85,15 +85,17 @@ class UpdateWriter(OrderedWriter):
         self.line("return 1")
 
     def recall(self, memo: Memo, arguments: list[Variable]) -> str:
-        at, words = self.temporary("at"), []
-        for variable in arguments:
+        at, words, hashed = self.temporary("at"), [], 0
+        for i, variable in enumerate(arguments):
             real = variable.slot.physical is FLOAT
             words.append(f"float_bits({variable.name})" if real else variable.name)
             if variable.slot.nullable:
                 words.append(variable.null)
+            hashed = len(words) if i < MOST_HASHED else hashed
         stride = self.frame.stride(memo.name)
         place = f"slots_{memo.name}, mask_{memo.name}, records_{memo.name}, {stride}"
-        self.line(f"{at} = find({place}, ({', '.join(words)},))")
+        by = ", ".join(words[:hashed])
+        self.line(f"{at} = find({place}, ({by},), ({', '.join(words)},))")
         with self.nest(f"if {at} == 0:"):
             for i, word in enumerate(words):
                 self.line(f"store(state, {self.frame.missing + i}, {word})")

@@ -8,6 +8,8 @@ rows, two records can stand where one is expected.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from viewlet.calculus.expr import (
     BUFFER,
     Assign,
@@ -86,6 +88,19 @@ class Keys:
                         return 0
         keys = [self._placed_key(atom) for atom in placed]
         return 1 if any(key and key <= touched for key in keys) else 2
+
+    def referred(self, exprs: Iterable[Expr]) -> set[Names]:
+        """The declared keys, by the variables that stand for them, of all that is looked into."""
+        found: set[Names] = set()
+        for atom in (node for expr in exprs for node in walk(expr)):
+            if isinstance(atom, Delta):
+                found.add(self._key(atom))
+            elif isinstance(atom, MapRef) and atom.name in self._maps:
+                own = dict(zip(self._maps[atom.name].key_names, atom.keys, strict=True))
+                held = (f for f in self._factors[atom.name] if isinstance(f, Rel))
+                keys = [self._key(f) for f in held]
+                found |= {frozenset(own[n] for n in key) for key in keys if key <= own.keys()}
+        return found - {NONE}
 
     def _placed_key(self, atom: Expr) -> Names:
         if isinstance(atom, Delta):

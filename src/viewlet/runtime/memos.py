@@ -10,9 +10,9 @@ from viewlet.kernels.emit import Module
 from viewlet.kernels.scalars import Memo
 from viewlet.runtime.strings import Dictionary
 from viewlet.schema import Physical, Scalar
+from viewlet.storage.absorb import upsert_row
 from viewlet.storage.columns import Array, Arrays, Layout
 from viewlet.storage.memory import store, store_float
-from viewlet.storage.multimap import upsert
 from viewlet.storage.pool import Pool
 
 
@@ -45,10 +45,11 @@ class MemoPool(Pool):
         known = len(self._dictionary)
         if self._memo.physical is Physical.STR and value is not None:
             value = self._dictionary.code(str(value))
-        at = upsert(self.address, tuple(words))
+        key = self._words.ctypes.data
+        at = upsert_row(self.address, key)
         while at == 0:
             super().make_room()
-            at = upsert(self.address, tuple(words))
+            at = upsert_row(self.address, key)
         word = self.layout.value_words[1]
         if self._memo.physical is Physical.FLOAT:
             store_float(at, word, float(value or 0.0))

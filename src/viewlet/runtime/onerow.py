@@ -41,7 +41,9 @@ class RowPath:
         self._null_view = self._nulls.data
         kinds = [column.type.physical for column in relation.columns]
         letters = ["d" if kind is Physical.FLOAT else "q" for kind in kinds]
-        self._bytes = self._words.data.cast("B")
+        first = 0 if table is None else table.rows.first
+        self._checks = (0, 0) if table is None else (int(table.rows.keyed), first)
+        self._bytes = self._words.data.cast("B")[8 * first :]
         self._pack = struct.Struct("=" + "".join(letters)).pack_into
         self._plain = all(kind in (Physical.INT, Physical.BOOL) for kind in kinds)
         self._kinds = kinds
@@ -56,7 +58,10 @@ class RowPath:
         nulls = int(self._nulls.ctypes.data)
         self.plan = engine.one_row(
             relation.name,
-            {i: (codes if i in texts else self._address) + 8 * i for i in range(width)},
+            {
+                i: codes + 8 * i if i in texts else self._address + 8 * (first + i)
+                for i in range(width)
+            },
             {i: nulls + i for i in range(width)},
         )
 
@@ -108,10 +113,11 @@ class RowPath:
         rows = table.rows
         stamp = rows.next_stamp()
         try:
-            answer = put_row(rows.address, self._address, weight, stamp, rows.keyed)
+            answer = FULL
             while answer == FULL:
-                rows.make_room()
-                answer = put_row(rows.address, self._address, weight, stamp, rows.keyed)
+                answer = put_row(rows.address, self._address, weight, stamp, *self._checks)
+                if answer == FULL:
+                    rows.make_room()
             if answer:
                 table.check()
         except BaseException as error:

@@ -112,10 +112,10 @@ class Partition:
         self, state: PartitionState, tick: int, chain: str, fence: tuple[int, int]
     ) -> None:
         """Undo the ticks of a step that was given up, if the programme can."""
-        if (tick, chain) not in state.head.history or not hasattr(self.program, "undo"):
+        if (tick, chain) not in state.head.history or not hasattr(self.program, "take_back"):
             return
         state.begin(BUILDING, fence)
-        if cast(Undoing, self.program).undo(state, tick):
+        if cast(Undoing, self.program).take_back(state, tick):
             # Outputs of what was undone must not answer for a step that does the same again.
             state.head.history = [past for past in state.head.history if past[0] < tick]
             state.stamp(tick, chain, self._keep)

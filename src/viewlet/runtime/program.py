@@ -71,7 +71,7 @@ class Repartitioning(Protocol):
 class Undoing(Protocol):
     """The optional hook of programmes that can take back ticks that were completed."""
 
-    def undo(self, state: PartitionState, tick: int) -> bool:
+    def take_back(self, state: PartitionState, tick: int) -> bool:
         """Bring a clean, later state back to what it was after `tick`; False: cannot."""
 
 

@@ -116,11 +116,9 @@ class SparkEngine:
     def install(self, program: Program, tables: Sequence[Relation], passed: frozenset[str]) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
-        plan = (
-            plan_of(compile_all(program, level=self._level))
-            if program != self._program
-            else self._plan
-        )
+        plan = self._plan
+        if program != self._program:
+            plan = plan_of(compile_all(program, level=self._level))
         old = self._conductor
         if old is None:
             self._number += 1

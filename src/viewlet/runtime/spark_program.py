@@ -6,9 +6,9 @@
     outputs             relations by destination; partition 0 always says to the driver which job
                         it was, so that the driver's part can be repeated from the commit log
 
-A batch that is given up is undone from the maps' own logs (`undo`). A run that was torn is not: it
-may have been killed while it was turning a tree, which no log of values repairs. The service then
-rebuilds the partition from its snapshot and the change log.
+A batch that is given up is undone from the maps' own logs (`take_back`). A run that was torn is
+not: it may have been killed while it was turning a tree, which no log of values repairs. The
+service then rebuilds the partition from its snapshot and the change log.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class SqlProgram:
             return True
         return False
 
-    def undo(self, state: PartitionState, tick: int) -> bool:
+    def take_back(self, state: PartitionState, tick: int) -> bool:
         """Back to the beginning of the last batch, if that was the tick."""
         if state.meta.get("base") != tick:
             return False

@@ -68,6 +68,7 @@ TOTAL, COUNT, NEGATIVES = 0, 1, 2
 
 _MAX_PARTS = SUM - PART
 _MAX_SUMS = (GROUPS - SUM) // 3
+MOST_HASHED = _MAX_PARTS // 2  # key columns, of two words each at most
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ class Layout:
         for key in self.keys:
             key_words.append(word)
             word += 2 if key.nullable else 1
-        # Two words each at most; a wider key is told apart by its first columns.
-        hashed = (self.hashed or tuple(range(len(self.keys))))[: _MAX_PARTS // 2]
+        # A wider key is told apart by its first columns.
+        hashed = (self.hashed or tuple(range(len(self.keys))))[:MOST_HASHED]
         object.__setattr__(self, "hashed", hashed)
         # A map without keys has one record, under the key word 0.
         word = max(word, 1)

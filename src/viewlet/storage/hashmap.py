@@ -20,7 +20,7 @@ from viewlet.storage.columns import (
     STRIDE,
     UNIQUE,
 )
-from viewlet.storage.memory import load, load_half, mix, spread, store_half
+from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store_half
 
 Words = tuple[int, ...]
 """A key as words; kernels pass tuples, so that each length is compiled to straight code."""
@@ -143,10 +143,15 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
     """Enter the slots of an old table of `length` slots into the index's new, empty one."""
     slots = load(ix, SLOTS)
     mask = load(ix, MASK)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
     for i in range(length):
+        # Records lie in the order of their arrival, not of their hashes: each is a wait for memory.
+        if i + 24 < length:
+            prefetch(records + load_half(old, i + 24) * stride)
         record = load_half(old, i)
         if record >= 0:
-            slot = hash_record(ix, load(m, RECORDS) + record * load(m, STRIDE)) & mask
+            slot = hash_record(ix, records + record * stride) & mask
             while load_half(slots, slot) >= 0:
                 slot = (slot + 1) & mask
             store_half(slots, slot, record)

@@ -84,6 +84,10 @@ def load_byte(address: int, index: int) -> int:
     return ctypes.c_uint8.from_address(int(address + index)).value
 
 
+def prefetch(address: int) -> None:
+    """Ask for the cache line at an address that will be needed soon; any address may be given."""
+
+
 def float_bits(value: float) -> int:
     """A float as a key word; equal floats have equal words, and all NaNs are one value."""
     if value == 0.0:
@@ -147,6 +151,16 @@ def _storer(element: Any, narrow: bool = False) -> Lowering:
     return lower
 
 
+def _lower_prefetch(context: Any, builder: Any, values: list[Any]) -> Any:
+    pointer = ir.PointerType(_INT8)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), kind)
+    # To be read, kept in all caches, data.
+    flags = [ir.Constant(_INT32, flag) for flag in (0, 3, 1)]
+    builder.call(function, [builder.inttoptr(values[0], pointer), *flags])
+    return context.get_dummy_value()
+
+
 def _lower_float_bits(context: Any, builder: Any, values: list[Any]) -> Any:
     (value,) = values
     zero = builder.fcmp_ordered("==", value, ir.Constant(_DOUBLE, 0.0))
@@ -181,6 +195,7 @@ native(load_byte, _INT, (_INT, _INT), _loader(_INT8, "zext"))
 native(store, _VOID, (_INT, _INT, _INT), _storer(_INT64))
 native(store_float, _VOID, (_INT, _INT, _FLOAT), _storer(_DOUBLE))
 native(store_half, _VOID, (_INT, _INT, _INT), _storer(_INT32, narrow=True))
+native(prefetch, _VOID, (_INT,), _lower_prefetch)
 native(float_bits, _INT, (_FLOAT,), _lower_float_bits)
 native(spread, _INT, (_INT,), _lower_spread)
 native(mix, _INT, (_INT, _INT), _lower_mix)

@@ -5,7 +5,8 @@
 It is a map of storage.columns whose key is the whole row and whose only value is the count, so that
 undo log, free list and growth are the same as those of all maps. Two things differ. The width of
 a row is a number at run time, not a tuple type at compile time: creating a table compiles nothing.
-And NULLs are bits of one word for up to 63 columns, instead of a word each.
+And NULLs are bits of one word for up to 63 columns, instead of a word each. Before a row of many
+words stands a hash of all of them, so that the index need not look at more than a few.
 
 A batch is put in whole and checked when it is whole: +1 and -1 of the same key are an update, in
 whatever order they stand. A batch that fails is taken back from the log.
@@ -46,7 +47,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import slot_for
 from viewlet.storage.indexes import next_in_chain
-from viewlet.storage.memory import load, load_half, store
+from viewlet.storage.memory import load, load_half, mix, store
 from viewlet.storage.multimap import (
     add_int,
     rollback,
@@ -55,11 +56,25 @@ from viewlet.storage.multimap import (
 from viewlet.storage.pool import Pool
 
 _BITS = 63
+_FEW = 8
+"""Words of a row up to which the index tells rows apart by themselves."""
 _WIDEST_KEY = 16
 _LOG_ROWS = 4096
 
 # What `put_row` answers.
 DONE, FULL, MISSING, DUPLICATE = 0, 1, 2, 3
+
+
+@njit(cache=True, nogil=True)
+def seal_rows(m: int, rows: int, count: int) -> None:
+    """Write the hash of each row's other words into its first."""
+    keys = load(m, KEYS)
+    for i in range(count):
+        row = rows + 8 * keys * i
+        seed = keys
+        for j in range(1, keys):
+            seed = mix(seed, load(row, j))
+        store(row, 0, seed)
 
 
 @njit(cache=True, nogil=True)
@@ -120,9 +135,11 @@ def duplicate_key(m: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def put_row(m: int, row: int, weight: int, stamp: int, keyed: int) -> int:
+def put_row(m: int, row: int, weight: int, stamp: int, keyed: int, sealed: int) -> int:
     """A batch of one row: begin, put and check in one call. FULL has put nothing."""
     begin_rows(m, stamp)
+    if sealed:
+        seal_rows(m, row, 1)
     at = upsert_row(m, row)
     if at == 0:
         return FULL
@@ -151,16 +168,21 @@ class TableRows:
         self._bits = {column: divmod(place, _BITS) for place, column in enumerate(nullable)}
         width = len(relation.columns)
         masks = -(-len(nullable) // _BITS)
-        self._mask_word = width
+        # The word of the first column: a row of many words has its hash before that.
+        self.first = 1 if width + masks > _FEW else 0
+        self._mask_word = self.first + width
         self._keyed = bool(relation.key)
+        seal = (KeyField(Physical.INT, False),) * self.first
+        key = tuple(self.first + place for place in key_positions(relation))
         self.layout = Layout(
             f"table {relation.name}",
             (
+                *seal,
                 *(KeyField(column.type.physical, False) for column in relation.columns),
                 *(KeyField(Physical.INT, False),) * masks,
             ),
             (Physical.INT,),
-            (Index(CHAIN, key_positions(relation)),) if relation.key else (),
+            (Index(CHAIN, key),) if relation.key else (),
         )
         self._arrays = arrays
         name = f"{self.layout.name}.head"
@@ -191,13 +213,13 @@ class TableRows:
     # Changes.
 
     def words(self, columns: Sequence[Array], nulls: Sequence[Array | None]) -> Array:
-        """Columns (strings as codes) -> one line of words for each row."""
+        """Columns (strings as codes) -> one line of words for each row, not yet sealed."""
         rows = np.zeros((len(columns[0]), self.width), np.int64)
         for i, column in enumerate(self.relation.columns):
             if column.type.physical is Physical.FLOAT:
-                rows[:, i] = _float_words(columns[i])
+                rows[:, self.first + i] = _float_words(columns[i])
             else:
-                rows[:, i] = columns[i]
+                rows[:, self.first + i] = columns[i]
             gaps = nulls[i]
             if gaps is not None and i in self._bits:
                 word, bit = self._bits[i]
@@ -227,6 +249,8 @@ class TableRows:
             self._pool.reserve(used + count)
         rows = np.ascontiguousarray(rows)
         weights = np.ascontiguousarray(weights, np.int64)
+        if self.first:
+            seal_rows(self.address, rows.ctypes.data, count)
         done = 0
         while done < count:
             done = put_rows(self.address, rows.ctypes.data, weights.ctypes.data, done, count)
@@ -264,7 +288,7 @@ class TableRows:
 
     def column(self, place: int, records: Array) -> tuple[Array, Array | None]:
         """One column of some records, codes for strings, with its null mask."""
-        values, _ = self._pool.key_column(place, records)
+        values, _ = self._pool.key_column(self.first + place, records)
         if place not in self._bits:
             return values, None
         word, bit = self.null_bit(place)

@@ -58,7 +58,8 @@ def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
         write_json(rows, folder / f"{name}.json")
         print(f"{name}: {progress_line(row)}", file=sys.stderr, flush=True)
 
-    module.run(**{**part.options, **extra}, progress=keep)
+    taken = {name: value for name, value in extra.items() if name in module.OPTIONS}
+    module.run(**{**part.options, **taken}, progress=keep)
     write_json([machine()], folder / "machine.json")
 
 

@@ -44,9 +44,9 @@ def machine(spark: SparkSession) -> Machine:
     job, stage = line([(n, _median(EmptyJobs(spark, 2), [n])) for n in (1, 2, 3)])
     _, task = line([(n, _tasks(spark, n)) for n in (2, 32, 128)])
     cores = spark.sparkContext.defaultParallelism
-    # Blocks of all tasks are moved by these cores here, and by W workers there.
-    points = [(n * n / cores, _median(EmptyJobs(spark, n), [2])) for n in (2, 8, 16)]
-    _, block = line(points)
+    # n * n blocks are moved by these cores here, and by W workers there. Two jobs of one stage have
+    # the same tasks as one of two stages, and no blocks.
+    _, block = line([(n * n / cores, _blocks(spark, n)) for n in (2, 8, 16)])
     small, large = (_shuffle(spark, size) for size in (1 << 16, 1 << 24))
     each = 2 * ((1 << 24) - (1 << 16))
     return Machine(job, stage, task, block, each / max(large - small, 1e-3))
@@ -58,6 +58,12 @@ def _median(jobs: EmptyJobs, stages: Sequence[int]) -> float:
     found = statistics.median(jobs.run(stages) for _ in range(ROUNDS))
     jobs.close()
     return found
+
+
+def _blocks(spark: SparkSession, count: int) -> float:
+    """What a shuffle between so many tasks takes longer than the tasks by themselves."""
+    together, apart = (_median(EmptyJobs(spark, count), stages) for stages in ([2], [1, 1]))
+    return together - apart
 
 
 def _tasks(spark: SparkSession, count: int) -> float:

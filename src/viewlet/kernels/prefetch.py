@@ -1,0 +1,82 @@
+"""Cache lines asked for ahead of need: what a batch's rows will touch, some rows before they do.
+
+A probe of a large map waits for memory twice, for the slot and for the record. The keys of later
+rows are known, so both loads can be on their way while earlier rows are worked on:
+
+    row + FAR      the slot
+    row + NEAR     the record whose number is in the slot, which has come by then
+
+Only accesses that every row makes, with keys that are columns of the batch: behind a filter most
+lines would come for nothing, and maps that fit into a cache need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viewlet.kernels import nodes as ir
+from viewlet.kernels.blocks import identifier
+from viewlet.kernels.frame import Frame
+from viewlet.kernels.nodes import Block
+from viewlet.kernels.scalars import Variable
+from viewlet.schema import Physical
+from viewlet.storage.columns import CHAIN, MASK, SLOTS
+
+FAR, NEAR = 32, 12
+SMALL = 1 << 15
+"""Slots of a map that stays in a core's own caches."""
+
+
+def prefetches(node: ir.Rows, frame: Frame) -> list[str]:
+    """Lines for the head of a row's body."""
+    columns = {variable.name: column for variable, column in node.binds}
+    far: dict[str, list[str]] = {}
+    for slots, mask, records, stride, key in _tables(node.body, frame):
+        if any(v.slot.nullable or v.slot.physical is Physical.FLOAT for v in key):
+            continue
+        if any(v.name not in columns for v in key):
+            continue
+        at = [f"load(column_{columns[v.name]}, %s)" for v in key]
+        slot = f"hash_words(({', '.join(at)},)) & {mask}"
+        later = slot.replace("%s", f"row + {FAR}")
+        soon = slot.replace("%s", f"row + {NEAR}")
+        far.setdefault(mask, []).extend(
+            [
+                f"        prefetch({slots} + 4 * ({later}))",
+                f"        prefetch({records} + load_half({slots}, {soon}) * {stride})",
+            ]
+        )
+    if not far:
+        return []
+    lines = [f"if row + {FAR} < high:"]
+    for mask, found in far.items():
+        lines += [f"    if {mask} > {SMALL}:", *dict.fromkeys(found)]
+    return lines
+
+
+def _tables(block: Block, frame: Frame) -> Iterator[tuple[str, str, str, int, list[Variable]]]:
+    """Slots, mask, records, stride and key of every access that a row surely makes."""
+    for node in block:
+        if isinstance(node, ir.Total):
+            yield from _tables(node.body, frame)
+        if not isinstance(node, ir.Update | ir.Get | ir.Run | ir.Slice):
+            continue
+        layout, name = frame.layouts[node.map], identifier(node.map)
+        if any(field.nullable for field in layout.keys):
+            continue
+        parts = node.parts if isinstance(node, ir.Run) else tuple(range(len(layout.keys)))
+        chains = range(len(layout.indexes)) if isinstance(node, ir.Update) else []
+        if isinstance(node, ir.Slice):
+            parts, chains = layout.indexes[node.index].parts, [node.index]
+        bound = dict(zip(parts, node.key, strict=True))
+        stride = 8 * layout.width
+        if not isinstance(node, ir.Slice) and node.key:
+            key = [bound[part] for part in layout.hashed]
+            yield f"slots_{name}", f"mask_{name}", f"records_{name}", stride, key
+        for number in chains:
+            index = layout.indexes[number]
+            if index.kind == CHAIN:
+                block_at = f"map_{name}, {layout.block(number)}"
+                key = [bound[part] for part in sorted(index.parts)]
+                slots, mask = (f"load({block_at} + {word})" for word in (SLOTS, MASK))
+                yield slots, mask, f"records_{name}", stride, key
