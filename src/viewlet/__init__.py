@@ -14,12 +14,14 @@ from viewlet.errors import ViewletError
 if TYPE_CHECKING:
     from viewlet.interfaces.api import Database, connect, restore
     from viewlet.interfaces.dml import Change
+    from viewlet.interfaces.events import EventLoop
     from viewlet.interfaces.subscribe import ViewBatch
     from viewlet.interfaces.view import View
 
 __all__ = [
     "Change",
     "Database",
+    "EventLoop",
     "View",
     "ViewBatch",
     "ViewletError",
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Change": "viewlet.interfaces.dml",
     "Database": "viewlet.interfaces.api",
+    "EventLoop": "viewlet.interfaces.events",
     "View": "viewlet.interfaces.view",
     "ViewBatch": "viewlet.interfaces.subscribe",
     "connect": "viewlet.interfaces.api",
