@@ -14,12 +14,15 @@ from viewlet.calculus.expr import (
     Expr,
     MapRef,
     Sum,
+    exists_of,
     factors_of,
     is_batch,
+    is_buffer,
     is_constant,
     product_of,
     sum_of,
     terms_of,
+    transform,
 )
 from viewlet.calculus.factorize import factorize, separate
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
@@ -189,34 +192,67 @@ def share_domains(program: Program) -> Program:
     m[a] += d_domain[a].* * n[a]
 
     The domain of a nested change, computed once for all statements of the trigger that start from
-    it. A domain that is one buffer already stays as it is.
+    it: those up to one that changes a map which the domain reads. A domain that is one buffer
+    already stays as it is.
     """
     buffers: dict[str, Map] = {}
     triggers = []
     for trigger in program.triggers:
         statements: list[Statement] = []
-        known: dict[str, str] = {}
+        known: dict[str, Statement] = {}
+        made = 0
         for statement in trigger.statements:
             loop: list[Expr] = []
             for factor in factors_of(statement.loop):
                 keys = tuple(sorted(outputs(factor)))
-                if not isinstance(factor, Exists) or not is_batch(factor) or not keys:
+                if not isinstance(factor, Exists) or not _is_domain(factor) or not keys:
                     loop.append(factor)
                     continue
+                factor = _by_presence(factor)
                 form = canonical(factor, keys)
                 text = f"{[form.names[k] for k in keys]} {form.text}"
                 if text not in known:
-                    known[text] = f"{BUFFER}{trigger.relation}_domain_{len(known) + 1}"
-                    buffers[known[text]] = _domain_buffer(known[text], keys, factor, program)
-                    statements.append(Statement(known[text], keys, "+=", factor, ((COUNT, ONE),)))
-                loop.append(MapRef(known[text], PRESENCE, keys))
+                    made += 1
+                    name = f"{BUFFER}{trigger.relation}_domain_{made}"
+                    buffers[name] = _domain_buffer(name, keys, factor, program)
+                    known[text] = Statement(name, keys, "+=", factor, ((COUNT, ONE),))
+                    statements.append(known[text])
+                loop.append(MapRef(known[text].target, PRESENCE, keys))
             statements.append(replace(statement, loop=product_of(*loop)))
+            known = {t: s for t, s in known.items() if statement.target not in s.reads}
         triggers.append(Trigger(trigger.relation, tuple(statements)))
     maps = (*program.maps, *buffers.values())
     return replace(program, maps=maps, triggers=tuple(triggers))
 
 
 COUNT = "count"
+
+
+def _is_domain(expr: Expr) -> bool:
+    """Whether every term starts from the batch: then there are no more keys than it brings."""
+    if isinstance(expr, Exists | Sum):
+        return _is_domain(expr.body)
+    if len(terms_of(expr)) > 1:
+        return all(_is_domain(term) for term in terms_of(expr))
+    factors = factors_of(expr)
+    return is_batch(expr) or (len(factors) > 1 and any(_is_domain(f) for f in factors))
+
+
+def _by_presence(domain: Exists) -> Expr:
+    """Exists(Exists(d[a].x * m[b]) + Exists(d[a].y * m[b]))  ->  Exists(d[a].* * m[b])
+
+    Where other columns of d have records the domain grows, which does no harm: outside of what
+    changes, new and old are the same. Terms that stay apart keep their columns.
+    """
+
+    def rule(node: Expr) -> Expr:
+        if isinstance(node, MapRef) and is_buffer(node):
+            return MapRef(node.name, PRESENCE, node.keys)
+        return node
+
+    terms = terms_of(domain.body)
+    merged = dict.fromkeys(transform(term, rule) for term in terms)
+    return domain if len(merged) == len(terms) else exists_of(sum_of(*merged))
 
 
 def _domain_buffer(name: str, keys: tuple[str, ...], domain: Expr, program: Program) -> Map:
