@@ -100,7 +100,7 @@ def run(query: str, options: argparse.Namespace, spark: Any) -> dict[str, Any]:
             database.apply(changes)
             seconds.append(time.perf_counter() - start)
             metrics = database._engine.metrics()  # type: ignore[attr-defined]
-            worst = max(worst, (metrics.jobs, metrics.stages))
+            worst = max(worst[0], metrics.jobs), max(worst[1], metrics.stages)
             for change in changes:
                 (held if change.weights == 1 else gone)[change.relation].append(change.rows)
         for name in tables:

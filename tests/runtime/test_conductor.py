@@ -21,13 +21,13 @@ from viewlet.program.interpret import Interpreter
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
 from viewlet.runtime.batching import batch_of
-from viewlet.runtime.chunks import Columns, TextHashes, nodes_of, spread
+from viewlet.runtime.chunks import Columns, Message, TextHashes, nodes_of, spread
 from viewlet.runtime.conductor import Conductor
 from viewlet.runtime.spark_program import SqlProgram
 from viewlet.runtime.stages import plan_of
 from viewlet.runtime.strings import Dictionary
 from viewlet.schema import Column, Kind, Physical, Relation, Type
-from viewlet.storage.columns import KeyField, Layout
+from viewlet.storage.columns import Array, KeyField, Layout
 
 QUICK = ["tpch/q3", "tpch/q15", "finance/bsp"]
 
@@ -130,3 +130,31 @@ def test_columns_go_where_values_go() -> None:
     for node, part in enumerate(parts):
         assert all(node_of([rows[a][1]], 3) == node for a in part.columns[0].tolist())
     assert sum(len(part.weights) for part in parts) == 4
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(0, np.int64),
+        np.full(5, -7, np.int64),
+        np.array([-128, 127], np.int64),
+        np.array([-129, 127], np.int64),
+        np.array([0, 2**31], np.int64),
+        np.array([-(2**63), 2**63 - 1], np.int64),
+        np.array([0.5, np.nan, -0.0]),
+        np.array([0, 1, 1], np.uint8),
+    ],
+    ids=str,
+)
+def test_columns_arrive_as_they_were(values: Array) -> None:
+    weights = np.ones(len(values), np.int64)
+    numbers = np.arange(len(values), dtype=np.int32)
+    texts = [None, *map(str, range(len(values)))]
+    sent = Columns("t", [values, None, (numbers, texts)], [None, None, None], weights)
+    (got,) = Message.unpack(Message(columns=[sent]).pack()).columns
+    assert got.columns[0].dtype == values.dtype
+    assert got.columns[0].tobytes() == values.tobytes()
+    assert got.columns[1] is None
+    assert got.columns[2][1] == texts
+    assert got.columns[2][0].tobytes() == numbers.tobytes()
+    assert got.weights.tobytes() == weights.tobytes()

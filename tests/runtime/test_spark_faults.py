@@ -50,13 +50,13 @@ def check(said: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("stage", [0, 1])
 def test_an_executor_killed_in_a_batch(drive: Start, stage: int) -> None:
     notes = check(drive(orders={"2": [f"kill-executor-1-{stage}"]}).finish())
-    assert any("rebuil" in note for note in notes)
+    assert any("rebuil" in note for note in notes), notes
 
 
 @pytest.mark.parametrize("fault", ["raise", "exit"])
 def test_a_task_fails_after_it_changed_its_state(drive: Start, fault: str) -> None:
     notes = check(drive(orders={"1": [f"{fault}-0-1"], "3": [f"{fault}-1-0"]}).finish())
-    assert any("rebuil" in note for note in notes)
+    assert any("rebuil" in note for note in notes), notes
 
 
 def test_a_driver_killed_between_batches(drive: Start) -> None:
@@ -91,7 +91,7 @@ def test_damaged_local_state(drive: Start, tmp_path: Path) -> None:
         else:
             file.write_bytes(b"nothing")
     notes = check(drive(state_dir=str(place)).finish())
-    assert any("rebuil" in note for note in notes)
+    assert any("rebuil" in note for note in notes), notes
 
 
 def test_a_damaged_checkpoint_is_said(drive: Start, tmp_path: Path) -> None:

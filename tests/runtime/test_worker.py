@@ -163,6 +163,19 @@ def test_a_repeated_task_answers_from_the_record(tmp_path: Path) -> None:
     assert bench.notes == []
 
 
+def test_a_repeated_task_says_what_the_first_one_met(tmp_path: Path) -> None:
+    """The state is lost; the task that rebuilds it is given up by Spark, and its answer with it."""
+    bench = Bench(tmp_path)
+    bench.step(0)
+    shutil.rmtree(bench.directory)
+    detach()
+    spec = bench.spec()
+    bench.task(spec, 1)
+    bench.commit(bench.task(spec, 1), 1)
+    assert any("rebuilt" in note for note in bench.notes)
+    bench.check()
+
+
 @pytest.mark.parametrize("spoiled", [True, False])
 def test_lost_records_of_outputs_are_made_again(tmp_path: Path, spoiled: bool) -> None:
     bench = Bench(tmp_path)

@@ -40,7 +40,7 @@ from viewlet.interfaces.explain import (
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
-from viewlet.interfaces.spark import changes_arrow, check_frame, frames_engine
+from viewlet.interfaces.spark import changes_arrow, check_frame, frames_engine, jobs_and_stages
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deliver
 from viewlet.interfaces.view import Reader, View, row_class
@@ -463,7 +463,8 @@ class Database:
             sizes = self._engine.sizes()
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = self._timings.get(view, Timings())
-            return timings.of(view, maps, len(self._engine.columns(view)))
+            counted = jobs_and_stages(self._engine, self._engine_name)
+            return timings.of(view, maps, len(self._engine.columns(view)), *counted)
 
     # --- life -------------------------------------------------------------------------------------
 

@@ -31,6 +31,14 @@ def frames_engine(engine: Engine, name: str) -> SparkEngine:
     return engine
 
 
+def jobs_and_stages(engine: Engine, name: str) -> tuple[int, int]:
+    """What Spark ran for the last batch, from its own books; nothing on other engines."""
+    if name != "spark":
+        return 0, 0
+    found = frames_engine(engine, name).metrics()
+    return found.jobs, found.stages
+
+
 def check_frame(frame: DataFrame, relation: Relation) -> None:
     from viewlet.runtime.frames import check_frame as check
 

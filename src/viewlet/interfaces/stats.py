@@ -16,7 +16,8 @@ _KEPT = 10_000
 class Stats:
     """Figures of one view. Maps are shared: two views may both count one.
 
-    `bytes_per_row` is over the records of the view's state maps, not over its visible rows.
+    `bytes_per_row` is over the records of the view's state maps, not over its visible rows. `jobs`
+    and `stages` are what Spark ran for the last batch; 0 on other engines.
     """
 
     view: str
@@ -28,6 +29,8 @@ class Stats:
     p50_ms: float
     p99_ms: float
     rows_per_s: float
+    jobs: int = 0
+    stages: int = 0
 
 
 @dataclass
@@ -53,7 +56,9 @@ class Timings:
         position = min(len(ordered) - 1, max(0, -(-int(share * 100) * len(ordered) // 100) - 1))
         return ordered[position] * 1000
 
-    def of(self, view: str, maps: Mapping[str, MapSize], rows: int) -> Stats:
+    def of(
+        self, view: str, maps: Mapping[str, MapSize], rows: int, jobs: int = 0, stages: int = 0
+    ) -> Stats:
         memory = sum(size.bytes for size in maps.values())
         records = sum(size.records for size in maps.values())
         return Stats(
@@ -66,4 +71,6 @@ class Timings:
             self.percentile_ms(0.5),
             self.percentile_ms(0.99),
             self.changed_rows / self.seconds if self.seconds else 0.0,
+            jobs,
+            stages,
         )

@@ -57,7 +57,10 @@ class Message:
 
     def pack(self) -> bytes:
         rows = [(r.target, r.words.shape, r.words.tobytes(), r.texts) for r in self.rows]
-        columns = [(c.relation, c.columns, c.nulls, c.weights) for c in self.columns]
+        columns = [
+            (c.relation, [_narrowed(part) for part in c.columns], c.nulls, _narrow(c.weights))
+            for c in self.columns
+        ]
         return pickle.dumps((rows, columns, self.origin, self.problem), protocol=5)
 
     @classmethod
@@ -68,10 +71,54 @@ class Message:
                 Rows(target, np.frombuffer(words, np.int64).reshape(shape), texts)
                 for target, shape, words, texts in rows
             ],
-            [Columns(*parts) for parts in columns],
+            [
+                Columns(relation, [_widened(part) for part in parts], nulls, _wide(weights))
+                for relation, parts, nulls, weights in columns
+            ],
             origin,
             problem,
         )
+
+
+def _narrow(values: Array) -> tuple[Array, str, int]:
+    """Values -> (as few bytes as hold them, their type, how many).
+
+    Every byte is copied four times on its way, hashed and logged; weights are mostly all the same.
+    """
+    kind, count = values.dtype.str, len(values)
+    if not count or values.dtype.kind != "i":
+        return values, kind, count
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return values[:1].copy(), kind, count
+    for small in (np.int8, np.int16, np.int32):
+        if values.itemsize > np.dtype(small).itemsize:
+            limits = np.iinfo(small)
+            if limits.min <= low and high <= limits.max:
+                return values.astype(small), kind, count
+    return values, kind, count
+
+
+def _wide(sent: tuple[Array, str, int]) -> Array:
+    values, kind, count = sent
+    if len(values) != count:
+        return np.full(count, values[0], kind)
+    return values.astype(kind, copy=False)
+
+
+def _narrowed(column: Any) -> Any:
+    """An array, numbers with their strings, or None; all that `Columns` may hold."""
+    if column is None:
+        return None
+    numbers, texts = column if isinstance(column, tuple) else (column, None)
+    return _narrow(np.asarray(numbers)), texts
+
+
+def _widened(sent: Any) -> Any:
+    if sent is None:
+        return None
+    numbers, texts = sent
+    return _wide(numbers) if texts is None else (_wide(numbers), texts)
 
 
 # --- rows of maps ---------------------------------------------------------------------------------

@@ -206,12 +206,12 @@ class Partition:
         found = self.attach(step.fence)
         if found is not None and (entry.tick, following) in found.head.history:
             try:
-                outputs = self._recorded(entry.tick, following)
+                outputs, said = self._recorded(entry.tick, following)
             except (OSError, DamagedFile):
                 self._note(f"outputs of tick {entry.tick} are lost; making them again")
             else:
                 self._remember(found)
-                return outputs, Status(following, notes=self.notes)
+                return outputs, Status(following, notes=said + self.notes)
         state = self.settle(found, step.tick + stage, chain, step.fence)
         state.begin(entry.tick, step.fence)
         started = time.perf_counter()
@@ -249,12 +249,16 @@ class Partition:
                 raise ProgramError(f"an output of stage {stage} is no bytes: {type(payload)}")
 
     def _record(self, tick: int, chain: str, outputs: dict[int, bytes]) -> None:
-        """Keep the outputs until no task of the step can ask for them again."""
+        """Keep the outputs until no task of the step can ask for them again.
+
+        Notes go with them: Spark may have given up the task that rebuilt the state (a fetch failed
+        elsewhere) while its Python process went on, and only the repetition reports.
+        """
         kept = self.directory / "outputs"
         try:
             kept.mkdir(exist_ok=True)
             with (kept / f"{tick:015d}-{chain}").open("wb") as file:
-                for part in seal(pickle.dumps(outputs, protocol=5)):
+                for part in seal(pickle.dumps((outputs, self.notes), protocol=5)):
                     file.write(part)
         except OSError as problem:
             raise StateError(
@@ -265,11 +269,11 @@ class Partition:
             if int(old.name.partition("-")[0]) <= tick - self._keep:
                 old.unlink(missing_ok=True)
 
-    def _recorded(self, tick: int, chain: str) -> dict[int, bytes]:
+    def _recorded(self, tick: int, chain: str) -> tuple[dict[int, bytes], list[str]]:
         name = f"{tick:015d}-{chain}"
         data = (self.directory / "outputs" / name).read_bytes()
-        outputs: dict[int, bytes] = pickle.loads(unseal(name, data))
-        return outputs
+        outputs, notes = pickle.loads(unseal(name, data))
+        return outputs, notes
 
     def _remember(self, state: PartitionState | None) -> None:
         key = (str(self.directory), self.partition)
