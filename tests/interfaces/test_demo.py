@@ -69,9 +69,10 @@ def show(terminal: bool) -> tuple[loop.Demo, io.StringIO]:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_views_and_rival_agree(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "RECOMPUTE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "RIVAL_SHARE", 1.0)
     monkeypatch.setattr(loop, "BATCHES_PER_SECOND", 1e6)
     demo, out = show(terminal)
-    demo.prepare()
+    demo.prepare(print, lambda: False)
     turns = itertools.count()
     demo.run(60, lambda: next(turns) >= 12)
     figures = demo.figures
@@ -93,7 +94,7 @@ def test_a_wrong_answer_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(DuckDB, "answer", wrong)
     demo, _ = show(False)
-    demo.prepare()
+    demo.prepare(print, lambda: False)
     with pytest.raises(ViewletError, match="DuckDB says"):
         demo.run(5, lambda: False)
 

@@ -119,6 +119,8 @@ class KeyedSum:
             __import__(request.split()[1].decode())
         if request == b"place":
             return f"{os.getppid()}".encode()
+        if request == b"process":
+            return f"{os.getpid()}".encode()
         sums = state.array("sum")
         found = {
             int(slot) * state.partitions + state.partition: int(sums[slot])

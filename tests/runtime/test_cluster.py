@@ -103,6 +103,19 @@ def test_a_read_cannot_write(spark: Any) -> None:
         assert sums_of(cluster.read(b"")) == {}
 
 
+def test_workers_live_on_after_reads_checkpoints_and_closing(spark: Any, tmp_path: Path) -> None:
+    """A worker that leaves its input unread is ended by Spark, and the next one starts cold."""
+    processes: set[bytes] = set()
+    for number in range(2):
+        with Cluster(spark, KeyedSum(), 2, checkpoint=str(tmp_path / str(number))) as cluster:
+            for value in range(3):
+                cluster.step({0: rows((0, value))})
+                processes |= set(cluster.read(b"process"))
+            cluster.checkpoint()
+            processes |= set(cluster.read(b"process"))
+    assert len(processes) <= spark.sparkContext.defaultParallelism
+
+
 def test_a_repeated_batch_is_a_no_op(spark: Any) -> None:
     with Cluster(spark, KeyedSum(), 2) as cluster:
         first = cluster.step({0: rows((0, 1))}, batch_id="q/0")

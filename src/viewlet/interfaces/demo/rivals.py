@@ -78,7 +78,11 @@ class SparkSQL:
     name = "Spark SQL"
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        # Its own settings, as one would choose them for queries: the engine's are for small jobs.
+        self._spark = spark.newSession()
+        self._spark.conf.set("spark.sql.adaptive.enabled", "true")
+        cores = spark.sparkContext.defaultParallelism
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(cores))
         self._mirror = DuckDB()
         self._folder = tempfile.TemporaryDirectory(prefix="viewlet-demo-")
         self._stale = True
