@@ -116,7 +116,8 @@ def test_high_ranks_are_re_evaluated_under_auto() -> None:
 
 
 def test_measured_constants_are_positive_and_ordered() -> None:
-    constants = MEASURE()
-    assert min(constants.apply) > 0.0
-    assert min(constants.update) > 0.0
-    assert constants.apply[-1] > constants.apply[0]
+    taken = [MEASURE() for _ in range(5)]
+    assert min(min(constants.apply) for constants in taken) > 0.0
+    assert min(min(constants.update) for constants in taken) > 0.0
+    # The least of several: other work on the machine only adds.
+    assert min(c.apply[-1] for c in taken) > min(c.apply[0] for c in taken)
