@@ -62,9 +62,11 @@ def main(files: int = 6) -> list[tuple[object, ...]]:
         db.execute(SQL)
         db.insert("shop", [(n, CITIES[n % 3]) for n in range(1, 13)])
 
+        into = db.sink("sale")  # knows a micro-batch that Spark brings again
+
         def arrived(frame: DataFrame, number: int) -> None:
-            rows = db.insert("sale", frame.toArrow())
-            print(f"\nmicro-batch {number}: {rows} sales")
+            into(frame, number)
+            print(f"\nmicro-batch {number}")
             for view in ("takings", "best"):
                 for row in db.view(view).rows():
                     print(f"  {view:8}", *row)
