@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -40,10 +41,11 @@ RECOMPUTED = {
 
 @pytest.mark.parametrize(("folder", "name"), workload_queries())
 def test_compiles_small_and_fast(folder: str, name: str) -> None:
+    # Two seconds of processor; where coverage traces every line, four times as much.
     start = time.process_time()
     catalog, query = workload(folder, name)
     program = compile_program(catalog, [query])
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < (2 if sys.gettrace() is None else 8)
     assert len(program.state) <= (30 if folder == "tpcds" else MOST_MAPS[name])
     assert_no_cross_product(program)
     assert parse_query(query_text(query)) == query
