@@ -292,15 +292,12 @@ class SparkEngine:
     def changes(self, view: str) -> Weighted:
         """O(batch) for a view over one map; else from all of its rows before and after."""
         found = self._views[view]
-        query = found.query
-        maps = {map for _, map, _ in found.sources}
-        whole = len(maps) > 1 or query.lets or query.limit is not None or query.offset
-        if whole or query.kind is ViewKind.TOTAL:
+        if _compares_all(found):
             return difference(
                 rows_of(self._visible(found, Wanted.NOW)),
                 rows_of(self._visible(found, Wanted.BEFORE)),
             )
-        (map,) = maps
+        map = found.sources[0][1]
         old, new = (
             [row for row, count in made for _ in range(count)]
             for made in (
@@ -323,7 +320,9 @@ class SparkEngine:
     def explain(self, view: str, stage: str) -> str:
         if stage != "kernels":
             raise UnsupportedError(f"the Spark engine has no stage {stage}")
-        return self._plan.workers.module.source
+        whole = _compares_all(self._views[view])
+        how = "all rows before and after a batch" if whole else "the records that a batch touched"
+        return f"# changes of {view}: from {how}\n" + self._plan.workers.module.source
 
     # Persistence.
 
@@ -379,6 +378,14 @@ class SparkEngine:
         if self._conductor is not None:
             _close(self._conductor)
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
+
+
+def _compares_all(view: View) -> bool:
+    """Whether what a batch did to a view is found by reading all of it, before and after."""
+    query = view.query
+    several = len({map for _, map, _ in view.sources}) > 1
+    window = query.limit is not None or bool(query.offset)
+    return several or bool(query.lets) or window or query.kind is ViewKind.TOTAL
 
 
 def _cluster(conductor: Conductor) -> Cluster:

@@ -20,6 +20,7 @@ import numpy as np
 from viewlet.errors import TypingError
 from viewlet.signals.batches import NEVER, Array, Events, Ints, Samples, Segments
 from viewlet.signals.keys import KeyDictionary
+from viewlet.storage.columns import MemoryArrays
 
 _POOLS: dict[str, type[Segments]] = {"Events": Events, "Samples": Samples}
 
@@ -35,30 +36,12 @@ class Store(Protocol):
     def names(self) -> list[str]: ...
 
 
-class MemoryStore:
-    """Arrays in this process."""
+class MemoryStore(MemoryArrays):
+    """Arrays in this process, with the small values beside them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.meta: dict[str, Any] = {}
-        self._arrays: dict[str, Array] = {}
-
-    def array(self, name: str) -> Array:
-        return self._arrays[name]
-
-    def create(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        self._arrays[name] = np.zeros(shape, dtype)
-        return self._arrays[name]
-
-    def resize(self, name: str, length: int) -> Array:
-        old = self._arrays[name]
-        new = np.zeros((length, *old.shape[1:]), old.dtype)
-        kept = min(length, len(old))
-        new[:kept] = old[:kept]
-        self._arrays[name] = new
-        return new
-
-    def names(self) -> list[str]:
-        return list(self._arrays)
 
 
 class Journal:
