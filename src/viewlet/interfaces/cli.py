@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 import viewlet
 from viewlet.errors import ResolutionError, UnsupportedError, ViewletError
+from viewlet.interfaces.stopping import terminate
 
 app = typer.Typer(
     name="viewlet",
@@ -268,6 +270,7 @@ def _text_of(file: Path) -> str:
 
 def main() -> None:
     """Run the command line; an error of the family is one message and exit code 1."""
+    signal.signal(signal.SIGTERM, terminate)
     try:
         app()
     except ViewletError as error:

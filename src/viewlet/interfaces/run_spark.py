@@ -23,7 +23,8 @@ from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.run import Settings, fingerprint, make_sink
 from viewlet.interfaces.run_local import Feed, LocalRun
 from viewlet.interfaces.run_state import Saved
-from viewlet.runtime.session import spark_session
+from viewlet.interfaces.stopping import sheltered
+from viewlet.runtime.session import active_session, spark_session
 from viewlet.runtime.sinks import FILES, Sink, Snapshot
 from viewlet.schema import Kind, Relation
 
@@ -49,7 +50,9 @@ class SparkRun(LocalRun):
         self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
     ) -> None:
         with progress.busy("starting Spark"):
-            self._spark = spark_session()
+            self._stops_spark = active_session() is None
+            with sheltered():
+                self._spark = spark_session()
             self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
         super().__init__(pipeline, directory, settings, progress)
@@ -60,6 +63,11 @@ class SparkRun(LocalRun):
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        super().close()
+        if self._stops_spark:
+            self._spark.stop()
 
     def _feed(self, relation: Relation, place: Place) -> Feed:
         if place.format in (*FORMATS, "socket"):

@@ -86,16 +86,25 @@ def spark_session(spark: SparkSession | None = None, cores: int | str = "*") -> 
     """The given session, checked; else the active one, checked; else a new local[cores] one."""
     from pyspark.sql import SparkSession
 
-    session = spark if spark is not None else SparkSession.getActiveSession()
+    session = spark if spark is not None else active_session()
     if session is not None:
         check_session(session)
         return session
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers: this interpreter's packages
+    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
     builder = SparkSession.builder.master(f"local[{cores}]").appName("viewlet")
     for key, value in session_settings().items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def active_session() -> SparkSession | None:
+    """The session that `spark_session` would take; None where it would make one."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
 
 
 def session_settings() -> dict[str, str]:
