@@ -23,7 +23,6 @@ from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.run import Settings, fingerprint, make_sink
 from viewlet.interfaces.run_local import Feed, LocalRun
 from viewlet.interfaces.run_state import Saved
-from viewlet.interfaces.stopping import sheltered
 from viewlet.runtime.session import active_session, spark_session
 from viewlet.runtime.sinks import FILES, Sink, Snapshot
 from viewlet.schema import Kind, Relation
@@ -51,8 +50,7 @@ class SparkRun(LocalRun):
     ) -> None:
         with progress.busy("starting Spark"):
             self._stops_spark = active_session() is None
-            with sheltered():
-                self._spark = spark_session()
+            self._spark = spark_session()
             self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
         super().__init__(pipeline, directory, settings, progress)

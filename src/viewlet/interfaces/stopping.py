@@ -1,9 +1,8 @@
 """How a command ends when it is told to: Ctrl-C (SIGINT) and SIGTERM, with Spark beside it.
 
-Three stages. Before a command has anything to finish, both signals unwind it: Ctrl-C as always in
+Before a command has anything to finish, both signals unwind it: Ctrl-C as always in
 Python, SIGTERM by `terminate`. While it runs, the first one asks it to end (`stopping`) and the
-second one unwinds. And Spark's JVM must not hear either of them (`sheltered`): service managers and
-terminals send a signal to all processes, and the batch at hand needs Spark to be finished.
+second one unwinds. Spark's JVM hears neither of them (`viewlet.runtime.session.launcher`).
 """
 
 from __future__ import annotations
@@ -44,24 +43,3 @@ def stopping() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def sheltered() -> Iterator[None]:
-    """Processes that are started inside ignore SIGTERM, as PySpark makes its JVM ignore SIGINT.
-
-    The JVM ends with this process all the same: it watches its standard input. A signal to this
-    process is held back meanwhile and not lost, because Linux queues what is blocked even while it
-    is ignored.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held = {signal.SIGTERM}
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, held)
-    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)

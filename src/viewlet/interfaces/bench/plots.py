@@ -97,9 +97,11 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
     ):
         places = range(len(mine))
         axis.bar(places, list(mine.values()), 0.7, color=BLUE, label="viewlet", zorder=2)
+        lowest = min(mine.values())
         for label, known, colour in others:
             heights = [(at, known[q]) for at, q in enumerate(mine) if q in known]
             if heights:
+                lowest = min(lowest, *(height for _, height in heights))
                 axis.hlines(
                     [height for _, height in heights],
                     [at - 0.45 for at, _ in heights],
@@ -113,7 +115,7 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
         _logarithmic(axis.yaxis, axis.set_yscale)
         axis.set_ylabel("tuples/s")
         axis.set_title(name, loc="left", fontsize=9)
-        axis.set_ylim(bottom=0.5 * min(mine.values()))
+        axis.set_ylim(bottom=0.5 * lowest)
     handles = canvas.axes[-1].get_legend_handles_labels()
     canvas.legend(*handles, ncols=3, loc="outside lower center", fontsize=8)
 

@@ -18,7 +18,7 @@ from viewlet.interfaces.demo.rivals import Answer, DuckDB, SparkSQL, equal
 from viewlet.interfaces.demo.screen import Figures, console, screen, summary
 from viewlet.interfaces.demo.views import VIEWS, Shown
 from viewlet.interfaces.dml import Change
-from viewlet.interfaces.stopping import sheltered, stopping
+from viewlet.interfaces.stopping import stopping
 from viewlet.runtime.engine import MapSize
 
 
@@ -87,8 +87,7 @@ def _open(engine: str, opened: ExitStack) -> tuple[Database, Rival]:
         return database, opened.enter_context(closing(DuckDB()))
     from viewlet.runtime.session import spark_session
 
-    with sheltered():
-        session = spark_session()
+    session = spark_session()
     opened.callback(session.stop)
     session.sparkContext.setLogLevel("ERROR")  # its warnings would tear the live tables apart
     database = opened.enter_context(closing(connect("spark", spark=session)))
