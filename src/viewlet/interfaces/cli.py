@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
 import signal
@@ -77,6 +78,10 @@ def explain(
     from viewlet.interfaces.pipeline import compile_text
 
     definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
+    if not definitions.queries():
+        raise ResolutionError(
+            f"{file} has no view to explain", hint="add CREATE MATERIALIZED VIEW ... AS SELECT ..."
+        )
     if format is Format.svg:
         typer.echo(explain_as(program, stage.value, "svg"), nl=False)
         return
@@ -207,8 +212,12 @@ def bench(
     for name in wanted:
         if name not in getattr(module, "OPTIONS", ()):
             raise ResolutionError(
-                f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}"
+                f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}",
+                hint=f"viewlet bench {workload} --quick is a small run",
             )
+    for file in (json_file, markdown_file):
+        output.check_writable(file)
+    kept = None if compare is None else output.read_json(compare)
     if "progress" in getattr(module, "OPTIONS", ()):
         wanted["progress"] = lambda row: typer.echo(output.progress_line(row), err=True)
     rows = module.run(quick=quick, **wanted)
@@ -218,20 +227,20 @@ def bench(
         output.write_json(rows, json_file)
     if markdown_file is not None:
         output.write_markdown(rows, markdown_file, columns)
-    if compare is not None:
-        _compare(rows, compare)
+    if compare is not None and kept is not None:
+        _compare(rows, kept, compare)
 
 
-def _compare(rows: list[dict[str, Any]], kept: Path) -> None:
+def _compare(rows: list[dict[str, Any]], kept: list[dict[str, Any]], file: Path) -> None:
     from viewlet.interfaces.bench import output
     from viewlet.interfaces.bench.compare import compared, slower
 
-    found = compared(rows, output.read_json(kept))
+    found = compared(rows, kept)
     if not found:
-        raise ResolutionError(f"{kept} has no figure of these measurements")
+        raise ResolutionError(f"{file} has no figure of these measurements")
     output.print_table(found)
     if worse := slower(found):
-        raise ViewletError(f"slower than {kept}: {', '.join(worse)}")
+        raise ViewletError(f"slower than {file}: {', '.join(worse)}")
 
 
 def _listed(text: str | None) -> list[str] | None:
@@ -265,7 +274,14 @@ def _text_of(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ViewletError(f"cannot read {file}: {reason}") from None
+        near = difflib.get_close_matches(file.name, _neighbours(file), n=1)
+        hint = f"did you mean {file.with_name(near[0])}?" if near else "name a file of SQL text"
+        raise ViewletError(f"cannot read {file}: {reason}", hint=hint) from None
+
+
+def _neighbours(file: Path) -> list[str]:
+    """The SQL files beside a file that cannot be read."""
+    return [path.name for path in file.parent.glob("*.sql") if path != file]
 
 
 def main() -> None:
@@ -275,6 +291,10 @@ def main() -> None:
         app()
     except ViewletError as error:
         typer.echo(f"viewlet: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:  # a disk that is full, a folder that may not be read
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"viewlet: {where}{error.strerror or error}", err=True)
         sys.exit(1)
 
 

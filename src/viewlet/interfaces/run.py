@@ -12,7 +12,7 @@ import hashlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from typing import Protocol, TextIO
 
 from viewlet.errors import ResolutionError, StateError, ViewletError
 from viewlet.frontend.pipeline import Pipeline, Place, SinkOf, parse_pipeline
+from viewlet.frontend.syntax import did_you_mean
 from viewlet.interfaces.definitions import Definitions
-from viewlet.interfaces.files import FORMATS
+from viewlet.interfaces.files import FORMATS, OPTIONS
 from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.stopping import stopping
 from viewlet.runtime.sinks import FILES, ChangeFiles, Console, Sink, SnapshotFile, Webhook
@@ -29,6 +30,7 @@ from viewlet.runtime.sinks import FILES, ChangeFiles, Console, Sink, SnapshotFil
 ENGINES = ("spark", "local")
 POLL_SECONDS = 0.2
 MODES = ("changes", "snapshot")
+SOURCE_OPTIONS = (*OPTIONS, "weight", "format", "maxFilesPerTrigger")
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,20 @@ def _check_source(place: Place, engine: str) -> None:
             f"{place.format} needs a path", position=place.position, hint=f"{place.format} 'path'"
         )
 
+    if place.format in known:
+        _check_options(place, SOURCE_OPTIONS)
+
+
+def _check_options(place: Place, known: Sequence[str]) -> None:
+    """Options of what viewlet reads and writes itself; those of Spark's formats go to Spark."""
+    for name in place.options:
+        if name.lower() not in (option.lower() for option in known):
+            raise ResolutionError(
+                f"{place.format} has no option {name}",
+                position=place.position,
+                hint=did_you_mean(name, known),
+            )
+
 
 def _check_sink(place: Place, engine: str) -> None:
     known = (*FILES, "console", "webhook")
@@ -206,6 +222,8 @@ def _check_sink(place: Place, engine: str) -> None:
             position=place.position,
             hint=f"modes are {', '.join(MODES)}",
         )
+    if place.format in (*FILES, "console"):
+        _check_options(place, ("mode", "rows") if place.format == "console" else ("mode",))
 
 
 def make_sink(sink: SinkOf, out: TextIO) -> Sink:
