@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from viewlet.interfaces.explain import (
     part_for_view,
     view_of,
 )
+from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
+
+
+_MANY = 50_000
 
 
 class Database:
@@ -104,7 +108,8 @@ class Database:
         result: Any = None
         with self._lock:
             for group in _grouped(statements):
-                result = self._execute(group)
+                with waiting(_told(group[0])):
+                    result = self._execute(group)
         return result
 
     def _execute(self, group: Sequence[Statement]) -> Any:
@@ -203,8 +208,10 @@ class Database:
         >>> db.view("v")[1].total
         23
         """
-        with self._lock:
-            return self._apply(changes)
+        given = list(changes)
+        told = waiting("applying the batch") if _is_large(given) else nullcontext()
+        with self._lock, told:
+            return self._apply(given)
 
     def apply_spark(
         self, changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]]
@@ -558,7 +565,7 @@ class Database:
                 "no directory to write the checkpoint to",
                 hint='say connect(checkpoint="dir") or checkpoint("dir")',
             )
-        with self._lock:
+        with self._lock, waiting(f"writing a checkpoint to {chosen}"):
             return write_checkpoint(
                 Path(chosen),
                 self._engine_name,
@@ -621,6 +628,17 @@ def _checked(change: Change) -> Change:
     if not isinstance(change, Change):
         raise DataError(f"{change!r} is not a change", hint='give viewlet.Change("r", rows)')
     return change
+
+
+def _told(statement: Statement) -> str:
+    """What is being done, in a word."""
+    return "compiling views" if isinstance(statement, CreateView) else "executing"
+
+
+def _is_large(changes: Sequence[Change]) -> bool:
+    """Whether there are so many rows that somebody may have to wait for them."""
+    rows = (change.rows for change in changes if isinstance(change, Change))
+    return any(isinstance(given, Sized) and len(given) > _MANY for given in rows)
 
 
 def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
@@ -740,5 +758,6 @@ def restore(
     if chosen == "spark":
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
     database = _database(chosen, directory, options)
-    database._restore(Path(directory))
+    with waiting(f"restoring {directory}"):
+        database._restore(Path(directory))
     return database

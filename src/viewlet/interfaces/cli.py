@@ -196,6 +196,7 @@ def bench(
         viewlet bench linalg --json rows.json
     """
     from viewlet.interfaces.bench import output
+    from viewlet.interfaces.progress import measuring
 
     given: dict[str, Any] = {
         "sf": sf,
@@ -218,9 +219,10 @@ def bench(
     for file in (json_file, markdown_file):
         output.check_writable(file)
     kept = None if compare is None else output.read_json(compare)
-    if "progress" in getattr(module, "OPTIONS", ()):
-        wanted["progress"] = lambda row: typer.echo(output.progress_line(row), err=True)
-    rows = module.run(quick=quick, **wanted)
+    with measuring(f"bench {workload}") as done:
+        if "progress" in getattr(module, "OPTIONS", ()):
+            wanted["progress"] = lambda row: done(output.progress_line(row))
+        rows = module.run(quick=quick, **wanted)
     columns = getattr(module, "COLUMNS", None)
     output.print_table(rows, columns)
     if json_file is not None:

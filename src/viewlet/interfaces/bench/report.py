@@ -26,6 +26,7 @@ from viewlet.errors import ResolutionError, ViewletError
 from viewlet.interfaces.bench.output import Row, progress_line, read_json, write_json, write_text
 from viewlet.interfaces.bench.page import page
 from viewlet.interfaces.bench.plots import FOLDER, draw
+from viewlet.interfaces.progress import measuring
 
 ROOT = Path(__file__).parents[4]
 
@@ -55,14 +56,15 @@ def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
     part = PARTS[name]
     module = importlib.import_module(f"viewlet.interfaces.bench.{part.workload}")
     rows: list[Row] = []
-
-    def keep(row: Row) -> None:
-        rows.append(row)
-        write_json(rows, folder / f"{name}.json")
-        print(f"{name}: {progress_line(row)}", file=sys.stderr, flush=True)
-
     taken = {name: value for name, value in extra.items() if name in module.OPTIONS}
-    module.run(**{**part.options, **taken}, progress=keep)
+    with measuring(name) as done:
+
+        def keep(row: Row) -> None:
+            rows.append(row)
+            write_json(rows, folder / f"{name}.json")
+            done(f"{name}: {progress_line(row)}")
+
+        module.run(**{**part.options, **taken}, progress=keep)
     write_json([machine()], folder / "machine.json")
 
 
