@@ -43,6 +43,11 @@ _OPTION_NAMES = {"batches": "batch"}
 WORKLOADS = ("tpch", "tpcds", "finance", "spark", "linalg", "signals")
 
 
+def _workloads(begun: str) -> list[str]:
+    """What the shell can complete a workload to."""
+    return [name for name in WORKLOADS if name.startswith(begun)]
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"viewlet {viewlet.__version__}")
@@ -132,6 +137,10 @@ def run(
         bool,
         typer.Option("--restart", help="Begin anew: forget the checkpoint and written changes."),
     ] = False,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of the Spark session; may be repeated."),
+    ] = None,
 ) -> None:
     """Keep the views of a pipeline current; Ctrl-C saves, and the next run goes on.
 
@@ -147,17 +156,21 @@ def run(
     Examples:
         viewlet run shop.sql
         viewlet run shop.sql --engine local --once
+        viewlet run shop.sql --conf spark.master=spark://host:7077
     """
     from viewlet.interfaces.run import Settings, run_file
 
     directory = checkpoint or pipeline.with_suffix(".state")
-    settings = Settings(engine.value, once, every, restart)
+    settings = Settings(engine.value, once, every, restart, _settings(conf or []))
     run_file(pipeline, _text_of(pipeline), directory, settings)
 
 
 @app.command()
 def bench(
-    workload: Annotated[str, typer.Argument(help=f"One of {', '.join(WORKLOADS)}.")],
+    workload: Annotated[
+        str,
+        typer.Argument(help=f"One of {', '.join(WORKLOADS)}.", autocompletion=_workloads),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="A small run, within 45 s.")] = False,
     sf: Annotated[float | None, typer.Option(help="Scale factor of the data.")] = None,
     queries: Annotated[str | None, typer.Option(help="Only these, as q1,q3.")] = None,
@@ -243,6 +256,19 @@ def _compare(rows: list[dict[str, Any]], kept: list[dict[str, Any]], file: Path)
     output.print_table(found)
     if worse := slower(found):
         raise ViewletError(f"slower than {file}: {', '.join(worse)}")
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    """KEY=VALUE of --conf."""
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise ResolutionError(
+                f"--conf {text} is no setting of Spark", hint="write --conf spark.NAME=VALUE"
+            )
+        found[key] = value
+    return found
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -12,9 +12,9 @@ import hashlib
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -71,6 +71,8 @@ class Settings:
     once: bool = False
     every: float = 30.0
     restart: bool = False
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the Spark session that is made."""
 
 
 def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None:

@@ -9,6 +9,7 @@ and a batch that it brings again is known by its number.
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,7 +51,7 @@ class SparkRun(LocalRun):
     ) -> None:
         with progress.busy("starting Spark"):
             self._stops_spark = active_session() is None
-            self._spark = spark_session()
+            self._spark = spark_session(settings=settings.conf)
             self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
         super().__init__(pipeline, directory, settings, progress)
@@ -210,13 +211,7 @@ class Stream:
             self._query.stop()
 
     def _error(self, error: Any) -> ViewletError:
-        first = str(error).strip().splitlines()[0]
-        return ViewletError(
-            f"{self._place.format}: {first}",
-            position=self._place.position,
-            hint="the options in WITH go to Spark as they are; a source that Spark does not bring "
-            "needs its package on Spark's class path",
-        )
+        return spark_error(self._place, error, self._spark.version)
 
 
 class SparkSink:
@@ -242,14 +237,40 @@ class SparkSink:
                 writer = frame.write.format(self._place.format).mode(mode).options(**options)
                 writer.save(self._place.path)
         except Exception as error:  # whatever Spark and the format's package raise
-            first = str(error).strip().splitlines()[0]
-            raise ViewletError(f"{self._place}: {first}", position=self._place.position) from None
+            raise spark_error(self._place, error, self._spark.version) from None
 
     def begin(self) -> None:
         """What another run wrote stays."""
 
     def resume(self, batch: int) -> None:
         """What was written stays written."""
+
+
+PACKAGES = {
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
+    "delta": "io.delta:delta-spark_2.13:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION",
+}
+"""Formats that Spark knows by name and does not bring."""
+
+
+def spark_error(place: Place, error: Any, version: str) -> ViewletError:
+    """Spark's complaint about a source or sink in one line, with the next step."""
+    text = str(error).strip()
+    if re.search(rf"Failed to find (the )?data source: {re.escape(place.format)}\b", text):
+        package = PACKAGES.get(place.format, "GROUP:ARTIFACT:VERSION").format(spark=version)
+        return ViewletError(
+            f"Spark has no data source {place.format}",
+            position=place.position,
+            hint=f"add the package that has it: --conf spark.jars.packages={package}, or "
+            "--conf spark.jars=FILE.jar where nothing may be fetched",
+        )
+    return ViewletError(
+        f"{place}: {text.splitlines()[0]}",
+        position=place.position,
+        hint="the options in WITH go to Spark as they are",
+    )
 
 
 def ddl(relation: Relation) -> str:

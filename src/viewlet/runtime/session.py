@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,8 +84,15 @@ _OWN = {  # only for sessions that viewlet makes: one machine, loopback, quiet
 }
 
 
-def spark_session(spark: SparkSession | None = None, cores: int | str = "*") -> SparkSession:
-    """The given session, checked; else the active one, checked; else a new local[cores] one."""
+def spark_session(
+    spark: SparkSession | None = None,
+    cores: int | str = "*",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The given session, checked; else the active one, checked; else a new local[cores] one.
+
+    `settings` are of a new one; spark.master among them takes it elsewhere.
+    """
     from pyspark.sql import SparkSession
 
     session = spark if spark is not None else active_session()
@@ -95,8 +103,9 @@ def spark_session(spark: SparkSession | None = None, cores: int | str = "*") -> 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers: this interpreter's packages
     quiet = Path(__file__).with_name("log4j2.properties").as_uri()
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("viewlet")
-    for key, value in session_settings().items():
+    builder = SparkSession.builder.appName("viewlet")
+    chosen = {"spark.master": f"local[{cores}]", **session_settings(), **(settings or {})}
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
