@@ -15,7 +15,7 @@ from viewlet.program.text import parse_program
 def test_source_has_both_shapes_and_the_statements() -> None:
     text = source(parse_program(JOIN))
     for name in ("on_r", "each_r", "on_s", "each_s"):
-        assert f"def {name}(state):" in text
+        assert f"def {name}(state, control):" in text
     assert "# ms[b] += Δs(b, d) * {like(d, 'x%')} | count: 1" in text
     compile(text, "kernels", "exec")
 

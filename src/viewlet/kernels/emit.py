@@ -1,11 +1,11 @@
 """Loops -> Python source, which Numba compiles and `explain --stage kernels` shows.
 
-Each trigger gets two functions over the state array:
+Each trigger gets two functions over the state array and control words (kernels.frame):
 
-    on_R(state)      the batch shape: every step runs over all rows before the next one starts
-    each_R(state)    the single-tuple shape: all steps run for one row before the next row
+    on_R(state, control)     the batch shape: a step runs over all rows before the next one starts
+    each_R(state, control)   the single-tuple shape: all steps run for one row before the next row
 
-Both return 0 when done, or 1 when a map is full: the state array then says where to go on.
+Both return 0 when done, or 1 when a map is full: the control words then say where to go on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from collections.abc import Iterator
 
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
-from viewlet.kernels.frame import (
-    ROW,
-    SKIP,
-    STEP,
-    Frame,
-)
+from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
 from viewlet.kernels.nodes import Block, Loops, Step, bodies
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalars import Texts
@@ -75,7 +70,8 @@ class Module:
     def _write(self) -> str:
         parts: list[str] = []
         for relation, steps in self.loops.steps.items():
-            parts.append(_TriggerWriter(self.frame, relation).batch_function(steps))
+            batch = self.loops.ordered(relation)
+            parts.append(_TriggerWriter(self.frame, relation).batch_function(batch))
             parts.append(_TriggerWriter(self.frame, relation, single=True).single_function(steps))
         functions = [
             f"@njit(cache=True, nogil=True)\ndef {name}{text}\n\n"
@@ -90,21 +86,22 @@ class _TriggerWriter(UpdateWriter):
     def batch_function(self, steps: list[Step]) -> str:
         """All steps in one function: Numba optimises what a function calls along with it."""
         name = identifier(self.relation)
-        self.line(f"step = load(state, {STEP})")
-        self.line(f"start = load(state, {ROW})")
-        self.line(f"skip = load(state, {SKIP})")
+        self.line(f"step = load(control, {STEP})")
+        self.line(f"last = load(control, {LAST})")
+        self.line(f"start = load(control, {ROW})")
+        self.line(f"skip = load(control, {SKIP})")
         for number, step in enumerate(steps):
             self.step = number
             self._begin_step(step)
             for text in _quoted(step.text).splitlines():
                 self.line(f"# {text.strip()}")
-            with self.nest(f"if step <= {number}:"):
+            with self.nest(f"if step <= {number} < last:"):
                 self._batch_step(step)
                 if number + 1 < len(steps):
                     self.line("start = -1")
                     self.line("skip = 0")
         body = self.lines
-        head = ["@njit(cache=True, nogil=True)", f"def on_{name}(state):"]
+        head = ["@njit(cache=True, nogil=True)", f"def on_{name}(state, control):"]
         return "\n".join(
             [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", "", ""]
         )
@@ -125,9 +122,9 @@ class _TriggerWriter(UpdateWriter):
 
     def single_function(self, steps: list[Step]) -> str:
         name = identifier(self.relation)
-        self.line(f"row = max(load(state, {ROW}), low)")
-        self.line(f"step = load(state, {STEP})")
-        self.line(f"skip = load(state, {SKIP})")
+        self.line(f"row = max(load(control, {ROW}), low)")
+        self.line(f"step = load(control, {STEP})")
+        self.line(f"skip = load(control, {SKIP})")
         with self.nest("while row < high:"):
             for number, step in enumerate(steps):
                 self.step = number
@@ -141,7 +138,7 @@ class _TriggerWriter(UpdateWriter):
             self.line("step = 0")
             self.line("row += 1")
         body = self.lines
-        head = ["@njit(cache=True, nogil=True)", f"def each_{name}(state):"]
+        head = ["@njit(cache=True, nogil=True)", f"def each_{name}(state, control):"]
         return "\n".join(
             [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", ""]
         )

@@ -58,7 +58,7 @@ def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     for trigger in triggers:
         kernel = getattr(loaded, f"on_{identifier(trigger)}")
         if hasattr(kernel, "compile"):  # not where NUMBA_DISABLE_JIT is set
-            kernel.compile((numba.int64,))
+            kernel.compile((numba.int64, numba.int64))
 
 
 def cache_directory() -> Path:

@@ -17,7 +17,7 @@ import numpy as np
 
 from viewlet.errors import RangeError
 from viewlet.kernels.blocks import identifier
-from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS
+from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS, control_words
 from viewlet.kernels.jit import load_module
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import TextHashes
@@ -127,11 +127,11 @@ class Site:
         rows = batch if batch is not None else _NO_ROWS
         alive = self._point_to(piece, rows)
         state = self._state
-        state[: HIGH + 1] = (0, -1, 0, 0, len(rows))  # STEP, ROW, SKIP, LOW, HIGH
+        state[: HIGH + 1] = (*control_words(), 0, len(rows))  # LOW, HIGH
         kernel = getattr(self._kernels, f"on_{identifier(piece.kernel)}")
         address = int(state.ctypes.data)
         try:
-            while kernel(address):
+            while kernel(address, address):
                 self.pools[self._frame.maps[state[FULL]]].make_room()
         except OverflowError as error:
             raise RangeError(

@@ -27,6 +27,7 @@ import numpy as np
 
 from viewlet.errors import UnsupportedError
 from viewlet.schema import Physical
+from viewlet.storage.reserved import Reserved, reserve
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -226,26 +227,40 @@ class Arrays(Protocol):
     def names(self) -> list[str]: ...
 
 
+_LARGE = 1 << 20
+"""Bytes from which on an array grows where it is; below that, moving it costs less."""
+
+
 class MemoryArrays:
     """Arrays in the process's own memory."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
         self._arrays: dict[str, Array] = dict(arrays or {})
+        self._homes: dict[str, Reserved | None] = {}
 
     def array(self, name: str) -> Array:
         return self._arrays[name]
 
     def create(self, name: str, shape: Any, dtype: Any) -> Array:
+        self._homes.pop(name, None)
         self._arrays[name] = np.zeros(shape, dtype)
         return self._arrays[name]
 
     def resize(self, name: str, length: int) -> Array:
         """The first `length` elements; new ones are zero."""
         old = self._arrays[name]
-        # np.zeros leaves untouched pages to the operating system, np.resize would fill them.
-        new = np.zeros((length, *old.shape[1:]), old.dtype)
-        kept = min(length, len(old))
-        new[:kept] = old[:kept]
+        home = self._homes.get(name)
+        new = home.resized(old, length) if home is not None else None
+        if new is None:
+            shape = (length, *old.shape[1:])
+            home = reserve() if length * old[:1].nbytes >= _LARGE else None
+            new = home.view(shape, old.dtype) if home is not None else None
+            if new is None:
+                # np.zeros leaves untouched pages to the system, np.resize would fill them.
+                home, new = None, np.zeros(shape, old.dtype)
+            kept = min(length, len(old))
+            new[:kept] = old[:kept]
+        self._homes[name] = home
         self._arrays[name] = new
         return new
 
