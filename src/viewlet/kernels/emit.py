@@ -30,7 +30,14 @@ from numba import njit
 
 from viewlet.kernels.natives import *
 from viewlet.storage.arithmetic import minus, pair_of, pair_plus, pair_times, plus, times
-from viewlet.storage.hashmap import find, find_group, hash_words, only_group
+from viewlet.storage.hashmap import (
+    find,
+    find_group,
+    hash_words,
+    likely,
+    only_group,
+    tag_bits,
+)
 from viewlet.storage.memory import (
     float_bits,
     load,

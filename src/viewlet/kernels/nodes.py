@@ -384,6 +384,8 @@ class Loops:
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)
     hashed: dict[str, frozenset[str]] = field(default_factory=dict)
+    probed: set[str] = field(default_factory=set)
+    """Maps that are looked into by whole keys."""
 
     def ordered(self, relation: str) -> list[Step]:
         """The steps of the batch shape in the order in which one core runs them."""
@@ -409,12 +411,14 @@ class Loops:
     def hash_parts(self, map: str) -> tuple[int, ...]:
         """The positions of the key columns that the unique index of a map hashes.
 
-        A Run ends at an empty slot. Keys of one word fall side by side (memory.spread), so dense
-        ones would make it one run of all records; hashed twice they are scattered.
+        A Run ends at an empty slot, and so does the search for a key of which only the hashed part
+        is there. Keys of one word fall side by side (memory.spread), so dense ones would make it
+        one run of all records; hashed twice they are scattered.
         """
         names = self.maps[map].key_names
         chosen = self.hashed.get(map)
         if chosen is None:
             chosen = self.keys.determinant(map) if self.keys.knows(map) else frozenset(names)
         parts = tuple(i for i, name in enumerate(names) if name in chosen)
-        return parts * 2 if map in self.hashed and len(parts) == 1 else parts
+        searched = map in self.hashed or (map in self.probed and len(names) > 1)
+        return parts * 2 if searched and len(parts) == 1 else parts

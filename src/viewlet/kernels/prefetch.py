@@ -4,7 +4,8 @@ A probe of a large map waits for memory twice, for the slot and for the record. 
 rows are known, so both loads can be on their way while earlier rows are worked on:
 
     row + FAR      the slot
-    row + NEAR     the record whose number is in the slot, which has come by then
+    row + NEAR     the record whose number is in the slot, which has come by then, unless the tag
+                   says that it has another key
 
 Only accesses that every row makes, with keys that are columns of the batch: behind a filter most
 lines would come for nothing, and maps that fit into a cache need none.
@@ -37,13 +38,18 @@ def prefetches(node: ir.Rows, frame: Frame) -> list[str]:
         if any(v.name not in columns for v in key):
             continue
         at = [f"load(column_{columns[v.name]}, %s)" for v in key]
-        slot = f"hash_words(({', '.join(at)},)) & {mask}"
-        later = slot.replace("%s", f"row + {FAR}")
-        soon = slot.replace("%s", f"row + {NEAR}")
+        code = f"hash_words(({', '.join(at)},))"
+        later = code.replace("%s", f"row + {FAR}")
+        soon = code.replace("%s", f"row + {NEAR}")
+        number = (
+            f"likely({slots}, {mask}, {soon})"
+            if slots.startswith("slots_")
+            else f"load_half({slots}, {soon} & {mask})"
+        )
         far.setdefault(mask, []).extend(
             [
-                f"        prefetch({slots} + 4 * ({later}))",
-                f"        prefetch({records} + load_half({slots}, {soon}) * {stride})",
+                f"        prefetch({slots} + 4 * ({later} & {mask}))",
+                f"        prefetch({records} + {number} * {stride})",
             ]
         )
     if not far:
