@@ -88,6 +88,8 @@ class AccessWriter(BlockWriter):
         with self.nest(f"for {number} in range({first}load({map_name(node.map)}, 0)):"):
             if resume:
                 self._reset_done()
+                for text in prefetches(node, self.frame):
+                    self.line(text)
             self._record(node.record, node.map, number)
             self.block(node.body)
             if resume:
