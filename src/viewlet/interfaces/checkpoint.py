@@ -43,6 +43,18 @@ def write_checkpoint(
     engine: Engine,
 ) -> Path:
     """Write a new checkpoint, point CURRENT at it, then remove the others."""
+    try:
+        return _write(root, engine_name, version, definitions, engine)
+    except OSError as error:
+        raise StateError(
+            f"no checkpoint could be written to {root}: {error.strerror or error}",
+            hint="give a directory that can be written; an earlier checkpoint in it still stands",
+        ) from error
+
+
+def _write(
+    root: Path, engine_name: str, version: int, definitions: Definitions, engine: Engine
+) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     numbers = [int(path.name.partition("-")[2]) for path in root.glob("checkpoint-*")]
     target = root / f"checkpoint-{max(numbers, default=0) + 1}"
