@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.distributed.jobs import Route
-from viewlet.errors import ViewletError
+from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import (
     Columns,
@@ -128,7 +128,9 @@ class SqlProgram:
         except BaseException as problem:
             _LOCALS.pop(state.head.incarnation, None)
             logged = order.action in (Action.BATCH, Action.TABLES)
-            if first and logged and isinstance(problem, ViewletError):
+            # Where the disk is full an array may have grown and its index not: rebuild that one.
+            refused = isinstance(problem, ViewletError) and not isinstance(problem, StateError)
+            if first and logged and refused:
                 if state.meta.get("base") == state.head.tick:  # else the batch had not begun
                     site.rollback()
                     site.save()
