@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,7 +169,10 @@ def bench(
         bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
     ] = False,
     parts: Annotated[
-        str | None, typer.Option(help="Of spark: refresh,levels,growth,counts,scaling.")
+        str | None,
+        typer.Option(
+            "--parts", "--only", help="Of spark: refresh,levels,overhead,growth,scaling,counts."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
@@ -208,7 +212,7 @@ def bench(
                 f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}"
             )
     if "progress" in getattr(module, "OPTIONS", ()):
-        wanted["progress"] = lambda row: typer.echo(output.progress_line(row), err=True)
+        wanted["progress"] = partial(_progress, [], json_file)
     rows = module.run(quick=quick, **wanted)
     columns = getattr(module, "COLUMNS", None)
     output.print_table(rows, columns)
@@ -218,6 +222,16 @@ def bench(
         output.write_markdown(rows, markdown_file, columns)
     if compare is not None:
         _compare(rows, compare)
+
+
+def _progress(rows: list[dict[str, Any]], json_file: Path | None, row: dict[str, Any]) -> None:
+    """Show a row that was measured; a run that is stopped later has written it."""
+    from viewlet.interfaces.bench import output
+
+    rows.append(row)
+    typer.echo(output.progress_line(row), err=True)
+    if json_file is not None:
+        output.write_json(rows, json_file)
 
 
 def _compare(rows: list[dict[str, Any]], kept: Path) -> None:
