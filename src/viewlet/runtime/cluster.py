@@ -163,6 +163,7 @@ class Cluster:
         self._program = program
         self._commits = commits
         self._every = snapshot_every
+        self._snapshot_at = self._next_snapshot(start.version)
         self._mutex = threading.RLock()
         self._closed = False
         self._attempt = 0
@@ -189,6 +190,11 @@ class Cluster:
     @property
     def stages(self) -> int:
         return self._site.stages
+
+    @property
+    def site(self) -> Site:
+        """What every task knows."""
+        return self._site
 
     def step(
         self,
@@ -217,7 +223,7 @@ class Cluster:
             started = time.perf_counter()
             scattered = check_inputs(inputs, self._site.partitions)
             base = self._pending or self._committed
-            due = self._pending is None and (self.version + 1) % self._every == 0
+            due = base.tick == self._committed.tick and self.version + 1 >= self._snapshot_at
             if due:
                 self._check_alone()  # before a snapshot is taken: it forgets what came before
             count = self._check_stages(stages)
@@ -230,7 +236,10 @@ class Cluster:
             before = self._metrics if self._pending is not None else Metrics()
             self._step_tags = self._step_tags if self._pending is not None else []
             self._step_tags.append(self._jobs.tag)
-            outputs, statuses = self._sorted_out(records)
+            outputs, statuses, worked = self._sorted_out(records)
+            self._check_complete(statuses)
+            if due:
+                self._snapshot_at = self._next_snapshot(self.version + 1)
             made = replace(
                 base,
                 tick=spec.tick + count,
@@ -245,11 +254,11 @@ class Cluster:
             self._metrics = before + Metrics(
                 bytes_scattered=scattered,
                 bytes_broadcast=len(broadcast),
-                bytes_shuffled=sum(s.shuffled for s in statuses.values()),
+                bytes_shuffled=sum(s.shuffled for s in (*statuses.values(), *worked)),
                 bytes_collected=sum(map(len, outputs)),
                 bytes_logged=sum(s.logged for s in statuses.values()),
                 seconds=time.perf_counter() - started,
-                run_seconds=_slowest(s.run_seconds for s in statuses.values()),
+                run_seconds=_run_seconds(statuses.values(), worked),
                 task_seconds=_slowest(s.task_seconds for s in statuses.values()),
                 commit_seconds=time.perf_counter() - ended,
             )
@@ -258,6 +267,42 @@ class Cluster:
             if any(status.notes for status in statuses.values()):
                 self._spread({status.place for status in statuses.values()})
             return outputs
+
+    def note(self, output: bytes, run_seconds: float = 0.0) -> None:
+        """An output that the caller made itself for the version that is being made.
+
+        It is kept as if a partition had sent it; a version may have no others and no step.
+        """
+        with self._mutex:
+            self._usable()
+            self._add(Metrics(run_seconds=run_seconds), [output])
+
+    def gather(self, given: RDD[Any]) -> list[bytes]:
+        """The outputs among the records (runtime/worker.py) of an RDD that needs no partition.
+
+        They are part of the version that is being made, as a step's outputs are.
+        """
+        with self._mutex:
+            self._usable()
+            started = time.perf_counter()
+            what = f"step {self.version + 1}"
+            outputs, _, worked = self._sorted_out(self._jobs.collect(lambda: given, what))
+            taken = Metrics(
+                bytes_collected=sum(map(len, outputs)),
+                seconds=time.perf_counter() - started,
+                run_seconds=_run_seconds((), worked),
+            )
+            self._add(taken, outputs, self._jobs.tag)
+            return outputs
+
+    def _add(self, taken: Metrics, outputs: Iterable[bytes], *tags: str) -> None:
+        """Add what needed no partition to the open version, which begins here if none is open."""
+        if self._pending is None:
+            self._metrics, self._step_tags = Metrics(), []
+            self._pending = replace(self._committed, outputs=())
+        self._pending = replace(self._pending, outputs=(*self._pending.outputs, *outputs))
+        self._metrics += taken
+        self._step_tags += tags
 
     def commit(self, batch_id: str | None = None) -> None:
         """Make the steps since the last commit one version; without any there is nothing to do."""
@@ -377,6 +422,10 @@ class Cluster:
 
     # -- jobs -----------------------------------------------------------------------------------
 
+    def _next_snapshot(self, version: int) -> int:
+        """The first version after `version` that takes one; or the next later one with a step."""
+        return (version // self._every + 1) * self._every
+
     def _check_stages(self, stages: int | None) -> int:
         if stages is None:
             return self._site.stages
@@ -395,24 +444,32 @@ class Cluster:
         fence = (self._committed.epoch, self._attempt)
         return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
 
-    def _sorted_out(self, records: Iterable[Any]) -> tuple[list[bytes], dict[int, Status]]:
+    def _sorted_out(
+        self, records: Iterable[Any]
+    ) -> tuple[list[bytes], dict[int, Status], list[Status]]:
+        """Outputs in order, the partitions' statuses, and those of tasks without a partition."""
         outputs: list[tuple[int, int, bytes]] = []
         statuses: dict[int, Status] = {}
+        worked: list[Status] = []
         failures: list[tuple[int, int, bytes]] = []
         for _, (kind, stage, source, payload) in records:
             if kind == worker.OUTPUT:
                 outputs.append((stage, source, payload))
             elif kind == worker.STATUS:
                 statuses[source] = payload
+            elif kind == worker.WORKED:
+                worked.append(payload)
             else:
                 failures.append((stage, source, payload))
         if failures:
             worker.raise_problem(min(failures)[2])
+        outputs.sort(key=lambda output: output[:2])
+        return [payload for _, _, payload in outputs], statuses, worked
+
+    def _check_complete(self, statuses: Mapping[int, Status]) -> None:
         missing = set(range(self._site.partitions)) - set(statuses)
         if missing:
             raise StateError(f"no answer from partitions {sorted(missing)}; nothing was committed")
-        outputs.sort(key=lambda output: output[:2])
-        return [payload for _, _, payload in outputs], statuses
 
     # -- commits --------------------------------------------------------------------------------
 
@@ -556,6 +613,11 @@ def _site(
         state_dir,
         checkpoint,
     )
+
+
+def _run_seconds(statuses: Iterable[Status], worked: Iterable[Status]) -> float:
+    before = max((s.run_seconds[0] for s in worked), default=0.0)
+    return before + _slowest(s.run_seconds for s in statuses)
 
 
 def _slowest(per_partition: Iterable[list[float]]) -> float:

@@ -30,7 +30,7 @@ from viewlet.runtime.cluster import Cluster, Metrics
 from viewlet.runtime.conductor import Conductor
 from viewlet.runtime.contents import Contents, MapsRead, maps_of_view, records
 from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
-from viewlet.runtime.frames import frame_messages
+from viewlet.runtime.frames import Given, Opener, frame_messages, opened_frames
 from viewlet.runtime.orders import Wanted
 from viewlet.runtime.reading import rows_of, visible, weighted_vectors
 from viewlet.runtime.reading import weighted_rows as weighted_view_rows
@@ -42,6 +42,7 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 _NOTHING = Program((), (), ())
@@ -236,7 +237,26 @@ class SparkEngine:
         A batch whose id is committed already changes nothing.
         """
         conductor = self._opened()
-        names = [name for name, _, _ in frames if conductor.matters(name)]
+        chosen = [part for part in frames if conductor.matters(part[0])]
+        if self.is_committed(batch_id):
+            return
+        names = [name for name, _, _ in chosen]
+        number = conductor.opening(names)
+        given = (
+            self._messages(conductor, chosen)
+            if number is None
+            else self._openings(conductor, chosen, number)
+        )
+        if given is None:
+            return
+        self._compile(conductor, names)
+        conductor.apply_given(names, given, batch_id=batch_id, opened=number is not None)
+        self._committed(conductor)
+
+    def _messages(
+        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]]
+    ) -> RDD[Any] | None:
+        """Rows for the partitions' first stage; None where there are none."""
         parts = [
             frame_messages(
                 frame,
@@ -247,14 +267,24 @@ class SparkEngine:
                 weight,
             )
             for name, frame, weight in frames
-            if name in names
         ]
-        if not parts or self.is_committed(batch_id):
-            return
-        self._compile(conductor, names)
-        given = self.spark.sparkContext.union(parts) if len(parts) > 1 else parts[0]
-        conductor.apply_given(names, given, batch_id=batch_id)
-        self._committed(conductor)
+        if len(parts) > 1:
+            return self.spark.sparkContext.union(parts)
+        return parts[0] if parts else None
+
+    def _openings(
+        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]], number: int
+    ) -> RDD[Any]:
+        """What the trigger's first stage makes of the rows, where they are."""
+        wanted = conductor.plan.triggers[number].opening
+        assert wanted is not None
+        site = _cluster(conductor).site
+        opener = Opener(site, number, conductor.constants(wanted), self._partitions)
+        given = [
+            Given(frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight)
+            for name, frame, weight in frames
+        ]
+        return opened_frames(self.spark, given, opener)
 
     def is_committed(self, batch_id: str | None) -> bool:
         return batch_id is not None and self.cluster.committed(batch_id) is not None
