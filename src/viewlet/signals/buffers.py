@@ -19,63 +19,74 @@ import numpy as np
 from viewlet.signals.batches import Array
 
 LIMIT = 512 << 20
-_SMALLEST = 1 << 20  # the allocator itself keeps smaller ones
+_SMALLEST = 1 << 17  # glibc takes arrays of this size from the system and gives them back
 _UNIT = 4 << 20  # from this size on NumPy asks for large pages
 _ALIGN = 64
 
-_returned: deque[Array] = deque()  # appended to by finalisers, which must not wait for a lock
-_kept: list[Array] = []
-_lock = Lock()
+
+class _Memory:
+    """A piece of memory that begins at a line of the cache."""
+
+    def __init__(self, size: int) -> None:
+        whole = np.empty(size + _ALIGN, np.uint8)
+        skip = -whole.ctypes.data % _ALIGN
+        self.size = size
+        self.array = whole[skip : skip + size]
+        self.interface = self.array.__array_interface__
 
 
 class _Lease:
     """Owner of an array's memory, as the array's base; ends with the array and its views."""
 
-    def __init__(self, memory: Array) -> None:
+    def __init__(self, memory: _Memory) -> None:
         self._memory = memory
-        self.__array_interface__ = memory.__array_interface__
+        self.__array_interface__ = memory.interface
 
     def __del__(self) -> None:
         if _returned is not None:  # None while the interpreter ends
             _returned.append(self._memory)
 
 
+_returned: deque[_Memory] = deque()  # appended to by finalisers, which must not wait for a lock
+_kept: list[_Memory] = []
+_lock = Lock()
+
+
 def empty(shape: int | tuple[int, ...], dtype: Any) -> Array:
     """np.empty, from memory that was used before if there is some."""
     dtype = np.dtype(dtype)
-    shape = (shape,) if not isinstance(shape, tuple) else shape
+    shape = shape if isinstance(shape, tuple) else (shape,)
     size = prod(int(n) for n in shape) * dtype.itemsize
     if size < _SMALLEST or dtype.hasobject:
         return np.empty(shape, dtype)
-    memory = np.asarray(_Lease(_take(size)))
-    skip = -memory.ctypes.data % _ALIGN
-    return memory[skip : skip + size].view(dtype).reshape(shape)
+    return np.asarray(_Lease(_take(size)))[:size].view(dtype).reshape(shape)
 
 
 def release() -> int:
     """Give all kept memory back to the system; how many bytes that were."""
     with _lock:
-        _collect(0)
-        total = sum(memory.nbytes for memory in _kept)
+        total = _collect()
         _kept.clear()
     return total
 
 
-def _take(size: int) -> Array:
+def _take(size: int) -> _Memory:
     """The smallest kept piece that is large enough but not twice too large, or a new one."""
-    wanted = -(-(size + _ALIGN) // _UNIT) * _UNIT
+    wanted = -(-size // _UNIT) * _UNIT if size >= _UNIT else 1 << (size - 1).bit_length()
     with _lock:
-        _collect(LIMIT)
-        fits = [n for n, memory in enumerate(_kept) if wanted <= memory.nbytes <= 2 * wanted]
+        total = _collect()
+        while total > LIMIT:  # what was kept longest goes first
+            total -= _kept.pop(0).size
+        fits = [memory for memory in _kept if wanted <= memory.size <= 2 * wanted]
         if fits:
-            return _kept.pop(min(fits, key=lambda n: _kept[n].nbytes))
-    return np.empty(wanted, np.uint8)
+            best = min(fits, key=lambda memory: memory.size)
+            _kept.remove(best)
+            return best
+    return _Memory(wanted)
 
 
-def _collect(limit: int) -> None:
-    """Sort in what came back; what was kept longest goes first when there is too much."""
+def _collect() -> int:
+    """Put what came back beside what is kept; the size of all of it."""
     while _returned:
         _kept.append(_returned.popleft())
-    total = sum(memory.nbytes for memory in _kept)
-    while _kept and total > limit > 0:
-        total -= _kept.pop(0).nbytes
+    return sum(memory.size for memory in _kept)

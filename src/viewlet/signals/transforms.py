@@ -15,7 +15,7 @@ from viewlet.signals.batches import Array, Ints, WindowView
 from viewlet.signals.kernels import transforms as kernel
 
 # Longer windows no longer fit the cache with all lanes, and one of them keeps SciPy busy enough.
-_SHORTEST, _LONGEST = 8, 4096
+_SHORTEST, _LONGEST = 8, 2048
 _THREADS_FROM = 1 << 17  # samples in all windows from which a second thread pays
 
 

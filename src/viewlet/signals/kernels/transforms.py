@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-LANES = 16
+LANES = 32
 _WIDTH = 2 * LANES
 _jit = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 
