@@ -651,6 +651,6 @@ def test_what_is_no_change_and_no_callback(db: Database) -> None:
 def test_a_checkpoint_that_cannot_be_written(db: Database, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
-        ViewletError, match=r"no checkpoint could be written to .*: Not a directory"
+        ViewletError, match=r"cannot write .* into the checkpoint .*Not a directory"
     ):
         db.checkpoint(str(tmp_path / "file" / "x"))

@@ -63,6 +63,12 @@ class Directories:
         assert not coming
         return answers
 
+    def note(self, output: bytes, run_seconds: float = 0.0) -> None:
+        """Nothing is kept here that it could be part of."""
+
+    def gather(self, given: Any) -> list[bytes]:
+        raise AssertionError("only Spark brings an RDD")
+
     def _attached(self, p: int) -> PartitionState:
         state = PartitionState.attach(
             self._root / str(p), p, self.partitions, self.program.fingerprint, self.states[p]

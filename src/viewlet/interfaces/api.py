@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import Query
@@ -26,7 +25,12 @@ from viewlet.frontend.statements import (
     Statement,
 )
 from viewlet.interfaces.adhoc import AdHoc, Source
-from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
+from viewlet.interfaces.checkpoint import (
+    check_place,
+    has_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
 from viewlet.interfaces.events import Watch
@@ -47,6 +51,7 @@ from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deli
 from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, make_batch
+from viewlet.runtime.checkpoint import shown
 from viewlet.runtime.engine import Engine, Finder, Row
 from viewlet.schema import Catalog, Relation, decode
 
@@ -81,6 +86,7 @@ class Database:
         self._directory = checkpoint
         # Batches are durable by themselves there; what they mean must be as well.
         self._durable = name == "spark" and checkpoint is not None
+        self._unsaved = False  # definitions that the checkpoint does not have yet: no batch before
         self._definitions = Definitions()
         self._routes: dict[str, Route] = {}
         self._subscriptions: list[Subscription] = []
@@ -161,6 +167,7 @@ class Database:
             self._engine.install(program, tables, definitions.passed())
             self._define(definitions)
             self._version += 1
+            self._unsaved = self._durable
             if self._durable:
                 self.checkpoint()
 
@@ -275,6 +282,7 @@ class Database:
                 or route.only is None
                 or route.static_users
                 or self._delivering
+                or self._unsaved
                 or len(row) != route.width
                 or isinstance(row[0], tuple | list | Mapping)
             ):
@@ -347,6 +355,8 @@ class Database:
                 "a subscriber may not change the database that calls it",
                 hint="put the change on a queue and apply it after the batch",
             )
+        if self._unsaved:
+            self.checkpoint()
         yield
 
     # --- subscriptions ----------------------------------------------------------------------------
@@ -551,11 +561,11 @@ class Database:
 
     # --- life -------------------------------------------------------------------------------------
 
-    def checkpoint(self, directory: str | None = None) -> Path:
+    def checkpoint(self, directory: str | None = None) -> str:
         """Save everything to a directory: this one, or the one given to `connect`.
 
-        >>> db.checkpoint(folder).name
-        'checkpoint-1'
+        >>> db.checkpoint(folder).endswith("checkpoint-1")
+        True
         >>> viewlet.restore(folder).view("v")[1].total
         5
         """
@@ -566,15 +576,13 @@ class Database:
                 hint='say connect(checkpoint="dir") or checkpoint("dir")',
             )
         with self._lock, waiting(f"writing a checkpoint to {chosen}"):
-            return write_checkpoint(
-                Path(chosen),
-                self._engine_name,
-                self._version,
-                self._definitions,
-                self._engine,
+            written = write_checkpoint(
+                chosen, self._engine_name, self._version, self._definitions, self._engine
             )
+            self._unsaved = False
+            return written
 
-    def _restore(self, root: Path) -> None:
+    def _restore(self, root: str) -> None:
         saved = read_checkpoint(root)
         durable, self._durable = self._durable, False  # what is there stays until it is read
         for text in saved.relations:
@@ -719,11 +727,13 @@ def connect(
         )
     options: dict[str, Any] = {}
     if engine == "spark":
-        if checkpoint is not None and (Path(checkpoint) / "CURRENT").exists():
+        if checkpoint is not None and has_checkpoint(checkpoint):
             raise StateError(
-                f"{checkpoint} has the checkpoint of a database already",
-                hint=f'go on with it by viewlet.restore("{checkpoint}"), or give another directory',
+                f"{shown(checkpoint)} has the checkpoint of a database already",
+                hint="go on with it by viewlet.restore, or give another directory",
             )
+        if checkpoint is not None:
+            check_place(checkpoint)
         options = {"spark": spark, "partitions": partitions, "checkpoint": checkpoint}
     return _database(engine, checkpoint, options)
 
@@ -747,17 +757,17 @@ def restore(
     On Spark it is as of the last batch that was committed. Another number of `partitions` than
     before splits the state anew.
 
-    >>> db.checkpoint(folder).name
-    'checkpoint-1'
+    >>> db.checkpoint(folder).endswith("checkpoint-1")
+    True
     >>> viewlet.restore(folder).view("v")[1].total
     5
     """
-    saved = read_checkpoint(Path(directory))
+    saved = read_checkpoint(directory)
     chosen = engine or saved.engine
     options: dict[str, Any] = {}
     if chosen == "spark":
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
     database = _database(chosen, directory, options)
     with waiting(f"restoring {directory}"):
-        database._restore(Path(directory))
+        database._restore(directory)
     return database

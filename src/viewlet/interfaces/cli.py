@@ -7,7 +7,9 @@ import importlib
 import json
 import signal
 import sys
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -188,7 +190,10 @@ def bench(
         bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
     ] = False,
     parts: Annotated[
-        str | None, typer.Option(help="Of spark: refresh,levels,growth,counts,scaling.")
+        str | None,
+        typer.Option(
+            "--parts", "--only", help="Of spark: refresh,levels,overhead,growth,scaling,counts."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
@@ -234,7 +239,7 @@ def bench(
     kept = None if compare is None else output.read_json(compare)
     with measuring(f"bench {workload}") as done:
         if "progress" in getattr(module, "OPTIONS", ()):
-            wanted["progress"] = lambda row: done(output.progress_line(row))
+            wanted["progress"] = partial(_progress, [], json_file, done)
         rows = module.run(quick=quick, **wanted)
     columns = getattr(module, "COLUMNS", None)
     output.print_table(rows, columns)
@@ -244,6 +249,21 @@ def bench(
         output.write_markdown(rows, markdown_file, columns)
     if compare is not None and kept is not None:
         _compare(rows, kept, compare)
+
+
+def _progress(
+    rows: list[dict[str, Any]],
+    json_file: Path | None,
+    done: Callable[[str], None],
+    row: dict[str, Any],
+) -> None:
+    """Show a row that was measured; a run that is stopped later has written it."""
+    from viewlet.interfaces.bench import output
+
+    rows.append(row)
+    done(output.progress_line(row))
+    if json_file is not None:
+        output.write_json(rows, json_file)
 
 
 def _compare(rows: list[dict[str, Any]], kept: list[dict[str, Any]], file: Path) -> None:

@@ -82,7 +82,7 @@ class Cluster:
         commits = CommitLog(Store(checkpoint)) if checkpoint is not None else None
         if commits is not None and commits.identity() is not None:
             raise StateError(
-                f"the checkpoint {checkpoint} belongs to a cluster already",
+                f"the checkpoint {commits.store.name} belongs to a cluster already",
                 hint="use Cluster.restore to go on with it, or give an empty directory",
             )
         site = _site(identity["cluster"], 0, program, partitions, state_dir, checkpoint)
@@ -114,18 +114,20 @@ class Cluster:
         identity = commits.identity()
         if identity is None:
             raise StateError(
-                f"there is no checkpoint in {checkpoint}", hint="check the path, or start anew"
+                f"there is no checkpoint in {commits.store.name}",
+                hint="check the path, or start anew",
             )
         if identity["fingerprint"] != program.fingerprint:
             raise StateError(
-                f"the checkpoint {checkpoint} is of another programme "
+                f"the checkpoint {commits.store.name} is of another programme "
                 f"({identity['fingerprint']}, not {program.fingerprint})",
                 hint="restore with the programme that wrote it, or give an empty directory",
             )
         newest, passed = commits.newest()
         if newest is None:
             raise StateError(
-                f"no commit of {checkpoint} can be read: {'; '.join(passed) or 'there is none'}",
+                f"no commit of {commits.store.name} can be read: "
+                + ("; ".join(passed) or "there is none"),
                 hint="restore its directory `commits` from a backup",
             )
         self = cls.__new__(cls)
@@ -161,6 +163,7 @@ class Cluster:
         self._program = program
         self._commits = commits
         self._every = snapshot_every
+        self._snapshot_at = self._next_snapshot(start.version)
         self._mutex = threading.RLock()
         self._closed = False
         self._attempt = 0
@@ -187,6 +190,11 @@ class Cluster:
     @property
     def stages(self) -> int:
         return self._site.stages
+
+    @property
+    def site(self) -> Site:
+        """What every task knows."""
+        return self._site
 
     def step(
         self,
@@ -215,7 +223,7 @@ class Cluster:
             started = time.perf_counter()
             scattered = check_inputs(inputs, self._site.partitions)
             base = self._pending or self._committed
-            due = self._pending is None and (self.version + 1) % self._every == 0
+            due = base.tick == self._committed.tick and self.version + 1 >= self._snapshot_at
             if due:
                 self._check_alone()  # before a snapshot is taken: it forgets what came before
             count = self._check_stages(stages)
@@ -228,7 +236,10 @@ class Cluster:
             before = self._metrics if self._pending is not None else Metrics()
             self._step_tags = self._step_tags if self._pending is not None else []
             self._step_tags.append(self._jobs.tag)
-            outputs, statuses = self._sorted_out(records)
+            outputs, statuses, worked = self._sorted_out(records)
+            self._check_complete(statuses)
+            if due:
+                self._snapshot_at = self._next_snapshot(self.version + 1)
             made = replace(
                 base,
                 tick=spec.tick + count,
@@ -243,11 +254,11 @@ class Cluster:
             self._metrics = before + Metrics(
                 bytes_scattered=scattered,
                 bytes_broadcast=len(broadcast),
-                bytes_shuffled=sum(s.shuffled for s in statuses.values()),
+                bytes_shuffled=sum(s.shuffled for s in (*statuses.values(), *worked)),
                 bytes_collected=sum(map(len, outputs)),
                 bytes_logged=sum(s.logged for s in statuses.values()),
                 seconds=time.perf_counter() - started,
-                run_seconds=_slowest(s.run_seconds for s in statuses.values()),
+                run_seconds=_run_seconds(statuses.values(), worked),
                 task_seconds=_slowest(s.task_seconds for s in statuses.values()),
                 commit_seconds=time.perf_counter() - ended,
             )
@@ -257,6 +268,42 @@ class Cluster:
                 self._spread({status.place for status in statuses.values()})
             return outputs
 
+    def note(self, output: bytes, run_seconds: float = 0.0) -> None:
+        """An output that the caller made itself for the version that is being made.
+
+        It is kept as if a partition had sent it; a version may have no others and no step.
+        """
+        with self._mutex:
+            self._usable()
+            self._add(Metrics(run_seconds=run_seconds), [output])
+
+    def gather(self, given: RDD[Any]) -> list[bytes]:
+        """The outputs among the records (runtime/worker.py) of an RDD that needs no partition.
+
+        They are part of the version that is being made, as a step's outputs are.
+        """
+        with self._mutex:
+            self._usable()
+            started = time.perf_counter()
+            what = f"step {self.version + 1}"
+            outputs, _, worked = self._sorted_out(self._jobs.collect(lambda: given, what))
+            taken = Metrics(
+                bytes_collected=sum(map(len, outputs)),
+                seconds=time.perf_counter() - started,
+                run_seconds=_run_seconds((), worked),
+            )
+            self._add(taken, outputs, self._jobs.tag)
+            return outputs
+
+    def _add(self, taken: Metrics, outputs: Iterable[bytes], *tags: str) -> None:
+        """Add what needed no partition to the open version, which begins here if none is open."""
+        if self._pending is None:
+            self._metrics, self._step_tags = Metrics(), []
+            self._pending = replace(self._committed, outputs=())
+        self._pending = replace(self._pending, outputs=(*self._pending.outputs, *outputs))
+        self._metrics += taken
+        self._step_tags += tags
+
     def commit(self, batch_id: str | None = None) -> None:
         """Make the steps since the last commit one version; without any there is nothing to do."""
         with self._mutex:
@@ -264,13 +311,21 @@ class Cluster:
             if self._pending is not None:
                 self._commit(self._pending, batch_id)
 
-    def save(self, driver_state: bytes) -> None:
-        """Keep what the caller holds on the driver at this version, for `saved` after a restore."""
+    def save(self, driver_state: bytes, *, must: bool = True) -> None:
+        """Keep what the caller holds on the driver at this version, for `saved` after a restore.
+
+        must=False: a failure is only noted; the commits since the last save lead here as well.
+        """
         with self._mutex:
             self._usable()
-            self._check_alone()
-            if self._commits is not None:
-                self._commits.save(self._committed, driver_state)
+            try:
+                self._check_alone()
+                if self._commits is not None:
+                    self._commits.save(self._committed, driver_state)
+            except StateError as problem:
+                if must:
+                    raise
+                self._note(f"the driver's state was not saved: {problem.message}")
 
     def saved(self) -> tuple[int, bytes] | None:
         """The newest driver state that was kept, and its version; `outputs_since` has the rest."""
@@ -367,6 +422,10 @@ class Cluster:
 
     # -- jobs -----------------------------------------------------------------------------------
 
+    def _next_snapshot(self, version: int) -> int:
+        """The first version after `version` that takes one; or the next later one with a step."""
+        return (version // self._every + 1) * self._every
+
     def _check_stages(self, stages: int | None) -> int:
         if stages is None:
             return self._site.stages
@@ -385,24 +444,32 @@ class Cluster:
         fence = (self._committed.epoch, self._attempt)
         return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
 
-    def _sorted_out(self, records: Iterable[Any]) -> tuple[list[bytes], dict[int, Status]]:
+    def _sorted_out(
+        self, records: Iterable[Any]
+    ) -> tuple[list[bytes], dict[int, Status], list[Status]]:
+        """Outputs in order, the partitions' statuses, and those of tasks without a partition."""
         outputs: list[tuple[int, int, bytes]] = []
         statuses: dict[int, Status] = {}
+        worked: list[Status] = []
         failures: list[tuple[int, int, bytes]] = []
         for _, (kind, stage, source, payload) in records:
             if kind == worker.OUTPUT:
                 outputs.append((stage, source, payload))
             elif kind == worker.STATUS:
                 statuses[source] = payload
+            elif kind == worker.WORKED:
+                worked.append(payload)
             else:
                 failures.append((stage, source, payload))
         if failures:
             worker.raise_problem(min(failures)[2])
+        outputs.sort(key=lambda output: output[:2])
+        return [payload for _, _, payload in outputs], statuses, worked
+
+    def _check_complete(self, statuses: Mapping[int, Status]) -> None:
         missing = set(range(self._site.partitions)) - set(statuses)
         if missing:
             raise StateError(f"no answer from partitions {sorted(missing)}; nothing was committed")
-        outputs.sort(key=lambda output: output[:2])
-        return [payload for _, _, payload in outputs], statuses
 
     # -- commits --------------------------------------------------------------------------------
 
@@ -432,13 +499,16 @@ class Cluster:
 
     def _prune_commits(self) -> None:
         if self._commits is not None:
-            self._commits.prune(self._committed, self.version - 2 * self._every)
+            try:
+                self._commits.prune(self._committed, self.version - 2 * self._every)
+            except StateError as problem:  # the version stands; old files stay until the next time
+                self._note(f"old commits were not removed: {problem.message}")
 
     def _check_alone(self) -> None:
         """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
         if self._commits is not None and self._commits.taken_over(self._committed):
             raise StateError(
-                f"another driver has taken over the checkpoint {self._site.checkpoint}",
+                f"another driver has taken over the checkpoint {self._commits.store.name}",
                 hint="close this cluster; steps since the takeover are not part of the checkpoint",
             )
 
@@ -543,6 +613,11 @@ def _site(
         state_dir,
         checkpoint,
     )
+
+
+def _run_seconds(statuses: Iterable[Status], worked: Iterable[Status]) -> float:
+    before = max((s.run_seconds[0] for s in worked), default=0.0)
+    return before + _slowest(s.run_seconds for s in statuses)
 
 
 def _slowest(per_partition: Iterable[list[float]]) -> float:

@@ -7,7 +7,9 @@ a Spark cluster, or a few directories in a test.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +19,7 @@ from viewlet.errors import ProgramError
 from viewlet.program.ir import Map, ValueColumn
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import (
+    Columns,
     Message,
     TextHashes,
     batch_columns,
@@ -24,20 +27,21 @@ from viewlet.runtime.chunks import (
     plain_batch,
     split,
     spread,
-    with_codes,
     with_texts,
 )
 from viewlet.runtime.constants import fill_column
 from viewlet.runtime.contents import Contents, by_target
+from viewlet.runtime.opening import Opening, receive, routed
 from viewlet.runtime.orders import Action, Order, Request, Wanted
 from viewlet.runtime.program import DRIVER
 from viewlet.runtime.site import Site
-from viewlet.runtime.spark_program import routed
 from viewlet.runtime.stages import JobPlan, Piece, Plan
 from viewlet.runtime.strings import Dictionary
 from viewlet.schema import Relation
 from viewlet.storage.columns import Array, Arrays, Layout, MemoryArrays
 from viewlet.storage.pool import Pool
+
+_CONSTANTS = 1 << 20  # bytes of constant maps that may travel with every task
 
 REVERTED = (-1, -1)
 """The origin of the message that stands for a version that took the one before it back."""
@@ -59,11 +63,26 @@ class Steps(Protocol):
         stages: int | None = None,
     ) -> list[bytes]: ...
 
+    def note(self, output: bytes, run_seconds: float) -> None: ...
+
+    def gather(self, given: Any) -> list[bytes]: ...
+
     def read(self, request: bytes) -> list[bytes]: ...
 
     def commit(self, batch_id: str | None = None) -> None: ...
 
     def abort(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The first stage of a batch that was run before its job: here, or where its rows are.
+
+    `answer` is what it said to the driver, None where the job itself will bring that.
+    """
+
+    answer: bytes | None = None
+    seconds: float = 0.0
 
 
 class Conductor:
@@ -85,6 +104,8 @@ class Conductor:
         self.stamp = 0
         self._relations = {r.name: r for r in plan.distributed.program.relations} | self.tables
         self._maps = {m.name: m for m in plan.distributed.program.maps}
+        self._constants: dict[tuple[str, ...], bytes] = {}
+        self._openings: dict[tuple[str, ...], Opening] = {}
 
     # Batches.
 
@@ -108,25 +129,74 @@ class Conductor:
         batch_id: str | None = None,
     ) -> None:
         """One atomic batch over any number of relations."""
-        scattered: list[Message] = [Message() for _ in range(self.steps.partitions)]
-        names: list[str] = []
-        for name, batch in changes:
-            if self.matters(name) and len(batch):
-                names.append(name)
-                sent = batch_columns(self._relations[name], batch, self.columns_sent(name))
-                parts = spread(sent, self.tables.get(name), len(scattered))
-                for message, part in zip(scattered, parts, strict=True):
-                    if len(part.weights):
-                        message.columns.append(part)
+        sent = [
+            (name, batch_columns(self._relations[name], batch, self.columns_sent(name)))
+            for name, batch in changes
+            if self.matters(name) and len(batch)
+        ]
+        names = [name for name, _ in sent]
+        number = self.opening(names)
+        if number is not None:
+            scattered, opened = self._open(number, [columns for _, columns in sent])
+            self.run(names, scattered, None, batch_id, opened)
+            return
+        scattered = [Message() for _ in range(self.steps.partitions)]
+        for name, columns in sent:
+            parts = spread(columns, self.tables.get(name), len(scattered))
+            for message, part in zip(scattered, parts, strict=True):
+                if len(part.weights):
+                    message.columns.append(part)
         self.run(names, scattered, None, batch_id)
 
-    def apply_given(self, names: Sequence[str], given: Any, *, batch_id: str | None) -> None:
-        """The same for an RDD that brings (partition, packed message) pairs of these relations."""
+    def apply_given(
+        self, names: Sequence[str], given: Any, *, batch_id: str | None, opened: bool = False
+    ) -> None:
+        """The same for an RDD that brings (partition, packed message) pairs of these relations.
+
+        `opened`: it brings the records of their trigger's first stage instead.
+        """
         nothing = [Message() for _ in range(self.steps.partitions)]
-        self.run([n for n in names if self.matters(n)], nothing, given, batch_id)
+        found = [n for n in names if self.matters(n)]
+        self.run(found, nothing, given, batch_id, _Opened() if opened else None)
+
+    def opening(self, names: Sequence[str]) -> int | None:
+        """The trigger of these relations, if its first stage can run where the rows are."""
+        number = self.plan.trigger_for(dict.fromkeys(names))
+        if number is None or any(name in self.tables for name in names):
+            return None
+        wanted = self.plan.triggers[number].opening
+        small = wanted is not None and len(self.constants(wanted)) <= _CONSTANTS
+        return number if small else None
+
+    def constants(self, names: tuple[str, ...]) -> bytes:
+        """The rows of maps that never change, read once."""
+        if names not in self._constants:
+            read = self.steps.read(Request(Wanted.NOW, names).pack()) if names else []
+            rows = [rows for part in read for rows in Message.unpack(part).rows]
+            self._constants[names] = Message(rows).pack()
+        return self._constants[names]
+
+    def _open(self, number: int, parts: Sequence[Columns]) -> tuple[list[Message], _Opened]:
+        """The first stage here: what it scatters, and what it says to the driver."""
+        trigger = self.plan.triggers[number]
+        assert trigger.opening is not None
+        if trigger.opening not in self._openings:
+            constants = Message.unpack(self.constants(trigger.opening))
+            self._openings[trigger.opening] = Opening(self.plan.workers, constants)
+        started = time.perf_counter()
+        sent = self._openings[trigger.opening].run(trigger, parts, self.steps.partitions)
+        answer = sent.get(DRIVER, Message())
+        answer.origin = (number, 0)
+        scattered = [sent.get(node, Message()) for node in range(self.steps.partitions)]
+        return scattered, _Opened(answer.pack(), time.perf_counter() - started)
 
     def run(
-        self, names: Sequence[str], scattered: list[Message], given: Any, batch_id: str | None
+        self,
+        names: Sequence[str],
+        scattered: list[Message],
+        given: Any,
+        batch_id: str | None,
+        opened: _Opened | None = None,
     ) -> None:
         number = self.plan.trigger_for(dict.fromkeys(names))
         if number is None and not names and batch_id is None:
@@ -139,7 +209,7 @@ class Conductor:
                 order = Order(Action.TABLES)
                 self.steps.step(inputs, order.pack(), commit=False, stages=1)
             else:
-                self._jobs(Action.BATCH, number, scattered, given)
+                self._jobs(Action.BATCH, number, scattered, given, opened)
             self.steps.commit(batch_id)
         except BaseException:
             self.site.rollback()
@@ -151,23 +221,34 @@ class Conductor:
         self.site.rollback()
         return Message(origin=REVERTED).pack()
 
-    def _jobs(self, action: Action, number: int, scattered: list[Message], given: Any) -> None:
+    def _jobs(
+        self,
+        action: Action,
+        number: int,
+        scattered: list[Message],
+        given: Any,
+        opened: _Opened | None = None,
+    ) -> None:
         self.site.clear_buffers()
         for at, job in enumerate(self.plan.triggers[number].jobs):
             self._before(job, scattered)
-            if job.stages:
-                inputs: Any = _packed(scattered)
-                if at == 0 and given is not None:
-                    if inputs:
-                        raise ProgramError("a job cannot take scattered rows beside an RDD")
-                    inputs = given
-                outputs = self.steps.step(
-                    inputs,
-                    Order(action, number, at, begin=at == 0).pack(),
-                    commit=False,
-                    stages=len(job.stages),
-                )
-                self._receive(map(Message.unpack, outputs))
+            inputs: Any = _packed(scattered)
+            if at == 0 and given is not None:
+                if inputs:
+                    raise ProgramError("a job cannot take scattered rows beside an RDD")
+                inputs = given
+            outputs: list[bytes] = []
+            skip = 1 if at == 0 and opened is not None else 0
+            if skip and opened is not None and opened.answer is not None:
+                self.steps.note(opened.answer, opened.seconds)
+                outputs.append(opened.answer)
+            if len(job.stages) > skip:
+                order = Order(action, number, at, begin=at == 0, skip=skip)
+                count = len(job.stages) - skip
+                outputs += self.steps.step(inputs, order.pack(), commit=False, stages=count)
+            elif skip and given is not None:
+                outputs += self.steps.gather(given)
+            self._receive(map(Message.unpack, outputs))
             self._after(job)
             scattered = [Message() for _ in scattered]
 
@@ -183,9 +264,7 @@ class Conductor:
                     scattered[node].rows.append(rows)
 
     def _receive(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            for rows in message.rows:
-                self.site.add(rows.target, with_codes(rows, self.site.dictionary))
+        receive(self.site, messages)
 
     def _after(self, job: JobPlan) -> None:
         for piece in job.after:

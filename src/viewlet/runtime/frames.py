@@ -1,31 +1,37 @@
 """DataFrames as batches: checked against a relation, then encoded where their rows are.
 
     frame -> its columns in the relation's order -> mapInArrow -> (partition, message) pairs
+    frame -> its columns -> Arrow batches, in the JVM -> the trigger's first stage -> its records
 
-The rows of a table go to the partition that has their key; those of a stream stay together. Rows
-that do not fit (a NULL in a NOT NULL column, a number out of range) travel as the error that they
-are, so that the step that meets them is refused as a whole.
+The rows of a table go to the partition that has their key; those of a stream stay together, and
+where the trigger's first stage needs no partition (runtime/opening.py) it runs in the task that
+reads them. Rows that do not fit (a NULL in a NOT NULL column, a number out of range) travel as the
+error that they are, so that the step that meets them is refused as a whole.
 """
 
 from __future__ import annotations
 
 import pickle
+import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from viewlet.errors import DataError, ViewletError
 from viewlet.runtime.batching import Batch, make_batch
-from viewlet.runtime.chunks import Message, batch_columns, spread
-from viewlet.runtime.worker import problem_of
+from viewlet.runtime.chunks import Columns, Message, batch_columns, spread
+from viewlet.runtime.program import Site, Status, program_of
+from viewlet.runtime.worker import CHUNK, DRIVER, FAILURE, OUTPUT, WORKED, Record, problem_of
 from viewlet.schema import Column, Kind, Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import RDD
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 _FITTING: dict[Kind, set[str]] = {
@@ -57,11 +63,12 @@ def check_frame(frame: DataFrame, relation: Relation) -> None:
                 f"column {column.name} of the DataFrame for {relation.name} is {found}, "
                 f"not {column.type}",
                 hint=f'cast it: frame.withColumn("{column.name}", '
-                f'col("{column.name}").cast("{_spark_type(column)}"))',
+                f'col("{column.name}").cast("{spark_type(column)}"))',
             )
 
 
-def _spark_type(column: Column) -> str:
+def spark_type(column: Column) -> str:
+    """What Spark SQL calls a column's type."""
     names = {Kind.VARCHAR: "string", Kind.INTEGER: "int", Kind.TIMESTAMP: "timestamp_ntz"}
     return names.get(column.type.kind, str(column.type).lower())
 
@@ -75,6 +82,13 @@ def frame_messages(
     weight: int,
 ) -> RDD[tuple[int, bytes]]:
     """The frame's rows as packed messages for the partitions."""
+    encode = partial(_encoded, relation, table, tuple(used), partitions, weight)
+    pairs = _selected(frame, relation, used).mapInArrow(encode, "p int, data binary")
+    return pairs.rdd.map(_pair)
+
+
+def _selected(frame: DataFrame, relation: Relation, used: Sequence[int]) -> DataFrame:
+    """The columns that travel, checked."""
     from pyspark.sql import functions
 
     check_frame(frame, relation)
@@ -86,9 +100,7 @@ def frame_messages(
         columns.append(found.alias(column.name))
     if not columns:  # only the number of rows matters
         columns = [functions.lit(1).alias("one")]
-    encode = partial(_encoded, relation, table, tuple(used), partitions, weight)
-    pairs = frame.select(*columns).mapInArrow(encode, "p int, data binary")
-    return pairs.rdd.map(_pair)
+    return frame.select(*columns)
 
 
 def _pair(row: Any) -> tuple[int, bytes]:
@@ -141,3 +153,120 @@ def _batch(relation: Relation, used: tuple[int, ...], rows: pa.Table, weight: in
         for i, values, gaps in zip(used, part.columns, part.nulls, strict=True):
             columns[i], nulls[i] = values, gaps
     return Batch(columns, nulls, weights)
+
+
+# --- the first stage where the rows are -----------------------------------------------------------
+
+OPENING = -1  # the stage of its records: before all others
+
+
+@dataclass(frozen=True)
+class Given:
+    """A DataFrame with one weight for all of its rows, and the columns of it that are used."""
+
+    frame: DataFrame
+    relation: Relation
+    used: tuple[int, ...]
+    weight: int
+
+
+class Opens(Protocol):
+    """What runs a trigger's first stage; runtime.spark_program.SqlProgram does."""
+
+    def open(
+        self, number: int, parts: Sequence[Columns], constants: bytes, partitions: int
+    ) -> dict[int, Message]: ...
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the rows of a range of tasks, from `first` on, come from."""
+
+    first: int
+    relation: Relation
+    used: tuple[int, ...]
+    weight: int
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class Opener:
+    """The task: `number` is the trigger, `constants` the maps that its first stage reads."""
+
+    site: Site
+    number: int
+    constants: bytes
+    partitions: int
+    sources: tuple[_Source, ...] = ()
+
+    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
+        """The Arrow batches of one task -> what it sends on, as (destination, record) pairs."""
+        import pyarrow as pa
+
+        at = bisect_right([source.first for source in self.sources], index) - 1
+        source = self.sources[at]
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(c), source.schema) for c in chunks]
+        rows = pa.Table.from_batches(batches, source.schema)
+        started = time.perf_counter()
+        try:
+            sent = self._sent(index, source, rows)
+        except ViewletError as problem:
+            data = pickle.dumps(problem_of(problem))
+            for target in range(self.partitions):
+                yield target, (FAILURE, OPENING, index, data)
+            return
+        ran = time.perf_counter() - started
+        status = Status("", run_seconds=[ran])
+        here = index % self.partitions
+        for target, message in sent.items():
+            data = message.pack()
+            if target == DRIVER:
+                yield here, (OUTPUT, OPENING, index, data)
+            else:
+                status.shuffled += len(data)
+                yield target, (CHUNK, OPENING, (index, 0), data)
+        yield here, (WORKED, OPENING, index, status)
+
+    def _sent(self, index: int, source: _Source, rows: pa.Table) -> dict[int, Message]:
+        sent: dict[int, Message] = {}
+        if rows.num_rows:
+            batch = _batch(source.relation, source.used, rows, source.weight)
+            parts = [batch_columns(source.relation, batch, source.used)]
+            program = cast(Opens, program_of(self.site))
+            sent = program.open(self.number, parts, self.constants, self.partitions)
+        if index == 0:  # says which job it was, even where no row matters
+            sent.setdefault(DRIVER, Message())
+        if DRIVER in sent:
+            sent[DRIVER].origin = (self.number, 0)
+        return sent
+
+
+def opened_frames(spark: SparkSession, given: Sequence[Given], opener: Opener) -> RDD[Any]:
+    """The records that a trigger's first stage makes of DataFrames, in the tasks that read them.
+
+    The JVM itself makes the Arrow batches: mapInArrow would cost a Python process more, and the
+    rows that it gives back another.
+    """
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    context = spark.sparkContext
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    sources: list[_Source] = []
+    parts: list[RDD[Any]] = []
+    count = 0
+    for one in given:
+        chosen = _selected(one.frame, one.relation, one.used)
+        schema = to_arrow_schema(chosen.schema, timezone=zone)
+        batches = chosen._jdf.toArrowBatchRdd(_ROWS, zone, False, False).toJavaRDD()
+        if batches.getNumPartitions() > opener.partitions:
+            batches = batches.coalesce(opener.partitions)
+        sources.append(_Source(count, one.relation, one.used, one.weight, schema))
+        parts.append(RDD(batches, context, NoOpSerializer()))
+        count += batches.getNumPartitions()
+    rows = context.union(parts) if len(parts) > 1 else parts[0]
+    return rows.mapPartitionsWithIndex(replace(opener, sources=tuple(sources)))
+
+
+_ROWS = 1 << 17  # of an Arrow batch

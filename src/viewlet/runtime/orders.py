@@ -16,15 +16,19 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Order:
-    """One step. `begin`: it is the first of its batch, and undoing the batch undoes it."""
+    """One step. `begin`: it is the first of its batch, and undoing the batch undoes it.
+
+    `skip`: so many stages of the job were run before it, where the batch was.
+    """
 
     action: Action
     trigger: int = 0
     job: int = 0
     begin: bool = True
+    skip: int = 0
 
     def pack(self) -> bytes:
-        return pickle.dumps((self.action.value, self.trigger, self.job, self.begin))
+        return pickle.dumps((self.action.value, self.trigger, self.job, self.begin, self.skip))
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import pickle
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.evaluate import evaluate
@@ -26,11 +25,12 @@ from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import cache_directory, compile_kernels
 from viewlet.program.ir import Map, Program, ValueColumn, View
 from viewlet.runtime.batching import Batch, batch_of, weighted_rows
+from viewlet.runtime.checkpoint import DamagedFile, Store, shown
 from viewlet.runtime.cluster import Cluster, Metrics
 from viewlet.runtime.conductor import Conductor
 from viewlet.runtime.contents import Contents, MapsRead, maps_of_view, records
 from viewlet.runtime.engine import Held, MapSize, Row, Weighted, difference, from_old_maps
-from viewlet.runtime.frames import frame_messages
+from viewlet.runtime.frames import Given, Opener, frame_messages, opened_frames
 from viewlet.runtime.orders import Wanted
 from viewlet.runtime.reading import rows_of, visible, weighted_vectors
 from viewlet.runtime.reading import weighted_rows as weighted_view_rows
@@ -42,10 +42,13 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 _NOTHING = Program((), (), ())
 _FILE = "spark.json"
+_PROGRAMME = "programme-"
+_FILLING = "filling"  # there while a programme's first contents are being written
 
 
 class SparkEngine:
@@ -137,22 +140,31 @@ class SparkEngine:
 
     def _free_number(self) -> int:
         number = self._number + 1
-        while self._checkpoint is not None and Path(self._place(number)).exists():
+        taken = Store(self._checkpoint).list("") if self._checkpoint is not None else []
+        while f"{_PROGRAMME}{number}" in taken:
             number += 1
         return number
 
     def _place(self, number: int) -> str:
-        return f"{self._checkpoint}/programme-{number}"
+        assert self._checkpoint is not None
+        return Store(self._checkpoint).below(f"{_PROGRAMME}{number}")
 
     def _opened(self) -> Conductor:
         """The conductor of the programme; with nothing in tables yet, if it is made now."""
         if self._conductor is None:
+            place = Store(self._place(self._number)) if self._checkpoint is not None else None
+            if place is not None:
+                place.put(_FILLING, [b""])
             new = self._new(self._program, self._plan, self._tables)
             try:
                 self._fill(new, self._program, None, frozenset())
             except BaseException:
                 _close(new)
+                if place is not None:
+                    place.delete_tree("")
                 raise
+            if place is not None:
+                place.delete(_FILLING)
             self._conductor = new
         return self._conductor
 
@@ -225,7 +237,26 @@ class SparkEngine:
         A batch whose id is committed already changes nothing.
         """
         conductor = self._opened()
-        names = [name for name, _, _ in frames if conductor.matters(name)]
+        chosen = [part for part in frames if conductor.matters(part[0])]
+        if self.is_committed(batch_id):
+            return
+        names = [name for name, _, _ in chosen]
+        number = conductor.opening(names)
+        given = (
+            self._messages(conductor, chosen)
+            if number is None
+            else self._openings(conductor, chosen, number)
+        )
+        if given is None:
+            return
+        self._compile(conductor, names)
+        conductor.apply_given(names, given, batch_id=batch_id, opened=number is not None)
+        self._committed(conductor)
+
+    def _messages(
+        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]]
+    ) -> RDD[Any] | None:
+        """Rows for the partitions' first stage; None where there are none."""
         parts = [
             frame_messages(
                 frame,
@@ -236,14 +267,24 @@ class SparkEngine:
                 weight,
             )
             for name, frame, weight in frames
-            if name in names
         ]
-        if not parts or self.is_committed(batch_id):
-            return
-        self._compile(conductor, names)
-        given = self.spark.sparkContext.union(parts) if len(parts) > 1 else parts[0]
-        conductor.apply_given(names, given, batch_id=batch_id)
-        self._committed(conductor)
+        if len(parts) > 1:
+            return self.spark.sparkContext.union(parts)
+        return parts[0] if parts else None
+
+    def _openings(
+        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]], number: int
+    ) -> RDD[Any]:
+        """What the trigger's first stage makes of the rows, where they are."""
+        wanted = conductor.plan.triggers[number].opening
+        assert wanted is not None
+        site = _cluster(conductor).site
+        opener = Opener(site, number, conductor.constants(wanted), self._partitions)
+        given = [
+            Given(frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight)
+            for name, frame, weight in frames
+        ]
+        return opened_frames(self.spark, given, opener)
 
     def is_committed(self, batch_id: str | None) -> bool:
         return batch_id is not None and self.cluster.committed(batch_id) is not None
@@ -256,7 +297,7 @@ class SparkEngine:
         self._undoable = True
         cluster = _cluster(conductor)
         if cluster.version % self._every == 0:
-            cluster.save(_driver_state(conductor))
+            cluster.save(_driver_state(conductor), must=False)  # the batch stands all the same
 
     def undo(self) -> None:
         if self._undoable and self._conductor is not None:
@@ -326,32 +367,44 @@ class SparkEngine:
 
     # Persistence.
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory: str) -> None:
         """Take a snapshot; what is saved is where it lies."""
         if self._checkpoint is None:
             raise StateError(
                 "this database was connected without a checkpoint directory",
                 hint='say connect(engine="spark", checkpoint="dir")',
             )
-        if directory.parent.resolve() != Path(self._checkpoint).resolve():
+        store = Store(self._checkpoint)
+        place, _, name = Store(directory).root.rpartition("/")
+        if place != store.root:
             raise StateError(
-                f"on Spark a checkpoint is written where the batches are: {self._checkpoint}",
+                f"on Spark a checkpoint is written where the batches are: {store.name}",
                 hint="call checkpoint() without a directory",
             )
         if self._conductor is not None:
             self.cluster.save(_driver_state(self._conductor))
             self.cluster.checkpoint()
         about = {"programme": self._number}
-        (directory / _FILE).write_text(json.dumps(about), encoding="utf-8")
+        store.put(f"{name}/{_FILE}", [json.dumps(about).encode()])
 
-    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+    def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
         """Go on from the newest version, which may be later than the last `save`."""
-        about = json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        try:
+            about = json.loads(Store(directory).get(_FILE))
+        except (DamagedFile, ValueError) as problem:
+            raise StateError(
+                f"the checkpoint in {shown(directory)} cannot be read: {problem}",
+                hint="restore its files from a backup, or load the data again",
+            ) from problem
         plan = plan_of(compile_all(program, level=self._level))
         self._number = about["programme"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)
-        if not (Path(place) / "cluster").exists():
+        found = Store(place).list("")
+        if _FILLING in found:  # the driver was lost before anything could be put into it
+            Store(place).delete_tree("")
+            return
+        if "cluster" not in found:
             return  # no row had come: the partitions were not made yet
         cluster = Cluster.restore(
             self.spark,
@@ -365,7 +418,7 @@ class SparkEngine:
         saved = cluster.saved()
         if saved is None:
             raise StateError(
-                f"the driver's part of the checkpoint {place} is missing",
+                f"the driver's part of the checkpoint {shown(place)} is missing",
                 hint="restore its files from a backup, or load the data again",
             )
         version, state = saved

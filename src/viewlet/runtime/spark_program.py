@@ -23,21 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.distributed.jobs import Route
-from viewlet.errors import ViewletError
-from viewlet.runtime.batching import Batch
-from viewlet.runtime.chunks import (
-    Columns,
-    Message,
-    Rows,
-    nodes_of,
-    received_batch,
-    split,
-    spread,
-    with_codes,
-    with_texts,
-)
+from viewlet.errors import StateError, ViewletError
+from viewlet.runtime.checkpoint import digest_of
+from viewlet.runtime.chunks import Columns, Message, Rows, nodes_of, split, spread, with_texts
 from viewlet.runtime.keeping import KeptTables, KeptTexts
+from viewlet.runtime.opening import Opening, batches_of, receive, run_stage
 from viewlet.runtime.orders import Action, Order, Request, Wanted
 from viewlet.runtime.program import DRIVER
 from viewlet.runtime.site import Site
@@ -60,6 +50,8 @@ class _Local:
 
 _LOCALS: OrderedDict[str, _Local] = OrderedDict()
 _LOCALS_LIMIT = 64
+_OPENINGS: OrderedDict[tuple[str, str], Opening] = OrderedDict()
+_OPENINGS_LIMIT = 8
 _UNCHANGED: set[str] = set()  # incarnations whose failed run has put everything back
 
 
@@ -119,7 +111,7 @@ class SqlProgram:
                 changed = self._begin(state, local, site, order, messages)
             outputs: dict[int, bytes] = {}
             if order.action is Action.PUT:
-                _receive(site, messages)
+                receive(site, messages)
             elif order.action is not Action.TABLES:
                 outputs = self._stage(state, local, site, order, stage, messages)
             local.texts.keep(state)
@@ -128,7 +120,9 @@ class SqlProgram:
         except BaseException as problem:
             _LOCALS.pop(state.head.incarnation, None)
             logged = order.action in (Action.BATCH, Action.TABLES)
-            if first and logged and isinstance(problem, ViewletError):
+            # Where the disk is full an array may have grown and its index not: rebuild that one.
+            refused = isinstance(problem, ViewletError) and not isinstance(problem, StateError)
+            if first and logged and refused:
                 if state.meta.get("base") == state.head.tick:  # else the batch had not begun
                     site.rollback()
                     site.save()
@@ -192,10 +186,21 @@ class SqlProgram:
         local, site = self._here(state)
         messages = [Message.unpack(chunk) for chunk in chunks]
         self._begin(state, local, site, Order(Action.PUT), messages)
-        _receive(site, messages)
+        receive(site, messages)
         local.texts.keep(state)
         local.table_texts.keep(state)
         site.save()
+
+    def open(
+        self, number: int, parts: Sequence[Columns], constants: bytes, partitions: int
+    ) -> dict[int, Message]:
+        """The first stage of a trigger over some rows of a batch; see runtime/opening.py."""
+        key = (self.fingerprint, digest_of(constants))
+        opening = _OPENINGS.pop(key, None) or Opening(self._plan[0], Message.unpack(constants))
+        _OPENINGS[key] = opening
+        while len(_OPENINGS) > _OPENINGS_LIMIT:
+            _OPENINGS.popitem(last=False)
+        return opening.run(self._plan[1][number], parts, partitions)
 
     # Inside.
 
@@ -245,7 +250,7 @@ class SqlProgram:
         messages: list[Message],
     ) -> dict[int, bytes]:
         trigger = self._plan[1][order.trigger]
-        plan = trigger.jobs[order.job].stages[stage]
+        plan = trigger.jobs[order.job].stages[order.skip + stage]
         first = stage == 0 and order.job == 0
         if first:
             site.clear_buffers()
@@ -258,14 +263,9 @@ class SqlProgram:
                 state.resize(_BATCH, len(data))[:] = data
             else:
                 parts = Message.unpack(state.array(_BATCH).tobytes()).columns
-        batches = _batches(parts, site)
-        _receive(site, messages)
-        for piece in plan.pieces:
-            batch = None
-            if piece.relation is not None:
-                batch = batches.get(piece.relation) or _empty_batch(site, piece.kernel)
-            site.run(piece, batch)
-        outputs = _sent(site, plan.routes, state.partitions)
+        batches = batches_of(parts, site)
+        receive(site, messages)
+        outputs = run_stage(site, plan, batches, state.partitions)
         if state.partition == 0 and stage == 0 and trigger.jobs[order.job].answers:
             outputs.setdefault(DRIVER, Message())
         if DRIVER in outputs:
@@ -317,55 +317,3 @@ def _remember(state: PartitionState, local: _Local) -> None:
     _LOCALS.move_to_end(state.head.incarnation)
     while len(_LOCALS) > _LOCALS_LIMIT:
         _LOCALS.popitem(last=False)
-
-
-def _receive(site: Site, messages: Sequence[Message]) -> None:
-    for message in messages:
-        for rows in message.rows:
-            site.add(rows.target, with_codes(rows, site.dictionary))
-
-
-def _batches(parts: Sequence[Columns], site: Site) -> dict[str, Batch]:
-    """The batch of each relation, with the codes of the programme's dictionary."""
-    found: dict[str, list[Columns]] = {}
-    for part in parts:
-        found.setdefault(part.relation, []).append(part)
-    return {
-        name: received_batch(same, site.dictionary, site.used(name)) for name, same in found.items()
-    }
-
-
-def _empty_batch(site: Site, kernel: str) -> Batch:
-    width = len(site.plan.module.program.relation(kernel).columns)
-    nothing = np.zeros(0, np.int64)
-    return Batch([nothing] * width, [None] * width, nothing, coded=True)
-
-
-def _sent(site: Site, routes: Sequence[Route], partitions: int) -> dict[int, Message]:
-    """What leaves a site by these routes: a message for each node that gets anything."""
-    sent: dict[int, Message] = {}
-    for route in routes:
-        for node, rows in routed(site, route, partitions):
-            sent.setdefault(node, Message()).rows.append(rows)
-    return sent
-
-
-def routed(site: Site, route: Route, partitions: int) -> list[tuple[int, Rows]]:
-    """A relation's rows by destination; the driver is DRIVER."""
-    words, layout = site.rows(route.source), site.pools[route.source].layout
-    if not len(words):
-        return []
-    strings = site.dictionary.strings
-    found: list[tuple[int, Rows]] = []
-    if route.by:
-        texts = site.hashes.of(site.dictionary)
-        places = nodes_of(words, layout, route.by, partitions, texts)
-        for node, part in split(words, places, partitions):
-            found.append((node, with_texts(route.target, part, layout, strings)))
-    if route.everywhere or route.driver:
-        rows = with_texts(route.target, words, layout, strings)
-        if route.everywhere:
-            found += [(node, rows) for node in range(partitions)]
-        if route.driver:
-            found.append((DRIVER, rows))
-    return found

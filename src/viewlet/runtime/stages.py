@@ -66,8 +66,15 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class TriggerPlan:
+    """`opening`: the constant maps that the first stage reads, where it needs no other state.
+
+    Such a stage only pre-aggregates what came: it can run wherever the rows of the batch are, in
+    any number of parts, and again (runtime/opening.py). None: it needs its partition.
+    """
+
     relations: tuple[str, ...]
     jobs: tuple[JobPlan, ...]
+    opening: tuple[str, ...] | None = None
 
     @property
     def reads_batch_late(self) -> bool:
@@ -127,7 +134,38 @@ def plan_of(distributed: DistributedProgram) -> Plan:
                 ),
             )
         )
-    return Plan(distributed, workers.plan(), driver.plan(), tuple(triggers))
+    on_workers = workers.plan()
+    constant = _constant(distributed, on_workers)
+    opened = tuple(
+        replace(plan, opening=_opening(trigger, plan, on_workers, constant))
+        for trigger, plan in zip(distributed.triggers, triggers, strict=True)
+    )
+    return Plan(distributed, on_workers, driver.plan(), opened)
+
+
+def _constant(distributed: DistributedProgram, workers: SitePlan) -> frozenset[str]:
+    """The maps that every worker has a copy of and no trigger changes."""
+    changed = {
+        name
+        for trigger in distributed.triggers
+        for block in trigger.blocks
+        for operation in block.operations
+        for _, name in operation.writes
+    }
+    return frozenset(name for name, by in workers.homes.items() if by is None) - changed
+
+
+def _opening(
+    trigger: DistributedTrigger, plan: TriggerPlan, workers: SitePlan, constant: frozenset[str]
+) -> tuple[str, ...] | None:
+    job = jobs_of(trigger)[0]
+    if job.before or not job.stages or plan.reads_batch_late:
+        return None
+    stage = job.stages[0]
+    used = {name for compute in stage.statements for _, name in _touched(compute)}
+    used |= {name for send in stage.sends for _, name in send.reads}
+    lasting = (used & workers.module.frame.layouts.keys()) - workers.transient
+    return tuple(sorted(lasting)) if lasting <= constant else None
 
 
 def _job(

@@ -28,6 +28,7 @@ __all__ = ["DRIVER", "PartitionProgram", "PartitionState", "Repartitioning"]
 
 # Kinds of records that travel between stages, to a partition or through it to the driver.
 CHUNK, OUTPUT, STATUS, FAILURE = "chunk", "output", "status", "failure"
+WORKED = "worked"  # the status of a task without a partition
 Record = tuple[str, int, Any, Any]  # kind, stage, source (for the order), payload
 
 

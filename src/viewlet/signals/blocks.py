@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.signals import buffers
 from viewlet.signals.batches import INF, NEVER, Array, Columns, Events, Ints, Regular
 from viewlet.signals.batches import counts_to_offsets as to_offsets
 from viewlet.signals.kernels import segments as kernel
@@ -140,11 +141,11 @@ class Rows:
         for mine, part in zip(self._slices, counts, strict=True):
             cursors[mine.start] = begin
             begin = begin + np.add.reduceat(part, edges[:-1])
-        self._local = np.empty(self.rows, np.uint16)
+        self._local = buffers.empty(self.rows, np.uint16)
         out: Columns = {}
         for name, column in columns.items():
             plain = _plain(column)
-            moved = np.empty(self.rows, plain.dtype)
+            moved = buffers.empty(self.rows, plain.dtype)
             first = not out
 
             def move(mine: slice, plain: Array, moved: Array, mark: bool) -> None:
@@ -195,7 +196,7 @@ def _joined(parts: list[tuple[Ints, Ints]], step: int) -> Regular | None:
 
 def _grouped(local: Array, offsets: Ints, column: Array) -> Array:
     plain = _plain(column)
-    out = np.empty(len(plain), plain.dtype)
+    out = buffers.empty(len(plain), plain.dtype)
     kernel.scatter(local, 0, 0, offsets[:-1].copy(), plain, out)
     return out.view(column.dtype)
 

@@ -30,7 +30,7 @@ from viewlet.storage.columns import (
     SUM_INT,
     SUMS,
 )
-from viewlet.storage.hashmap import empty_slot, slot_for
+from viewlet.storage.hashmap import empty_slot, slot_for, take_slot
 from viewlet.storage.memory import (
     load,
     load_float,
@@ -190,7 +190,7 @@ def link_tree(m: int, ix: int, record: int) -> None:
     slot = slot_for(m, ix, at)
     parent = load_half(slots, slot)
     if parent < 0:
-        store_half(slots, slot, record)
+        take_slot(ix, slot, record, 0)
         set_kin(m, ix, record, NEXT, load(ix, GROUPS))
         join_groups(m, ix, record, record)
         pull(m, ix, record)

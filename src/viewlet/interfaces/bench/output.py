@@ -41,6 +41,7 @@ HEADINGS = {
     "cold_s": "cold s",
     "cached_s": "cached s",
     "complete": "all",
+    "overhead_ms": "overhead ms",
 }
 """What a terminal calls a field, where that is shorter."""
 
@@ -74,9 +75,10 @@ def print_table(rows: Sequence[Row], wanted: Sequence[str] | None = None) -> Non
 
 def progress_line(row: Row) -> str:
     """One finished row, while others are still being measured."""
-    shown = ("tuples_per_s", "p50_ms", "ratio", "growth")
+    shown = ("tuples_per_s", "p50_ms", "ratio", "growth", "overhead_ms", "jobs", "stages", "equal")
     figures = (f"{HEADINGS.get(n, n)} {cell(row[n])}" for n in shown if row.get(n) is not None)
-    return f"{row['query']} {row['batch']}: {', '.join(figures)}"
+    names = (row.get("part"), row["query"], row.get("engine") if "part" in row else None)
+    return f"{' '.join(str(n) for n in (*names, row['batch']) if n)}: {', '.join(figures)}"
 
 
 def write_json(rows: Sequence[Row], file: Path) -> None:

@@ -3,12 +3,13 @@
     T(W, N) =   jobs * job                                     start and end of a Spark job
               + stages * (stage + task * W)                    the driver starts every task
               + shuffles * block * W                           W blocks to and from every worker
-              + kernel(N / W)                                  triggers: fixed + per row
+              + fixed + per_row * N / W                        tasks: rows, Arrow, kernels
               + (moved * N / W + copied * N) / bandwidth       what a worker sends on
               + collected * W / bandwidth                      what the driver gathers
 
 The first three lines are the machine's, measured with jobs in which nothing happens; the others are
-the query's, measured on a small cluster. Rows are on the workers before the batch begins, as in the
+the query's, measured with two workers in one process (local[2]) and checked against one and two
+executors, processes of their own. Rows are on the workers before the batch begins, as in the
 paper. Left out: stragglers (1.5 to 3 times a stage's time in the paper) and a network that is
 slower than one worker's Python process, which moves fewer bytes than 10 Gbit/s. Weak scaling is
 N = 100,000 * W; strong scaling is one N for all W.

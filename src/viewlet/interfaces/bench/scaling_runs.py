@@ -1,9 +1,10 @@
 """The costs that the scaling model is made of, measured; and how well it foretells this machine.
 
-    python -m viewlet.interfaces.bench.scaling_runs EXECUTORS QUERY SF ROWS
+    python -m viewlet.interfaces.bench.scaling_runs EXECUTORS QUERY,QUERY SF ROWS
 
 runs batches of ROWS rows per executor on as many executors, processes of their own on this machine
-(local-cluster), and prints the median seconds: what `checked` compares the model with.
+(local-cluster), and prints the median seconds of each query as it has them: what `checked` compares
+the model with. As in the paper, the rows of a batch are on the workers before it begins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +30,9 @@ from viewlet.interfaces.bench.spark_runs import (
     Tables,
     bench_session,
     stages_of,
-    summed,
 )
 from viewlet.interfaces.bench.workload import compiled
+from viewlet.runtime.cluster import Metrics
 from viewlet.runtime.worker import partition_of
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 _WARM = 3
+_LOADED = 0.2  # the share of the rows that are there before batches come
 
 
 def machine(spark: SparkSession) -> Machine:
@@ -90,123 +94,121 @@ def _shuffle(spark: SparkSession, size: int) -> float:
     return statistics.median(times[_WARM:])
 
 
-def work(spark: SparkSession, query: str, sf: float, rows: int) -> Work:
-    """A query's costs per row, from batches of two sizes and from two numbers of partitions."""
+def work(spark: SparkSession, machine: Machine, query: str, sf: float, rows: int) -> Work:
+    """A query's costs, from batches of two sizes and from two numbers of partitions.
+
+    What the tasks of a batch take is the time of the whole less what the machine takes for its
+    jobs and for moving its bytes: reading the rows, Arrow and kernels, in proportion to the rows.
+    """
     tables = Tables(compiled("tpch", query), sf)
-    view = SparkView(spark, tables, 2)
-    share = _held(tables, [rows, rows // 4])
-    view.load(share)
-    points: list[tuple[float, float]] = []
-    found: dict[str, float] = {}
-    low = share
-    for size in (rows // 4, rows):
-        measured = []
-        for _ in range(ROUNDS):
-            high = min(1.0, low + size / tables.total)
-            view.refresh(tables.part(low, high))
-            measured.append(view.metrics())
-            low = high
-        found = dict(summed(measured))
-        points.append((size / 2, found["run_seconds"]))
-    names = list(tables.rows)
-    stages = stages_of(view.engine, names)
-    view.close()
-    fixed, per_row = line(points)
-    four = _moved(spark, tables, 4, rows // 4)
-    two = found["bytes_shuffled"] / rows
+    with closing(SparkView(spark, tables, 2)) as view:
+        stages = stages_of(view.engine, list(tables.rows))
+        quarter, whole = _batches(spark, view, 2, [rows // 4, rows])
+    four = _shuffled(spark, tables, 4, rows // 4)
+    two = statistics.median(m.bytes_shuffled for _, m in whole) / rows
     copied = max(0.0, (four - two) / 2)
-    return Work(
-        query,
-        len(stages),
-        sum(stages),
-        fixed,
-        per_row,
-        max(0.0, two - 2 * copied),
-        copied,
-        found["bytes_collected"] / 2,
-    )
+    moved = max(0.0, two - 2 * copied)
+    collected = statistics.median(m.bytes_collected for _, m in whole) / 2
+    bare = Work(query, len(stages), sum(stages), 0.0, 0.0, moved, copied, collected)
+    points = []
+    for size, taken in ((rows // 4, quarter), (rows, whole)):
+        left = statistics.median(t for t, _ in taken) - seconds(machine, bare, 2, size)
+        points.append((size / 2, left))
+    fixed, per_row = line(points)
+    return replace(bare, fixed=fixed, per_row=per_row)
 
 
-def _moved(spark: SparkSession, tables: Tables, partitions: int, rows: int) -> float:
-    """Bytes that a row sends through shuffles, with so many partitions."""
-    view = SparkView(spark, tables, partitions)
-    share = _held(tables, [rows])
-    view.load(share)
-    view.refresh(tables.part(share, share + rows / tables.total))
-    found = view.metrics().bytes_shuffled / rows
-    view.close()
-    return found
-
-
-def _held(tables: Tables, sizes: Sequence[int]) -> float:
-    """The share of the rows to load first, so that ROUNDS batches of each size are left."""
-    left = ROUNDS * sum(sizes) / tables.total
-    if left > 0.9:
+def _batches(
+    spark: SparkSession, view: SparkView, workers: int, sizes: Sequence[int]
+) -> list[list[tuple[float, Metrics]]]:
+    """Seconds and figures of some batches of each size, over a state that is loaded first."""
+    tables = view.tables
+    left = sum((ROUNDS + 1) * size for size in sizes) / tables.total
+    if left > 1.0 - _LOADED:
         raise StateError(
             f"{tables.total:,} rows are too few for batches of {max(sizes):,}",
             hint="give a larger scale or smaller batches",
         )
-    return 1.0 - left
-
-
-def checked(machine: Machine, works: Sequence[Work], sf: float, rows: int) -> list[Row]:
-    """The model beside real executors, one and two of them, each a process with one core."""
-    found = []
-    for one in works:
-        for executors in (1, 2):
-            real = _on_executors(executors, one.query, sf, rows)
-            foretold = seconds(machine, one, executors, rows * executors)
-            found.append(
-                {
-                    "part": "check",
-                    "query": one.query,
-                    "engine": "spark",
-                    "batch": rows * executors,
-                    "workers": executors,
-                    "tuples_per_s": rows * executors / real,
-                    "p50_ms": 1e3 * real,
-                    "p99_ms": None,
-                    "reference": "model",
-                    "reference_ms": 1e3 * foretold,
-                    "ratio": foretold / real,
-                    "maps": None,
-                    "memory_mb": None,
-                }
-            )
+    view.load(_LOADED)
+    low = _LOADED
+    found: list[list[tuple[float, Metrics]]] = []
+    for size in sizes:
+        taken = []
+        for _ in range(ROUNDS + 1):
+            high = low + size / tables.total
+            frames = tables.frames(spark, low, high, workers)
+            taken.append((view.refresh_frames(frames), view.metrics()))
+            low = high
+        found.append(taken[1:])
     return found
 
 
-def _on_executors(executors: int, query: str, sf: float, rows: int) -> float:
+def _shuffled(spark: SparkSession, tables: Tables, partitions: int, rows: int) -> float:
+    """Bytes that a row sends through shuffles, with so many partitions."""
+    with closing(SparkView(spark, tables, partitions)) as view:
+        (taken,) = _batches(spark, view, partitions, [rows])
+        return statistics.median(m.bytes_shuffled for _, m in taken) / rows
+
+
+def checked(machine: Machine, works: Sequence[Work], sf: float, rows: int) -> Iterator[Row]:
+    """The model beside real executors, one and two of them, each a process with one core."""
+    for executors in (1, 2):
+        for one, real in _on_executors(executors, works, sf, rows):
+            foretold = seconds(machine, one, executors, rows * executors)
+            yield {
+                "part": "check",
+                "query": one.query,
+                "engine": "spark",
+                "batch": rows * executors,
+                "workers": executors,
+                "tuples_per_s": rows * executors / real,
+                "p50_ms": 1e3 * real,
+                "p99_ms": None,
+                "reference": "model",
+                "reference_ms": 1e3 * foretold,
+                "ratio": foretold / real,
+                "maps": None,
+                "memory_mb": None,
+            }
+
+
+def _on_executors(
+    executors: int, works: Sequence[Work], sf: float, rows: int
+) -> Iterator[tuple[Work, float]]:
+    """What batches take there, query by query as the other process says it."""
     source = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-    run = subprocess.run(
-        [sys.executable, "-m", __name__, str(executors), query, f"{sf:g}", str(rows)],
-        capture_output=True,
+    names = ",".join(one.query for one in works)
+    with subprocess.Popen(
+        [sys.executable, "-m", __name__, str(executors), names, f"{sf:g}", str(rows)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
-        check=False,
         env={**os.environ, "PYTHONPATH": path},
-    )
-    if run.returncode:
-        raise StateError(f"{executors} executors failed: {run.stderr.strip()[-500:]}")
-    return float(json.loads(run.stdout.splitlines()[-1]))
+    ) as process:
+        assert process.stdout is not None
+        missing = {one.query: one for one in works}
+        for text in process.stdout:
+            if text.startswith("{"):
+                for query, taken in json.loads(text).items():
+                    yield missing.pop(query), taken
+    if missing:
+        raise StateError(
+            f"{executors} executors gave no figure for {', '.join(missing)}",
+            hint=f"see what says: python -m {__name__} {executors} {names} {sf:g} {rows}",
+        )
 
 
 def main() -> None:
-    executors, query, sf, rows = sys.argv[1:]
-    spark = bench_session(f"local-cluster[{executors},1,1024]")
-    tables = Tables(compiled("tpch", query), float(sf))
-    size = int(rows) * int(executors)
-    view = SparkView(spark, tables, int(executors))
-    low = _held(tables, [size])
-    view.load(low)
-    times = []
-    for _ in range(ROUNDS):
-        high = min(1.0, low + size / tables.total)
-        times.append(view.refresh(tables.part(low, high)))
-        low = high
-    view.close()
+    executors, queries, sf, rows = sys.argv[1:]
+    count = int(executors)
+    spark = bench_session(f"local-cluster[{count},1,1024]")
+    for query in queries.split(","):
+        tables = Tables(compiled("tpch", query), float(sf))
+        with closing(SparkView(spark, tables, count)) as view:
+            (taken,) = _batches(spark, view, count, [int(rows) * count])
+        print(json.dumps({query: statistics.median(t for t, _ in taken)}), flush=True)
     spark.stop()
-    print(json.dumps(statistics.median(times[1:])))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
 """`viewlet bench spark`: refreshing a view on Spark beside Spark SQL computing it again.
 
 Both run in one session on local[2] and take turns. A batch changes all relations of the query, in
-proportion to their sizes; `p50_ms` is the time until it is committed, sending its rows from the
-driver included. Spark SQL computes the same view over the whole tables, cached in memory.
-`overhead_ms` is what is left of a refresh above the kernels and above empty jobs of its stages.
+proportion to their sizes; `p50_ms` is the time until it is committed. Its rows are either in the
+memory of the driver (engine `spark`), sending them included, or in DataFrames in the memory of the
+executors (`spark/frames`). Spark SQL computes the same view over the whole tables, cached in
+memory. `overhead_ms` is what is left of a refresh above the kernels and above empty jobs of the
+stages that it ran.
+
+A measurement that fails is a row with its `error`, and the others go on.
 """
 
 from __future__ import annotations
@@ -11,19 +15,22 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from viewlet.distributed.compile import Level
 from viewlet.errors import ResolutionError
-from viewlet.interfaces.bench.output import Row
+from viewlet.interfaces.bench.output import FIELDS, Row
 from viewlet.interfaces.bench.scaling import QUERIES as SCALED
 from viewlet.interfaces.bench.scaling import predictions
 from viewlet.interfaces.bench.scaling_runs import checked, machine, work
 from viewlet.interfaces.bench.spark_runs import (
+    CachedTables,
     EmptyJobs,
     Recomputed,
     SparkView,
@@ -35,11 +42,12 @@ from viewlet.interfaces.bench.spark_runs import (
     summed,
 )
 from viewlet.interfaces.bench.workload import chosen, compiled, queries
+from viewlet.runtime.cluster import Metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OPTIONS = frozenset({"sf", "queries", "parts", "progress"})
+OPTIONS = frozenset({"sf", "queries", "parts", "seconds", "progress"})
 COLUMNS = (
     "part",
     "query",
@@ -62,9 +70,10 @@ COLUMNS = (
     "paper_stages",
     "equal",
     "memory_mb",
+    "error",
 )
 REFRESHED = ("q1", "q3", "q6", "q7", "q17", "q18")
-PARTS = ("refresh", "levels", "growth", "counts", "scaling")
+PARTS = ("refresh", "levels", "overhead", "growth", "scaling", "counts")
 BATCH = 100_000
 TABLE_3 = {
     f"q{number}": (int(jobs), int(stages))
@@ -74,9 +83,10 @@ TABLE_3 = {
 }
 """Jobs and stages of a batch in the paper's Table 3."""
 
-_WARM, _ROUNDS = 3, 7
+_WARM, _ROUNDS = 3, 5
 _QUICK_ROUNDS = (1, 3)
-_BUDGET = 20.0
+_LIMIT, _QUICK_LIMIT = 900.0, 20.0
+"""Seconds after which no further measurement begins."""
 
 
 def run(
@@ -85,164 +95,240 @@ def run(
     sf: float | None = None,
     queries: Sequence[str] | None = None,
     parts: Sequence[str] | None = None,
+    seconds: float | None = None,
     progress: Callable[[Row], None] | None = None,
 ) -> list[Row]:
-    """All parts, or some; a quick run refreshes small tables and ends when its time is over."""
+    """All parts, or some; a quick run refreshes small tables. `seconds`: none begins after them."""
     scale = sf if sf is not None else 0.02 if quick else 1.0
     names = chosen("tpch", queries or (("q6", "q3") if quick else REFRESHED))
     wanted = tuple(parts or (("refresh",) if quick else PARTS))
     for part in wanted:
         if part not in PARTS:
             raise ResolutionError(f"there is no part {part}", hint=f"parts are {', '.join(PARTS)}")
-    started = time.monotonic()
-    spark = bench_session()
+    limit = seconds if seconds is not None else _QUICK_LIMIT if quick else _LIMIT
+    bench = Bench(bench_session(), scale, names, _QUICK_ROUNDS if quick else (_WARM, _ROUNDS))
     rows: list[Row] = []
-    rounds = _QUICK_ROUNDS if quick else (_WARM, _ROUNDS)
-    for row in _measured(spark, wanted, names, scale, rounds):
-        rows.append(row)
-        if progress is not None:
-            progress(row)
-        if quick and time.monotonic() - started > _BUDGET:
-            print("no time left for the other queries", file=sys.stderr)
-            break
-    spark.stop()
+    started = time.monotonic()
+    for part, query, measure in bench.measurements(wanted):
+        if time.monotonic() - started > limit:
+            print(f"no time left for {part} {query}", file=sys.stderr)
+            continue
+        try:
+            for row in measure():
+                rows.append(row)
+                if progress is not None:
+                    progress(row)
+        except Exception as problem:  # whatever it is, the figures of the others count
+            error = f"{type(problem).__name__}: {problem}".splitlines()[0]
+            rows.append(_blank(part, query) | {"error": error})
+            print(f"{part} {query} failed: {error}", file=sys.stderr)
+        gc.collect()
+    bench.spark.stop()
     return rows
 
 
-def _measured(
-    spark: SparkSession,
-    parts: Sequence[str],
-    names: Sequence[str],
-    sf: float,
-    rounds: tuple[int, int],
-) -> Iterator[Row]:
-    for part in parts:
-        if part == "refresh":
-            for query in names:
-                yield refresh(spark, query, sf, rounds)
-        elif part == "levels":
-            yield from levels(spark, sf)
-        elif part == "growth":
-            for query in names:
-                yield growth(spark, query, sf)
-        elif part == "counts":
-            yield from counts(spark, sf / 100)
-        elif part == "scaling":
-            yield from scaling(spark, sf)
-        gc.collect()
+class Bench:
+    """The measurements of a run, and what they share: the session and the cached tables."""
+
+    def __init__(
+        self, spark: SparkSession, sf: float, names: Sequence[str], rounds: tuple[int, int]
+    ) -> None:
+        self.spark = spark
+        self.sf = sf
+        self.names = names
+        self.warm, self.rounds = rounds
+        self._compiled = {query: compiled("tpch", query) for query in names}
+        self._cached = CachedTables(spark, sf, list(self._compiled.values()))
+        self._tables: Tables | None = None
+
+    def measurements(
+        self, parts: Sequence[str]
+    ) -> Iterator[tuple[str, str, Callable[[], Iterable[Row]]]]:
+        """Part, query, and what measures it; whole tables go when Spark SQL has had its turn."""
+        for part in parts:
+            if part == "refresh":
+                for query in self.names:
+                    yield part, query, partial(self.refresh, query, against=True)
+                self._cached.close()
+            elif part == "overhead" and "refresh" not in parts:
+                for query in self.names:
+                    yield part, query, partial(self.refresh, query, against=False)
+            elif part == "levels":
+                yield part, "q3", self.levels
+            elif part == "growth":
+                for query in self.names:
+                    yield part, query, partial(self.growth, query)
+            elif part == "scaling":
+                yield part, ",".join(SCALED), partial(scaling, self.spark, self.sf)
+            elif part == "counts":
+                for query in queries("tpch"):
+                    yield part, query, partial(counts, self.spark, query, self.sf / 100)
+
+    def tables(self, query: str, sf: float) -> Tables:
+        """The rows of a query; those of the one asked for last are kept."""
+        last = self._tables
+        if last is None or (last.compiled.query, last.sf) != (query, sf):
+            self._tables = None  # one at a time: at scale 1 they are large
+            self._tables = Tables(self._compiled.get(query) or compiled("tpch", query), sf)
+        assert self._tables is not None
+        return self._tables
+
+    def refresh(self, query: str, *, against: bool) -> Iterator[Row]:
+        """Refreshes both ways, recomputation and empty jobs in turn, after some to warm up.
+
+        Without `against` Spark SQL has no turn: what is left is what the overhead is made of.
+        """
+        part = "refresh" if against else "overhead"
+        tables = self.tables(query, self.sf)
+        turns = 2 * (self.warm + self.rounds)
+        size = _batch(tables, turns)
+        start = 1.0 - turns * size / tables.total
+        recomputed = Recomputed(self.spark, tables.compiled, self._cached) if against else None
+        with closing(SparkView(self.spark, tables)) as view:
+            view.load(start)
+            names = list(tables.rows)
+            stages = [stages_of(view.engine, names, opened=opened) for opened in (True, False)]
+            ours: list[Taken] = [Taken(), Taken()]
+            theirs: list[float] = []
+            with closing(EmptyJobs(self.spark, view.engine.partitions)) as empty:
+                for turn, (low, high) in enumerate(tables.shares(size, start)):
+                    if turn % 2:
+                        frames = tables.frames(self.spark, low, high, view.engine.partitions)
+                        taken = view.refresh_frames(frames)
+                    else:
+                        taken = view.refresh(tables.part(low, high))
+                    nothing = empty.run(stages[turn % 2])
+                    ours[turn % 2].add(taken, view.metrics(), nothing)
+                    if turn % 2 and recomputed is not None:
+                        theirs.append(recomputed.run())
+            kept = _state(view)
+            same = equal(view, recomputed) if recomputed is not None else None
+        for engine, mine in zip(("spark", "spark/frames"), ours, strict=True):
+            row = _row(part, query, engine, size, self.sf, mine.times[self.warm :])
+            row |= mine.figures(self.warm) | {"equal": same} | kept
+            row["overhead_ms"] = row["p50_ms"] - row["kernel_ms"] - row["empty_ms"]
+            if theirs:
+                row["reference"] = "spark sql"
+                row["reference_ms"] = median_ms(theirs[self.warm :])
+                row["ratio"] = row["reference_ms"] / row["p50_ms"]
+            yield row
+
+    def levels(self) -> Iterator[Row]:
+        """Q3 compiled with less and with more of the distributed optimiser (Figure 13)."""
+        tables = self.tables("q3", self.sf)
+        turns = self.warm + self.rounds
+        size = _batch(tables, turns)
+        start = 1.0 - turns * size / tables.total
+        base: float | None = None
+        answer = None
+        for level in Level:
+            with closing(SparkView(self.spark, tables, level=level)) as view:
+                view.load(start)
+                times = [view.refresh(changes) for changes in tables.parts(size, start)]
+                engine = f"spark/{level.name.lower()}"
+                row = _row("levels", "q3", engine, size, self.sf, times[self.warm :])
+                found, kept, rows = view.metrics(), _state(view), sorted(view.answer(), key=repr)
+            base = base if base is not None else row["p50_ms"]
+            answer = answer if answer is not None else rows
+            row |= {"reference": "spark/naive", "reference_ms": base, "ratio": base / row["p50_ms"]}
+            row |= {"jobs": found.jobs, "stages": found.stages, **kept}
+            row |= {"bytes_shuffled": found.bytes_shuffled + found.bytes_scattered}
+            row["equal"] = rows == answer
+            yield row
+
+    def growth(self, query: str) -> Iterator[Row]:
+        """The same batches over a tenth of the state and over all of it, in turn."""
+        scales = (self.sf / 10, self.sf)
+        both = [Tables(self._compiled[query], scales[0]), self.tables(query, scales[1])]
+        turns = self.warm + _GROWTH * self.rounds
+        size = _batch(both[0], turns)
+        starts = [1.0 - turns * size / tables.total for tables in both]
+        times: list[list[float]] = [[], []]
+        with (
+            closing(SparkView(self.spark, both[0])) as small,
+            closing(SparkView(self.spark, both[1])) as large,
+        ):
+            views = (small, large)
+            for view, start in zip(views, starts, strict=True):
+                view.load(start)
+            batches = (t.parts(size, s) for t, s in zip(both, starts, strict=True))
+            for pair in zip(*batches, strict=False):
+                for view, changes, mine in zip(views, pair, times, strict=True):
+                    mine.append(view.refresh(changes))
+            kept = _state(large)
+        row = _row("growth", query, "spark", size, self.sf, times[1][self.warm :]) | kept
+        before = median_ms(times[0][self.warm :])
+        row |= {"reference": f"spark at {scales[0]:g}", "reference_ms": before}
+        yield row | {"ratio": before / row["p50_ms"], "growth": row["p50_ms"] / before}
 
 
-def _batch(tables: Tables, most: int = BATCH) -> int:
-    """The batch size: a tenth of the rows are enough for all rounds, where tables are small."""
-    return min(most, tables.total // (3 * (_WARM + _ROUNDS)))
+_GROWTH = 3  # times the rounds: the ratio of two times close to one another
 
 
-def refresh(spark: SparkSession, query: str, sf: float, rounds: tuple[int, int]) -> Row:
-    """One query: refresh, recomputation and empty jobs in turn, after some rounds of warming up."""
-    warm = rounds[0]
-    tables = Tables(compiled("tpch", query), sf)
-    size = _batch(tables)
-    view, recomputed = SparkView(spark, tables), Recomputed(spark, tables)
-    empty = EmptyJobs(spark, view.engine.partitions)
-    stages = stages_of(view.engine, list(tables.rows))
-    start = 1.0 - sum(rounds) * size / tables.total
-    view.load(start)
-    ours, theirs, nothing, moved = [], [], [], []
-    for changes in tables.parts(size, start):
-        ours.append(view.refresh(changes))
-        moved.append(view.metrics())
-        theirs.append(recomputed.run())
-        nothing.append(empty.run(stages))
-    row = _row("refresh", query, "spark", size, sf, ours[warm:])
-    found = summed(moved[warm:])
-    row |= {
-        "reference": "spark sql",
-        "reference_ms": median_ms(theirs[warm:]),
-        "ratio": median_ms(theirs[warm:]) / row["p50_ms"],
-        "kernel_ms": 1e3 * found["run_seconds"],
-        "empty_ms": median_ms(nothing[warm:]),
-        "jobs": moved[-1].jobs,
-        "stages": moved[-1].stages,
-        "bytes_scattered": found["bytes_scattered"],
-        "bytes_shuffled": found["bytes_shuffled"],
-        "equal": equal(view, recomputed),
-        **_state(view),
-    }
-    row["overhead_ms"] = row["p50_ms"] - row["kernel_ms"] - row["empty_ms"]
-    for made in (view, recomputed, empty):
-        made.close()
-    return row
+@dataclass
+class Taken:
+    """What the refreshes of one kind took, beside empty jobs of the same stages."""
 
+    times: list[float] = field(default_factory=list)
+    metrics: list[Metrics] = field(default_factory=list)
+    empty: list[float] = field(default_factory=list)
 
-def levels(spark: SparkSession, sf: float) -> Iterator[Row]:
-    """Q3 compiled with less and with more of the distributed optimiser (Figure 13)."""
-    tables = Tables(compiled("tpch", "q3"), sf)
-    size = _batch(tables)
-    start = 1.0 - (_WARM + _ROUNDS) * size / tables.total
-    base: float | None = None
-    for level in Level:
-        view = SparkView(spark, tables, level=level)
-        view.load(start)
-        times = [view.refresh(changes) for changes in tables.parts(size, start)]
-        row = _row("levels", "q3", f"spark/{level.name.lower()}", size, sf, times[_WARM:])
-        base = base if base is not None else row["p50_ms"]
-        found = view.metrics()
-        row |= {"reference": "spark/naive", "reference_ms": base, "ratio": base / row["p50_ms"]}
-        row |= {"jobs": found.jobs, "stages": found.stages, **_state(view)}
-        row["bytes_shuffled"] = found.bytes_shuffled
-        view.close()
-        yield row
+    def add(self, seconds: float, metrics: Metrics, empty: float) -> None:
+        self.times.append(seconds)
+        self.metrics.append(metrics)
+        self.empty.append(empty)
 
-
-def growth(spark: SparkSession, query: str, sf: float) -> Row:
-    """The same batches over a tenth of the state and over all of it."""
-    times = []
-    size = _batch(Tables(compiled("tpch", query), sf / 10))
-    for scale in (sf / 10, sf):
-        tables = Tables(compiled("tpch", query), scale)
-        start = 1.0 - (_WARM + _ROUNDS) * size / tables.total
-        view = SparkView(spark, tables)
-        view.load(start)
-        times.append([view.refresh(c) for c in tables.parts(size, start)][_WARM:])
-        kept = _state(view)
-        view.close()
-    row = _row("growth", query, "spark", size, sf, times[1]) | kept
-    before = median_ms(times[0])
-    row |= {"reference": f"spark at {sf / 10:g}", "reference_ms": before}
-    return row | {"ratio": before / row["p50_ms"], "growth": row["p50_ms"] / before}
-
-
-def counts(spark: SparkSession, sf: float) -> Iterator[Row]:
-    """Jobs and stages of a batch over all relations, as Spark counts them, for every query."""
-    for query in queries("tpch"):
-        tables = Tables(compiled("tpch", query), sf)
-        view = SparkView(spark, tables)
-        times = [view.refresh(changes) for changes in tables.parts(tables.total // 4)]
-        found = view.metrics()
-        jobs, stages = TABLE_3[query]
-        yield _row("counts", query, "spark", tables.total // 4, sf, times[1:]) | {
-            "jobs": found.jobs,
-            "stages": found.stages,
-            "paper_jobs": jobs,
-            "paper_stages": stages,
-            **_state(view),
+    def figures(self, warm: int) -> Row:
+        found = summed(self.metrics[warm:])
+        return {
+            "kernel_ms": 1e3 * found["run_seconds"],
+            "empty_ms": median_ms(self.empty[warm:]),
+            "jobs": self.metrics[-1].jobs,
+            "stages": self.metrics[-1].stages,
+            "bytes_scattered": found["bytes_scattered"],
+            "bytes_shuffled": found["bytes_shuffled"],
         }
-        view.close()
+
+
+def _batch(tables: Tables, turns: int, most: int = BATCH) -> int:
+    """The batch size: a third of the rows are enough for all turns, where tables are small."""
+    return min(most, tables.total // (3 * turns))
+
+
+def counts(spark: SparkSession, query: str, sf: float) -> Iterator[Row]:
+    """Jobs and stages of a batch over all relations, as Spark counts them."""
+    tables = Tables(compiled("tpch", query), sf)
+    with closing(SparkView(spark, tables)) as view:
+        times = [view.refresh(changes) for changes in tables.parts(tables.total // 4)]
+        found, kept = view.metrics(), _state(view)
+    jobs, stages = TABLE_3[query]
+    yield _row("counts", query, "spark", tables.total // 4, sf, times[1:]) | {
+        "jobs": found.jobs,
+        "stages": found.stages,
+        "paper_jobs": jobs,
+        "paper_stages": stages,
+        **kept,
+    }
 
 
 def scaling(spark: SparkSession, sf: float) -> Iterator[Row]:
     """The model's costs, its predictions, and its check on one and two executors."""
     rows = int(min(1.0, sf) * BATCH)
     costs = machine(spark)
-    works = [work(spark, query, sf, rows) for query in SCALED]
-    blank: Row = dict.fromkeys(("batch", "tuples_per_s", "p50_ms", "p99_ms", "reference"))
-    blank |= dict.fromkeys(("ratio", "maps", "memory_mb"))
-    yield {"part": "machine", "query": "", "engine": "spark", **blank, **asdict(costs)}
-    for one in works:
+    yield _blank("machine", "") | asdict(costs)
+    works = []
+    for query in SCALED:
+        one = work(spark, costs, query, sf, rows)
+        works.append(one)
         # The costs' own jobs and stages stand beside those of other parts.
-        yield {"part": "work", "engine": "spark", **blank, **asdict(one)}
-    yield from checked(costs, works, sf, rows)
+        yield _blank("work", query) | asdict(one)
     yield from predictions(costs, works)
+    yield from checked(costs, works, sf, rows)
+
+
+def _blank(part: str, query: str) -> Row:
+    """A row without figures."""
+    return {"part": part, "query": query, "engine": "spark"} | dict.fromkeys(FIELDS[2:])
 
 
 def _row(part: str, query: str, engine: str, size: int, sf: float, times: Sequence[float]) -> Row:

@@ -15,7 +15,7 @@ def section(rows: Sequence[Row]) -> str:
     """The parts that were measured, one after the other."""
     parts = ["## Spark"]
     for part, (text, lines) in PARTS.items():
-        mine = [row for row in rows if row["part"] == part]
+        mine = [row for row in rows if row["part"] == part and not row.get("error")]
         if mine:
             parts += [text, markdown([lines(row) for row in mine])]
     if any(row["part"] == "weak" for row in rows):
@@ -26,6 +26,7 @@ def section(rows: Sequence[Row]) -> str:
 def _refresh(row: Row) -> Row:
     return {
         "query": row["query"],
+        "rows in": "DataFrames" if row["engine"].endswith("frames") else "the driver",
         "batch": row["batch"],
         "refresh ms": row["p50_ms"],
         "Spark SQL ms": row["reference_ms"],
@@ -87,7 +88,7 @@ def _work(row: Row) -> Row:
         "query": row["query"],
         "jobs": row["jobs"],
         "stages": row["stages"],
-        "kernels, fixed ms": 1e3 * row["fixed"],
+        "tasks, fixed ms": 1e3 * row["fixed"],
         "ns a row": 1e9 * row["per_row"],
         "bytes moved a row": row["moved"],
         "copied to each worker": row["copied"],
@@ -103,6 +104,7 @@ def _check(row: Row) -> Row:
         "measured ms": row["p50_ms"],
         "model ms": row["reference_ms"],
         "model / measured": row["ratio"],
+        "error": f"{100 * (row['ratio'] - 1):+.0f} %",
     }
 
 
@@ -137,6 +139,7 @@ PARTS = {
         _refresh,
     ),
     "levels": ("Q3 with less and with more of the distributed optimiser (Figure 13):", _levels),
+    "overhead": ("What a refresh takes above its kernels and above empty jobs:", _refresh),
     "growth": ("Ten times the state, the same batches:", _growth),
     "counts": ("Jobs and stages of a batch, counted by Spark, and in Table 3:", _counts),
     "machine": (

@@ -10,6 +10,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from viewlet.distributed.compile import Level
 from viewlet.interfaces.bench.data import generated, read
 from viewlet.interfaces.bench.duck import same_answer
@@ -18,9 +21,10 @@ from viewlet.program.ir import Program
 from viewlet.runtime import session
 from viewlet.runtime.batching import Batch, make_batch
 from viewlet.runtime.cluster import Metrics
+from viewlet.runtime.frames import spark_type
 from viewlet.runtime.spark import SparkEngine
 from viewlet.runtime.worker import partition_of
-from viewlet.schema import decode
+from viewlet.schema import Relation, decode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +33,7 @@ _LOAD = 1_000_000
 _NOTHING = Program((), (), ())
 
 Changes = list[tuple[str, Batch]]
+Frames = list[tuple[str, Any, int]]
 
 
 def bench_session(master: str = "local[2]") -> SparkSession:
@@ -47,26 +52,66 @@ def bench_session(master: str = "local[2]") -> SparkSession:
 
 
 class Tables:
-    """The rows of a query's relations, as batches and as files."""
+    """The rows of a query's relations, as batches in the driver's memory and as DataFrames."""
 
     def __init__(self, compiled: Compiled, sf: float) -> None:
         self.compiled = compiled
+        self.sf = sf
         self.place = generated(compiled.workload, sf, (*compiled.static, *compiled.streamed))
         self.static = {name: self._batch(name) for name in compiled.static}
         self.rows = {name: self._batch(name) for name in compiled.streamed}
         self.total = sum(map(len, self.rows.values()))
+        self._last: dict[str, tuple[int, Any]] = {}  # the Arrow rows from a place on
 
     def _batch(self, name: str) -> Batch:
         """All columns, as users' rows have them; those that the SQL does not name are blank."""
         relation = self.compiled.program.relation(name)
-        wanted = self.compiled.mentioned(name) or list(relation.names[:1])
-        if relation.static:
-            wanted = list(relation.names)
-        table = read(self.place, name, wanted)
-        for column in relation.columns:
-            if column.name not in wanted:
-                table = table.append_column(column.name, _blank(column, len(table)))
-        return make_batch(relation, table)
+        wanted = set(relation.names) if relation.static else set(self._mentioned(name))
+        chosen = [column for column in relation.columns if column.name in wanted]
+        table = read(self.place, name, [column.name for column in chosen])
+        found = make_batch(Relation(name, tuple(chosen)), table)
+        blank = np.broadcast_to(np.int64(0), len(found))  # takes no room, and nobody reads it
+        columns, nulls = iter(found.columns), iter(found.nulls)
+        kept = [column.name in wanted for column in relation.columns]
+        return Batch(
+            [next(columns) if here else blank for here in kept],
+            [next(nulls) if here else None for here in kept],
+            found.weights,
+        )
+
+    def _mentioned(self, name: str) -> list[str]:
+        names = self.compiled.program.relation(name).names
+        return self.compiled.mentioned(name) or list(names[:1])
+
+    def frames(self, spark: SparkSession, low: float, high: float, workers: int) -> Frames:
+        """The same as `part`, cached in the memory of the executors."""
+        found: Frames = []
+        for name, rows in self.rows.items():
+            first, last = round(low * len(rows)), round(high * len(rows))
+            if last == first:
+                continue
+            if name not in self._last or self._last[name][0] > first:
+                self._last[name] = (first, self._arrow(name, first))
+            start, table = self._last[name]
+            frame = spark.createDataFrame(table.slice(first - start, last - first))
+            blank = [
+                f"CAST(NULL AS {spark_type(column)}) AS {column.name}"
+                for column in self.compiled.program.relation(name).columns
+                if column.name not in table.column_names
+            ]
+            # Round-robin, as the paper has it: every worker gets an equal part of every batch.
+            frame = frame.repartition(workers).selectExpr("*", *blank).cache()
+            frame.count()
+            found.append((name, frame, 1))
+        return found
+
+    def _arrow(self, name: str, first: int) -> pa.Table:
+        table = read(self.place, name, self._mentioned(name)).slice(first)
+        plain = [
+            pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type)
+            for f in table.schema
+        ]
+        return table.cast(pa.schema(plain)).combine_chunks()
 
     def part(self, low: float, high: float) -> Changes:
         """The rows between two shares of every relation: one batch that changes all of them."""
@@ -77,23 +122,17 @@ class Tables:
                 found.append((name, rows.rows(first, last)))
         return found
 
-    def parts(self, size: int, start: float = 0.0) -> Iterator[Changes]:
-        """Batches of about `size` rows from a share of the rows to their end."""
+    def shares(self, size: int, start: float = 0.0) -> Iterator[tuple[float, float]]:
+        """The rows from a share to their end in batches of about `size`: from where to where."""
         step = size / self.total
         count = max(1, round((1.0 - start) / step))
         for n in range(count):
             low, high = (start + (1.0 - start) * k / count for k in (n, n + 1))
-            yield self.part(low, high)
+            yield low, high
 
-
-def _blank(column: Any, length: int) -> Any:
-    import pyarrow as pa
-
-    from viewlet.interfaces.rows import arrow_type
-
-    kind = arrow_type(column.type)
-    one = pa.scalar("", pa.string()) if pa.types.is_string(kind) else pa.scalar(0, pa.int32())
-    return pa.repeat(one if pa.types.is_string(kind) else one.cast(kind), length)
+    def parts(self, size: int, start: float = 0.0) -> Iterator[Changes]:
+        """The same as batches."""
+        return (self.part(low, high) for low, high in self.shares(size, start))
 
 
 class SparkView:
@@ -121,6 +160,15 @@ class SparkView:
         self.engine.apply(changes)
         return time.perf_counter() - started
 
+    def refresh_frames(self, frames: Frames) -> float:
+        """The same with rows that are on the executors already; they are given back."""
+        started = time.perf_counter()
+        self.engine.apply_frames(frames)
+        taken = time.perf_counter() - started
+        for _, frame, _ in frames:
+            frame.unpersist()
+        return taken
+
     def metrics(self) -> Metrics:
         return self.engine.metrics()
 
@@ -136,21 +184,45 @@ class SparkView:
         self.engine.close()
 
 
+class CachedTables:
+    """Whole tables in the memory of Spark, the columns that some of the queries name."""
+
+    def __init__(self, spark: SparkSession, sf: float, queries: Sequence[Compiled]) -> None:
+        self._spark = spark
+        self._frames: dict[str, Any] = {}
+        self._sf = sf
+        self._wanted: dict[str, list[str]] = {}
+        for compiled in queries:
+            for name in (*compiled.static, *compiled.streamed):
+                names = compiled.program.relation(name).names
+                asked = self._wanted.setdefault(name, [])
+                asked += compiled.mentioned(name) or list(names[:1])
+
+    def use(self, compiled: Compiled) -> None:
+        """Have the tables of a query under their names; each is cached once."""
+        names = (*compiled.static, *compiled.streamed)
+        place = generated(compiled.workload, self._sf, names)
+        for name in names:
+            if name not in self._frames:
+                frame = self._spark.read.parquet(str(place / f"{name}.parquet"))
+                frame = frame.select(*dict.fromkeys(self._wanted[name])).coalesce(2).cache()
+                frame.count()
+                frame.createOrReplaceTempView(name)
+                self._frames[name] = frame
+
+    def close(self) -> None:
+        for frame in self._frames.values():
+            frame.unpersist()
+        self._frames.clear()
+
+
 class Recomputed:
     """Spark SQL over the whole tables, cached in memory."""
 
-    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+    def __init__(self, spark: SparkSession, compiled: Compiled, cached: CachedTables) -> None:
         self._spark = spark
-        self._cached = []
-        self._name = tables.compiled.views[-1][0]
-        compiled = tables.compiled
-        for name in (*compiled.static, *compiled.streamed):
-            wanted = compiled.mentioned(name) or list(compiled.program.relation(name).names[:1])
-            frame = spark.read.parquet(str(tables.place / f"{name}.parquet")).select(*wanted)
-            frame = frame.coalesce(2).cache()
-            frame.count()
-            frame.createOrReplaceTempView(name)
-            self._cached.append(frame)
+        self._name = compiled.views[-1][0]
+        cached.use(compiled)
         for _, text in compiled.views:
             spark.sql(_temporary(text))
 
@@ -162,10 +234,6 @@ class Recomputed:
 
     def answer(self) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self._spark.table(self._name).collect()]
-
-    def close(self) -> None:
-        for frame in self._cached:
-            frame.unpersist()
 
 
 def _temporary(text: str) -> str:
@@ -213,12 +281,19 @@ def _nothing(partition: int, records: Any) -> list[tuple[int, None]]:
     return [(partition, None)]
 
 
-def stages_of(engine: SparkEngine, names: Sequence[str]) -> list[int]:
-    """The stages of each job that a batch of these relations runs."""
+def stages_of(engine: SparkEngine, names: Sequence[str], *, opened: bool = False) -> list[int]:
+    """The stages of each job that a batch of these relations runs.
+
+    `opened`: its rows are on the driver, which runs the first stage itself where it can.
+    """
     number = engine.plan.trigger_for(dict.fromkeys(names))
     if number is None:
         return []
-    return [len(job.stages) for job in engine.plan.triggers[number].jobs if job.stages]
+    trigger = engine.plan.triggers[number]
+    found = [len(job.stages) for job in trigger.jobs]
+    if opened and trigger.opening is not None:
+        found[0] -= 1
+    return [count for count in found if count]
 
 
 def median_ms(seconds: Sequence[float]) -> float:

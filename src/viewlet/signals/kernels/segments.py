@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from viewlet.signals.kernels.streaming import ramp, settle
+
 _jit = njit(cache=True, nogil=True)
 
 
@@ -178,18 +180,17 @@ def fill_repeat(values: Any, counts: Any, out: Any) -> None:
     """out = repeat(values, counts), in place."""
     at = 0
     for s in range(len(counts)):
-        out[at : at + counts[s]] = values[s]
+        ramp(out[at : at + counts[s]], values[s], 0)
         at += counts[s]
+    settle()
 
 
 @_jit
 def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> None:
     """Times of dense samples: (first + r) * period + offset, in place."""
     for s in range(len(first)):
-        mine = out[offsets[s] : offsets[s + 1]]
-        base = first[s] * period + offset
-        for i in range(len(mine)):
-            mine[i] = base + i * period
+        ramp(out[offsets[s] : offsets[s + 1]], first[s] * period + offset, period)
+    settle()
 
 
 @_jit
