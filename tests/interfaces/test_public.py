@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import viewlet
+import viewlet.linalg
+import viewlet.signals
 from viewlet.interfaces.api import Database
 from viewlet.interfaces.events import Watch
 from viewlet.interfaces.stats import Stats
@@ -79,7 +82,10 @@ def namespace(db: Database, folder: Path) -> dict[str, Any]:
 
 def run(name: str, given: dict[str, Any]) -> None:
     made = EVERYTHING[name]
-    text = inspect.getdoc(made.fget if isinstance(made, property) else made) or ""
+    check(name, inspect.getdoc(made.fget if isinstance(made, property) else made) or "", given)
+
+
+def check(name: str, text: str, given: dict[str, Any]) -> None:
     example = doctest.DocTestParser().get_doctest(text, given, name, name, 0)
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -94,6 +100,25 @@ EXAMPLES = [n for n, made in EVERYTHING.items() if ">>>" in (inspect.getdoc(made
 def test_the_example_runs(name: str, tmp_path: Path) -> None:
     with viewlet.connect() as db:
         run(name, namespace(db, tmp_path / "folder"))
+
+
+def packages() -> dict[str, Any]:
+    """The public names of the sibling packages; errors say themselves what they are."""
+    return {
+        f"{package.__name__}.{name}": made
+        for package in (viewlet.linalg, viewlet.signals)
+        for name in package.__all__
+        if not isinstance(made := getattr(package, name), type) or not issubclass(made, Exception)
+    }
+
+
+@pytest.mark.parametrize("name", packages())
+def test_matrices_and_signals_have_examples_that_run(name: str) -> None:
+    text = inspect.getdoc(packages()[name]) or ""
+    assert ">>>" in text
+    readings = {"sensor": [1, 1, 1], "t": [0, 2, 4], "v": [0.0, 2.0, 4.0]}
+    given = {"np": np, "la": viewlet.linalg, "sg": viewlet.signals, "readings": readings}
+    check(name, text, given)
 
 
 @pytest.mark.slow

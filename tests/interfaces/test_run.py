@@ -104,6 +104,13 @@ def test_a_changed_pipeline_does_not_take_old_state(place: Path) -> None:
     assert "ada" in Path("more.csv").read_text()
 
 
+def test_a_pipeline_that_has_read_nothing_may_be_changed(place: Path) -> None:
+    run()
+    add("a.csv", "1,1\n")
+    run(PIPELINE.replace("COUNT(*)", "COUNT(price)"))
+    assert mirrored() == {"ada": ("1.00", 1)}
+
+
 def test_a_bad_file_stops_the_run_and_counts_for_nothing(place: Path) -> None:
     add("a.csv", "1,1\n")
     run()

@@ -45,8 +45,8 @@ def add(rows: list[tuple[int, str, str]]) -> None:
     frame.write.mode("append").orc("in")
 
 
-def run(text: str = PIPELINE) -> None:
-    run_file(Path("p.sql"), text, Path("p.state"), Settings("spark", once=True))
+def run(text: str = PIPELINE, state: str = "p.state") -> None:
+    run_file(Path("p.sql"), text, Path(state), Settings("spark", once=True))
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_spark_does_not_have_is_one_error(place: Path) -> None:
-    """Real complaints of Spark: a name it does not know, and two whose packages are not there."""
+    """Real complaints of Spark: a name it does not know, and one whose package is not there."""
     spark_session(cores=2)
     view = "CREATE VIEW v AS SELECT a FROM s"
     with pytest.raises(ViewletError) as raised:
@@ -116,7 +116,7 @@ def test_what_spark_does_not_have_is_one_error(place: Path) -> None:
     assert "--conf spark.jars.packages=" in str(raised.value)
     options = "WITH (kafka.bootstrap.servers = '127.0.0.1:9')"
     with pytest.raises(ViewletError) as raised:
-        run(f"CREATE STREAM s (a INT) FROM kafka 't' {options}; {view}")
+        run(f"CREATE STREAM s (a INT) FROM kafka 't' {options}; {view}", "other.state")
     assert "Spark has no data source kafka" in str(raised.value)
     assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3" in str(raised.value)
 

@@ -47,6 +47,15 @@ class Command:
             env={**os.environ, "PYTHONPATH": str(SOURCE), name: value},
         )
 
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """However the test went: the session's processes go, Spark's workers follow the JVM."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
     def wait_until(self, there: Iterator[object], seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while not next(there):
@@ -60,7 +69,7 @@ class Command:
         return self.output()
 
     def output(self) -> str:
-        shown, _ = self.process.communicate(timeout=300)
+        shown, _ = self.process.communicate(timeout=600)
         self.wait_until_alone()
         return shown
 
@@ -124,24 +133,24 @@ def mirrored() -> dict[str, tuple[str, int]]:
 def test_signals_save_on_spark_and_the_next_run_goes_on(place: Path) -> None:
     """Ctrl-C, then SIGTERM to all processes, then to the end: every row counts once."""
     add("a.csv", "1,1\n")
-    command = Command("run", "p.sql")
-    command.wait_until(files(1))
-    add("b.csv", "1,2\n")
-    command.wait_until(files(2))
-    shown = command.end(signal.SIGINT)
+    with Command("run", "p.sql") as command:
+        command.wait_until(files(1))
+        add("b.csv", "1,2\n")
+        command.wait_until(files(2))
+        shown = command.end(signal.SIGINT)
     assert command.process.returncode == 0, shown
     assert "stopped; run it again to go on" in shown
     assert str(SOURCE) not in shown  # no trace of ours
     add("c.csv", "2,4\n")
-    command = Command("run", "p.sql")
-    command.wait_until(files(3))
-    shown = command.end(signal.SIGTERM)
+    with Command("run", "p.sql") as command:
+        command.wait_until(files(3))
+        shown = command.end(signal.SIGTERM)
     assert command.process.returncode == 0, shown
     assert "stopped; run it again to go on" in shown
     assert str(SOURCE) not in shown  # no trace of ours
     add("d.csv", "1,8\n2,16\n")
-    command = Command("run", "p.sql", "--once")
-    shown = command.output()
+    with Command("run", "p.sql", "--once") as command:
+        shown = command.output()
     assert "all sources are read" in shown
     assert mirrored() == {"ada": ("11.00", 3), "bob": ("20.00", 2)}
     assert len(list(Path("out").iterdir())) == 4
@@ -152,20 +161,20 @@ def test_signals_save_on_spark_and_the_next_run_goes_on(place: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_starting_leaves_nothing(place: Path, number: signal.Signals) -> None:
     add("a.csv", "1,1\n")
-    command = Command("run", "p.sql")
-    command.wait_until(state())  # Spark is up, and the views are being compiled
-    shown = command.end(number)
+    with Command("run", "p.sql") as command:
+        command.wait_until(state())  # Spark is up, and the views are being compiled
+        shown = command.end(number)
     assert command.process.returncode == 128 + number, shown
     assert str(SOURCE) not in shown  # no trace of ours
     add("b.csv", "1,2\n")
-    shown = Command("run", "p.sql", "--once").output()
+    with Command("run", "p.sql", "--once") as command:
+        shown = command.output()
     assert mirrored() == {"ada": ("3.00", 2)}, shown
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_demo_that_is_told_to_end_shows_its_summary() -> None:
-    command = Command("demo", "--seconds=120")
     seen: list[str] = []
 
     def tables() -> Iterator[bool]:
@@ -174,19 +183,20 @@ def test_a_demo_that_is_told_to_end_shows_its_summary() -> None:
             seen.append(line)
             yield "refreshed in" in line
 
-    command.wait_until(tables())
-    shown = command.end(signal.SIGTERM)
+    with Command("demo", "--seconds=120") as command:
+        command.wait_until(tables())
+        shown = command.end(signal.SIGTERM)
     assert command.process.returncode == 0, seen
     assert "Summary" in shown
     assert str(SOURCE) not in shown  # no trace of ours
 
 
 def test_a_demo_in_process_ends_at_once() -> None:
-    command = Command("demo", "--engine=local", "--seconds=120")
-    assert command.process.stdout is not None
-    first = command.process.stdout.readline()
-    assert "local" in first
-    shown = command.end(signal.SIGTERM)
+    with Command("demo", "--engine=local", "--seconds=120") as command:
+        assert command.process.stdout is not None
+        first = command.process.stdout.readline()
+        assert "local" in first
+        shown = command.end(signal.SIGTERM)
     assert command.process.returncode in (0, 143), shown
     assert str(SOURCE) not in shown  # no trace of ours
 

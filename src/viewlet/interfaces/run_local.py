@@ -77,6 +77,14 @@ class LocalRun:
             if settings.restart:
                 self._directory.clear()
             saved = self._load()
+            if (
+                saved is not None
+                and saved.batch == 0
+                and saved.fingerprint != fingerprint(pipeline)
+            ):
+                # Nothing is in it yet: a pipeline that failed at its start may be mended.
+                self._directory.clear()
+                saved = None
             if saved is not None:
                 check_fingerprint(pipeline, saved.fingerprint, directory)
             self._sinks = [(sink.view, self._sink(sink)) for sink in pipeline.sinks]

@@ -25,7 +25,12 @@ from viewlet.signals.sliding import PipelineOperator, sliding_dft
 
 
 class Framed(Query):
-    """Arrays at hop points. As a result: one row per hop, stamped with the window's last sample."""
+    """Arrays at hop points. As a result: one row per hop, stamped with the window's last sample.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(2).window(2).map(lambda w: w).run(readings)
+    {'sensor': array([1]), 't': array([2]), 'v': array([[0., 2.]])}
+    """
 
     def _step(self, label: str, function: Function, size: int = 0, views: bool = False) -> Framed:
         schema = self.schema.with_(size=size)
