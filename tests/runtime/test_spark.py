@@ -221,6 +221,21 @@ def test_definitions_that_cannot_be_saved(spark: Any, tmp_path: Path) -> None:
         assert database.view("v")[()].x == 1
 
 
+def test_a_driver_lost_before_the_first_rows(spark: Any, tmp_path: Path) -> None:
+    """What a programme began to write before anything was put into it is not in the way."""
+    place = str(tmp_path)
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+        database.execute("CREATE STREAM s (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
+        database.insert("s", [(1,)])
+    (programme,) = tmp_path.glob("programme-*")
+    (programme / "filling").touch()
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.view("n")[()].n == 0
+        database.insert("s", [(1,), (2,)])
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.view("n")[()].n == 2
+
+
 def test_a_session_without_arrow(spark: Any) -> None:
     key = "spark.sql.execution.arrow.pyspark.enabled"
     spark.conf.set(key, "false")
