@@ -168,7 +168,11 @@ def bench(
         bool, typer.Option("--startup", help="Also start new processes, cold and cached.")
     ] = False,
     parts: Annotated[
-        str | None, typer.Option(help="Of spark: refresh,levels,growth,counts,scaling.")
+        str | None,
+        typer.Option(
+            help="Of spark: refresh,levels,growth,counts,scaling. "
+            "Of signals: pure,grouped,growth,hopping,spark."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows to this file.")
@@ -207,10 +211,21 @@ def bench(
             raise ResolutionError(
                 f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}"
             )
-    if "progress" in getattr(module, "OPTIONS", ()):
-        wanted["progress"] = lambda row: typer.echo(output.progress_line(row), err=True)
-    rows = module.run(quick=quick, **wanted)
     columns = getattr(module, "COLUMNS", None)
+    if "progress" in getattr(module, "OPTIONS", ()):
+        done: list[dict[str, Any]] = []
+
+        def progress(row: dict[str, Any]) -> None:
+            """Show and write what there is: a run that is stopped keeps what it has measured."""
+            typer.echo(output.progress_line(row), err=True)
+            done.append(row)
+            if json_file is not None:
+                output.write_json(done, json_file)
+            if markdown_file is not None:
+                output.write_markdown(done, markdown_file, columns)
+
+        wanted["progress"] = progress
+    rows = module.run(quick=quick, **wanted)
     output.print_table(rows, columns)
     if json_file is not None:
         output.write_json(rows, json_file)
