@@ -100,7 +100,7 @@ class Rows:
         return self._each(tally)
 
     def _find_cycle(self, coded: Coded) -> int:
-        """How many keys the rows go round in turn, in the order of their slots; 0 if they do not."""
+        """How many keys the rows go round in turn, in the order of their slots, or 0."""
         keys, texts = coded.keys, any(c.dtype.kind in "USO" for c in self._columns.values())
         cycle = int(kernel.first_repeat(keys))
         if not _CYCLE_FROM <= cycle <= _HEAD or texts:
