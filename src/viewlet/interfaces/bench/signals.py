@@ -209,12 +209,23 @@ def peak_memory() -> Iterator[Callable[[], float]]:
 
 
 def readings(events: int, groups: int, period: int = 1, seed: int = 0) -> Columns:
-    """Interleaved uniform signals in time order; within a tick the sensors report in any order."""
+    """Interleaved uniform signals in time order; the order within a tick is random but fixed."""
     rng = np.random.default_rng(seed)
     ticks = max(1, events // groups)
     sensor = np.tile(rng.permutation(groups), ticks)
     moment = np.repeat(np.arange(ticks) * period, groups)
     return {"sensor": sensor, "t": moment, "v": rng.random(ticks * groups)}
+
+
+def shuffled(table: Columns, groups: int) -> Columns:
+    """The same rows, with the sensors of every tick in another order."""
+    rng = np.random.default_rng(7)
+    ticks = len(table["t"]) // groups
+    # a few hundred orders, taken by random ticks: as good as one for each, and made in no time
+    orders = np.stack([rng.permutation(groups) for _ in range(min(ticks, 256))])
+    order = orders[rng.integers(0, len(orders), ticks)]
+    rows = (order + np.arange(ticks)[:, None] * groups).reshape(-1)
+    return {name: column[rows] for name, column in table.items()}
 
 
 def sensors(name: str = "input") -> sg.Stream:
@@ -362,6 +373,18 @@ def grouped(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]
                 slow=slow,
             )
             label = f"{name}, {count} groups"
+            yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
+        if count == 1_000:
+            table = shuffled(table, count)
+            frame = pd.DataFrame(table)
+            query = correlation()
+            mine, theirs = turns(
+                repeats,
+                partial(query.run, table),
+                partial(pandas_one, frame, correlate_group),
+                warm=1,
+            )
+            label = f"correlation, {count} groups, shuffled"
             yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
         del table, frame
         left, right = two_signals(events, count)
