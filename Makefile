@@ -42,6 +42,7 @@ bench: install
 docs: install
 	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
 	$(BIN)/python -m tests.sql_tables
+	$(BIN)/python -m viewlet.interfaces.bench.report --page
 	$(BIN)/pytest tests/test_docs.py
 
 clean:

@@ -22,7 +22,15 @@ class Position:
 
 
 class ViewletError(Exception):
-    """Base of the family: what went wrong, where, and what to write instead."""
+    """Base of the family: what went wrong, where, and what to write instead.
+
+    >>> try:
+    ...     db.view("w")
+    ... except viewlet.ViewletError as error:
+    ...     print(error)
+    there is no view w
+    hint: there are: v
+    """
 
     def __init__(
         self, message: str, *, position: Position | None = None, hint: str | None = None

@@ -615,3 +615,42 @@ def test_a_reader_never_sees_half_a_batch(db: Database) -> None:
     stop.set()
     reader.join()
     assert seen == {0}
+
+
+def test_a_closed_database_says_so(db: Database) -> None:
+    db.execute("CREATE TABLE t (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM t")
+    subscription = db.subscribe("n", print)
+    assert repr(db).endswith(": t, n>")
+    view = db.view("n")
+    db.close()
+    db.close()
+    subscription.close()
+    for use in (
+        lambda: db.insert("t", (1,)),
+        lambda: db.insert("t", [(1,)]),
+        lambda: db.query("SELECT 1"),
+        lambda: db.execute("DROP VIEW n"),
+        lambda: view.rows(),
+        lambda: db.view("n"),
+        lambda: db.checkpoint("x"),
+    ):
+        with pytest.raises(ViewletError, match="the database is closed"):
+            use()
+
+
+def test_what_is_no_change_and_no_callback(db: Database) -> None:
+    db.execute("CREATE TABLE t (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM t")
+    with pytest.raises(ViewletError, match=r"is not a change\nhint: give viewlet\.Change"):
+        db.apply([("t", [(1,)])])  # type: ignore[list-item]
+    with pytest.raises(ViewletError, match="3 cannot be called"):
+        db.subscribe("n", 3)  # type: ignore[arg-type]
+    with pytest.raises(ViewletError, match=r"x.*not found.*\nhint: did you mean n"):
+        db.query("SELECT nn FROM n".replace("nn", "x"))
+
+
+def test_a_checkpoint_that_cannot_be_written(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        ViewletError, match=r"cannot write .* into the checkpoint .*Not a directory"
+    ):
+        db.checkpoint(str(tmp_path / "file" / "x"))

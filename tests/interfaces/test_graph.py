@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import viewlet
 from viewlet.errors import ViewletError
 from viewlet.interfaces.api import Database
 from viewlet.interfaces.graph import Drawing, draw
+from viewlet.interfaces.layout import Link, Node, arrange, spread
 from viewlet.interfaces.pipeline import compile_text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -65,6 +68,66 @@ def test_boxes_do_not_overlap(name: str) -> None:
         assert x >= 0 and x + w <= width and y >= 0 and y + h <= height
         for x2, y2, w2, h2 in found[:at]:
             assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
+
+
+def points(path: str) -> Iterator[tuple[float, float]]:
+    """Places along a path of M, H and C."""
+    words = re.findall(r"[MHC]|-?[\d.]+", path)
+    x = y = 0.0
+    while words:
+        command = words.pop(0)
+        if command == "M":
+            x, y = float(words.pop(0)), float(words.pop(0))
+        elif command == "H":
+            x = float(words.pop(0))
+        else:
+            (a, b, c, d, e, f), words = map(float, words[:6]), words[6:]
+            for share in (0.1, 0.25, 0.5, 0.75, 0.9):
+                rest = 1 - share
+                yield (
+                    rest**3 * x + 3 * rest**2 * share * a + 3 * rest * share**2 * c + share**3 * e,
+                    rest**3 * y + 3 * rest**2 * share * b + 3 * rest * share**2 * d + share**3 * f,
+                )
+            x, y = e, f
+        yield x, y
+
+
+@pytest.mark.parametrize("name", ["q3", "q5", "q17", "q18"])
+def test_lines_go_around_boxes(name: str) -> None:
+    text = (QUERIES / "schema.sql").read_text() + (QUERIES / f"{name}.sql").read_text()
+    _, program = compile_text(text)
+    picture = draw(program)
+    found = boxes(picture)
+    paths = [path.get("d", "") for path in ET.fromstring(picture).iter(f"{SVG}path")]
+    assert len(paths) > len(program.maps)
+    for path in paths:
+        for x, y in points(path):
+            behind = [
+                box
+                for box, (left, top, width, height) in found.items()
+                if left + 1 < x < left + width - 1 and top + 1 < y < top + height - 1
+            ]
+            assert not behind, path
+
+
+def test_places_are_as_near_as_distances_allow() -> None:
+    assert spread([0.0, 0.0], [10.0]) == [-5.0, 5.0]
+    assert spread([0.0, 50.0, 51.0], [10.0, 10.0]) == [0.0, 45.5, 55.5]
+    assert spread([5.0, 0.0, 0.0], [1.0, 1.0]) == pytest.approx([2 / 3, 5 / 3, 8 / 3])
+    assert spread([], []) == []
+
+
+def test_lines_back_and_within_a_layer() -> None:
+    """Against the stream a line ends at the right side; within a layer it goes around the left."""
+    left, right, below = Node(0, 40, 20), Node(2, 40, 20), Node(2, 40, 20)
+    middle = Node(1, 40, 20)
+    back, level, loop = Link(right, left), Link(right, below), Link(middle, middle)
+    arrange([left, middle, right, below], [back, level, loop])
+    assert back.end[0] == left.x + left.width
+    assert len(back.chain) == 3
+    assert level.end[0] == below.x
+    assert min(x for x, _ in points(level.path)) < below.x
+    assert loop.end == (middle.x + 14, middle.y)
 
 
 def test_formats_that_do_not_exist(db: Database) -> None:

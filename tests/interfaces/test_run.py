@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.interfaces import kinds
 
 from viewlet.errors import ViewletError
 from viewlet.interfaces.run import Settings, run_file
@@ -103,6 +104,13 @@ def test_a_changed_pipeline_does_not_take_old_state(place: Path) -> None:
     assert "ada" in Path("more.csv").read_text()
 
 
+def test_a_pipeline_that_has_read_nothing_may_be_changed(place: Path) -> None:
+    run()
+    add("a.csv", "1,1\n")
+    run(PIPELINE.replace("COUNT(*)", "COUNT(price)"))
+    assert mirrored() == {"ada": ("1.00", 1)}
+
+
 def test_a_bad_file_stops_the_run_and_counts_for_nothing(place: Path) -> None:
     add("a.csv", "1,1\n")
     run()
@@ -184,6 +192,46 @@ def test_lines_of_a_socket(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "+ total=3.0" in capsys.readouterr().out
 
 
+def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kinds.write_sources()
+    with kinds.lines() as port, kinds.hooks() as (url, posted):
+        run(kinds.pipeline(port, url))
+    kinds.check_sinks(capsys.readouterr().out, posted)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ("1,two\n", "", 'line 1: error when converting column "price"'),
+        ("1,2,3\n4,5\n", "", "do not have the 2 columns of sales, separated by ','"),
+        ("x,y\n1,2\n", " WITH (header = true)", "has none of the columns of sales"),
+    ],
+)
+def test_a_bad_csv_file_says_what_is_wrong(
+    rows: str, options: str, message: str, place: Path
+) -> None:
+    add("a.csv", rows)
+    with pytest.raises(ViewletError) as raised:
+        run(PIPELINE.replace("csv 'in'", f"csv 'in'{options}"))
+    assert str(raised.value).startswith("in/a.csv")
+    assert message in str(raised.value)
+    assert "hint: " in str(raised.value)
+
+
+def test_state_that_cannot_be_kept_is_one_error(place: Path) -> None:
+    Path("file").touch()
+    with pytest.raises(
+        ViewletError, match=r"cannot keep its state in file/x.*\nhint: .*checkpoint"
+    ):
+        run_file(Path("p.sql"), PIPELINE, Path("file/x"), Settings("local"))
+
+
+def test_a_sink_that_cannot_be_written_has_its_place(place: Path) -> None:
+    add("a.csv", "1,1\n")
+    with pytest.raises(ViewletError, match=r"line \d+, column 13: cannot write to parquet"):
+        run(PIPELINE.replace("parquet 'out'", "parquet '/proc/out'"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -194,6 +242,16 @@ def test_lines_of_a_socket(place: Path, capsys: pytest.CaptureFixture[str]) -> N
             "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t;"
             "INSERT INTO csv 'o' WITH (mode = 'x') SELECT * FROM v",
             "there is no mode x",
+        ),
+        (
+            "CREATE TABLE t (a INT) FROM csv 'in' WITH (heder = true);"
+            "CREATE VIEW v AS SELECT a FROM t",
+            "csv has no option heder\nhint: did you mean header?",
+        ),
+        (
+            "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t;"
+            "INSERT INTO console WITH (row = 3) SELECT * FROM v",
+            "console has no option row",
         ),
         (
             "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t;"

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.interfaces import kinds
 
-from viewlet.errors import ViewletError
+from viewlet.errors import Position, ViewletError
+from viewlet.frontend.pipeline import Place, parse_pipeline
 from viewlet.interfaces.run import Settings, run_file
-from viewlet.interfaces.run_spark import Stream
+from viewlet.interfaces.run_spark import SparkSink, Stream, spark_error
 from viewlet.runtime.session import spark_session
 from viewlet.runtime.sinks import WEIGHT
 
@@ -43,8 +45,8 @@ def add(rows: list[tuple[int, str, str]]) -> None:
     frame.write.mode("append").orc("in")
 
 
-def run(text: str = PIPELINE) -> None:
-    run_file(Path("p.sql"), text, Path("p.state"), Settings("spark", once=True))
+def run(text: str = PIPELINE, state: str = "p.state") -> None:
+    run_file(Path("p.sql"), text, Path(state), Settings("spark", once=True))
 
 
 @pytest.mark.slow
@@ -71,8 +73,6 @@ def test_a_batch_that_comes_again_is_known(place: Path) -> None:
         def toArrow(self) -> pa.Table:
             return pa.table({"a": [1]})
 
-    from viewlet.frontend.pipeline import parse_pipeline
-
     text = "CREATE STREAM s (a INT) FROM rate; CREATE VIEW v AS SELECT COUNT(*) AS n FROM s"
     pipeline = parse_pipeline(text)
     stream = Stream(
@@ -87,8 +87,90 @@ def test_a_batch_that_comes_again_is_known(place: Path) -> None:
     assert stream.progress() == 5
 
 
+@pytest.mark.slow
+def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the local engine, and a table of Spark's catalog."""
+    spark = spark_session(cores=2)
+    kinds.write_sources()
+    text = "INSERT INTO TABLE viewlet_kinds WITH (mode = 'snapshot') SELECT * FROM v"
+    try:
+        with kinds.lines() as port, kinds.hooks() as (url, posted):
+            run(f"{kinds.pipeline(port, url)};\n{text}")
+        kinds.check_sinks(capsys.readouterr().out, posted)
+        rows = spark.table("viewlet_kinds").collect()
+        assert {row["kind"]: (str(row["total"]), row["n"]) for row in rows} == kinds.EXPECTED
+    finally:
+        spark.sql("DROP TABLE IF EXISTS viewlet_kinds")
+
+
+# --- what Spark does not bring --------------------------------------------------------------------
+
+
 def test_what_spark_does_not_have_is_one_error(place: Path) -> None:
+    """Real complaints of Spark: a name it does not know, and one whose package is not there."""
+    spark_session(cores=2)
+    view = "CREATE VIEW v AS SELECT a FROM s"
     with pytest.raises(ViewletError) as raised:
-        run("CREATE STREAM s (a INT)\nFROM nosuch 'x'; CREATE VIEW v AS SELECT a FROM s")
-    assert str(raised.value).startswith("line 2, column 6: nosuch:")
-    assert "class path" in str(raised.value)
+        run(f"CREATE STREAM s (a INT)\nFROM nosuch 'x'; {view}")
+    assert str(raised.value).startswith("line 2, column 6: Spark has no data source nosuch\nhint: ")
+    assert "--conf spark.jars.packages=" in str(raised.value)
+    options = "WITH (kafka.bootstrap.servers = '127.0.0.1:9')"
+    with pytest.raises(ViewletError) as raised:
+        run(f"CREATE STREAM s (a INT) FROM kafka 't' {options}; {view}", "other.state")
+    assert "Spark has no data source kafka" in str(raised.value)
+    assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3" in str(raised.value)
+
+
+def test_other_complaints_of_spark_are_their_first_line() -> None:
+    place = Place("kafka", "t", Position(3, 7))
+    shown = str(
+        spark_error(place, Exception("Option 'subscribe' is wrong\nat org.apache..."), "4.3")
+    )
+    assert shown.startswith("line 3, column 7: kafka 't': Option 'subscribe' is wrong\nhint: ")
+    assert "at org" not in shown
+
+
+@pytest.mark.parametrize(
+    ("format", "package"),
+    [
+        ("kafka", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"),
+        ("avro", "org.apache.spark:spark-avro_2.13:4.3.0"),
+        ("delta", "io.delta:delta-spark_2.13:VERSION"),
+        ("iceberg", "org.apache.iceberg:iceberg-spark-runtime"),
+        ("other", "GROUP:ARTIFACT:VERSION"),
+    ],
+)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: {}. Make sure the provider name",
+        "Failed to find data source: {}. Please deploy the application as per the deployment",
+    ],
+)
+def test_a_missing_package_is_named(format: str, package: str, said: str) -> None:
+    """What Spark says where the package of a source or sink is not on its class path."""
+    error = spark_error(Place(format, "p", Position(1, 1)), Exception(said.format(format)), "4.3.0")
+    assert f"Spark has no data source {format}\n" in str(error)
+    assert f"--conf spark.jars.packages={package}" in str(error)
+    assert "://" not in str(error)
+
+
+class Refusing:
+    """A session whose writers fail as Spark's do without the package of Delta."""
+
+    version = "4.3.0"
+
+    def __getattr__(self, name: str) -> Refusing:
+        return self
+
+    def __call__(self, *_: object, **__: object) -> Refusing:
+        return self
+
+    def save(self, path: str) -> None:
+        raise RuntimeError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta. Make")
+
+
+def test_a_sink_without_its_package() -> None:
+    sink = SparkSink(Refusing(), Place("delta", "out", Position(4, 13)))  # type: ignore[arg-type]
+    with pytest.raises(ViewletError, match=r"line 4, column 13: Spark has no data source delta"):
+        sink.write(1, pa.table({"a": [1]}), lambda: pa.table({"a": [1]}))

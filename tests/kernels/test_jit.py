@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.kernels.programs import BORDERS, JOIN, RANGES
 
 from viewlet.errors import ProgramError
+from viewlet.kernels import jit
 from viewlet.kernels.jit import compile_program, load_module, source
+from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
 
 
 def test_source_has_both_shapes_and_the_statements() -> None:
     text = source(parse_program(JOIN))
     for name in ("on_r", "each_r", "on_s", "each_s"):
-        assert f"def {name}(state):" in text
+        assert f"def {name}(state, control):" in text
     assert "# ms[b] += Δs(b, d) * {like(d, 'x%')} | count: 1" in text
     compile(text, "kernels", "exec")
 
@@ -55,3 +58,65 @@ def test_base_relations_are_refused() -> None:
     )
     with pytest.raises(ProgramError, match="base relation r"):
         source(program)
+
+
+LONG = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+""" + "".join(f"map m{i}[a: int](n: int)\nmap v{i}[b: int](n: int)\n" for i in range(30))
+
+
+def long_program() -> Program:
+    """Statements that read what the one before wrote: they cannot be fused."""
+    steps = [
+        f"  v{i}[b] += Δr(a, b) * m{i}[a].n | n: 1\n  m{i}[a] += Δr(a, b) | n: 1\n"
+        for i in range(30)
+    ]
+    return parse_program(LONG + "on r:\n" + "".join(steps))
+
+
+def test_a_long_trigger_is_divided() -> None:
+    module = compile_program(long_program())
+    parts = module.batch["r"]
+    assert parts[0] == "on_r" and len(parts) > 2
+    for name in parts:
+        assert f"def {name}(state, control):" in module.source
+    assert module.single["r"] == ["each_r"]
+
+
+def test_another_process_helps_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever compiles a function, the other finds it; and the kernels run."""
+    monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
+    started: list[list[str]] = []
+    beside = jit._compile_beside
+
+    def watched(loaded: ModuleType, names: list[str]) -> object:
+        started.append(names)
+        return beside(loaded, names)
+
+    monkeypatch.setattr(jit, "_compile_beside", watched)
+    monkeypatch.setattr(jit, "_WORTH_HELP", 2)
+    module = compile_program(long_program())
+    jit.compile_kernels(module, ["r"])
+    assert started == [module.batch["r"]]
+    loaded = load_module(module)
+    assert all(jit._is_cached(loaded, name) for name in module.batch["r"])
+    jit.compile_kernels(module, ["r"])
+    assert started[1] == []
+
+
+def test_keys_that_are_probed_by_more_than_they_hash_are_scattered() -> None:
+    """Dense keys lie side by side: a search for (1, other) would pass through all of them."""
+    text = """
+relation r(a: INTEGER not null, b: INTEGER not null) key (a)
+relation s(a: INTEGER not null, b: INTEGER not null)
+map m[a: int, b: int](n: int)
+  n := Sum[a, b](r(a, b))
+map v[b: int](n: int)
+  n := Sum[b](s(a, b) * r(a, b))
+on r:
+  m[a, b] += Δr(a, b) | n: 1
+on s:
+  v[b] += Δs(a, b) * m[a, b].n | n: 1
+"""
+    loops = compile_program(parse_program(text)).loops
+    assert loops.hash_parts("m") == (0, 0)

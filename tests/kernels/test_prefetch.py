@@ -29,5 +29,18 @@ def test_only_what_every_row_of_a_batch_touches() -> None:
     assert asked_for("on_r") == {"all"}
 
 
+def test_a_buffer_is_looked_ahead_in_too() -> None:
+    program = """
+relation r(a: INTEGER not null)
+map m[a: int](n: int)
+buffer d[a: int](n: int)
+on r:
+  d[a] += Δr(a) | n: 1
+  m[a] += d[a].* | n: d[a].n
+"""
+    copy = source(parse_program(program)).split("def on_r(")[1].split("# m[a] +=")[1]
+    assert "prefetch(slots_m" in copy and "load(records_d + (row + 32)" in copy
+
+
 def test_single_tuples_look_not_ahead() -> None:
     assert asked_for("each_r") == set()

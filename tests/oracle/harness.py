@@ -16,7 +16,7 @@ import math
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,22 +158,23 @@ def run_case(case: Case, engine: str = "interpreter", compiler: Compiler | None 
         run_with(case, lambda: new_database(engine, compiler))
 
 
-def run_with(case: Case, make: Callable[[], Database]) -> None:
-    oracle = DuckOracle(case.relations())
-    try:
-        with make() as database:
+def run_with(case: Case, *makes: Callable[[], Database]) -> None:
+    """The case on one database of each kind, side by side."""
+    ordered = " order by " in case.select.lower()
+    with closing(DuckOracle(case.relations())) as oracle, ExitStack() as opened:
+        databases = [opened.enter_context(make()) for make in makes]
+        for database in databases:
             for text in case.tables:
                 database.execute(text)
             database.execute(f"CREATE MATERIALIZED VIEW the_view AS {case.select}")
-            view = database.view("the_view")
-            ordered = " order by " in case.select.lower()
-            compare(view.rows(), oracle.answer(case.select), case, 0, ordered)
-            for number, batch in enumerate(case.batches, 1):
-                database.apply(viewlet.Change(name, [row], weight) for name, row, weight in batch)
-                oracle.apply(batch)
-                compare(view.rows(), oracle.answer(case.select), case, number, ordered)
-    finally:
-        oracle.close()
+        for number, batch in enumerate([[], *case.batches]):
+            oracle.apply(batch)
+            expected = oracle.answer(case.select)
+            for database in databases:
+                if number:
+                    changes = (viewlet.Change(name, [row], w) for name, row, w in batch)
+                    database.apply(changes)
+                compare(database.view("the_view").rows(), expected, case, number, ordered)
 
 
 def compare(

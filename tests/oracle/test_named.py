@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -87,25 +88,36 @@ def rows_that_count(catalog: Catalog, views: list[CreateView]) -> dict[str, list
     raise AssertionError(f"{views[-1].name} finds rows on no database")
 
 
-def replay(workload: str, query: str, size: int, database: Database) -> None:
-    """Run the whole stream and compare after every batch."""
+def replay(
+    workload: str,
+    query: str,
+    size: int,
+    *databases: Database,
+    check: Callable[[Database], None] = lambda _: None,
+) -> None:
+    """Run the whole stream on each of them and compare after every batch; `check` sees it first."""
     texts, catalog = schema_of(workload)
     views = views_of(workload, query)
     rows = rows_that_count(catalog, views)
     oracle = Recomputed(catalog, views)
-    for text in texts:
-        database.execute(text)
     for relation in catalog:
         if relation.static:
-            database.insert(relation.name, rows[relation.name])
             oracle.apply([(relation.name, row, 1) for row in rows[relation.name]])
-    database.execute(";\n".join(view.text.strip().rstrip(";") for view in views))
-    view = database.view(views[-1].name)
+    for database in databases:
+        for text in texts:
+            database.execute(text)
+        for relation in catalog:
+            if relation.static:
+                database.insert(relation.name, rows[relation.name])
+        database.execute(";\n".join(view.text.strip().rstrip(";") for view in views))
     case = Case(texts, views[-1].text)
     for number, batch in enumerate(stream(rows, catalog, size, seed=size), 1):
-        database.apply(Change(name, [row], weight) for name, row, weight in batch)
         oracle.apply(batch)
-        compare(view.rows(), oracle.answer(""), case, number)
+        expected = oracle.answer("")
+        for database in databases:
+            database.apply(Change(name, [row], weight) for name, row, weight in batch)
+            check(database)
+            compare(database.view(views[-1].name).rows(), expected, case, number)
     oracle.close()
 
 

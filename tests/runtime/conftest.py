@@ -1,12 +1,14 @@
-"""One Spark session for all quick tests of a process; programmes travel by value."""
+"""One Spark session for all quick tests of a process, one small cluster for those with faults."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime import programs
+from tests.runtime.standalone import Start, drivers, standalone
 
 from viewlet.runtime.session import spark_session
 
@@ -20,3 +22,23 @@ def spark() -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone(tmp_path_factory.mktemp("standalone")) as url:
+        yield url
+
+
+@pytest.fixture
+def drive(request: pytest.FixtureRequest, master: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts drivers of the test module's kind: its DRIVER, with its ORDER."""
+    (tmp_path / "faults").mkdir()
+    order = {
+        "master": master,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "faults": str(tmp_path / "faults"),
+        "state_dir": "state",  # relative: below the executor's own directory
+    }
+    with drivers(request.module.DRIVER, order | request.module.ORDER) as start:
+        yield start

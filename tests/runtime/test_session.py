@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,19 @@ def test_no_java_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(StateError, match=r"no Java 17 or later.*Java 8.*\nhint: pip install"):
         session.ensure_java()
     assert os.environ["JAVA_HOME"] == str(old)
+
+
+def test_a_signal_to_all_is_not_for_the_jvm(tmp_path: Path) -> None:
+    """The driver ignores SIGTERM, nobody else; a launcher of a launcher is the launcher."""
+    home = fake_java(tmp_path, "")
+    (home / "bin" / "java").write_text("#!/bin/sh\nkill -TERM $$\necho alive $1 $2\n")
+    made = session.launcher(home)
+    assert session.launcher(made) == made
+    java = [str(made / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-Dkey=a b"]
+    driver = subprocess.run([*java, session._DRIVER], capture_output=True, text=True)
+    assert driver.stdout == f"alive -Dkey=a b {session._DRIVER}\n"
+    worker = subprocess.run([*java, "org.apache.spark.deploy.worker.Worker"], capture_output=True)
+    assert worker.returncode == -signal.SIGTERM
 
 
 def test_the_wheel_serves_where_no_java_is(monkeypatch: pytest.MonkeyPatch) -> None:

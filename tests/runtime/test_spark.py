@@ -10,19 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.frontend.workloads import random_rows
-from tests.oracle.harness import Case, compare
-from tests.oracle.test_named import Recomputed, schema_of, stream, views_of
+from tests.runtime.object_store import object_store
 
 import viewlet
-from viewlet import Change
 from viewlet.interfaces.api import Database
 from viewlet.runtime.spark import SparkEngine
 
 pytestmark = pytest.mark.spark
-
-# Table 3 of the paper: jobs and stages for each batch.
-TABLE3 = {"q1": (1, 1), "q3": (1, 3), "q6": (1, 1)}
 
 
 @pytest.fixture
@@ -35,36 +29,6 @@ def engine_of(database: Database) -> SparkEngine:
     engine = database._engine
     assert isinstance(engine, SparkEngine)
     return engine
-
-
-@pytest.mark.parametrize(
-    ("query", "partitions"),
-    [pytest.param("q1", 2, marks=pytest.mark.slow), ("q3", 2), ("q6", 1)],
-)
-def test_tpch(spark: Any, query: str, partitions: int) -> None:
-    """Equal to DuckDB after every batch, within the paper's number of jobs and stages."""
-    tables, catalog = schema_of("tpch")
-    views = views_of("tpch", query)
-    rows = random_rows(catalog, 3)
-    oracle = Recomputed(catalog, views)
-    case = Case(tables, query)
-    with viewlet.connect("spark", spark=spark, partitions=partitions) as database:
-        for text in tables:
-            database.execute(text)
-        for relation in catalog:
-            if relation.static and rows[relation.name]:
-                database.insert(relation.name, rows[relation.name])
-                oracle.apply([(relation.name, row, 1) for row in rows[relation.name]])
-        database.execute(";".join(view.text for view in views))
-        for number, batch in enumerate(stream(rows, catalog, 40, 3), 1):
-            database.apply(Change(name, [row], weight) for name, row, weight in batch)
-            oracle.apply(batch)
-            ours = database.view(views[-1].name).rows()
-            compare(ours, oracle.answer(query), case, number)
-            ran, paper = database.stats(views[-1].name), TABLE3[query]
-            assert 1 <= ran.jobs <= paper[0]
-            assert 1 <= ran.stages <= paper[1]
-    oracle.close()
 
 
 def test_a_table_is_checked(db: Database) -> None:
@@ -192,8 +156,140 @@ def test_mistakes(spark: Any, tmp_path: Path) -> None:
         database.execute("CREATE TABLE r (a INT)")
         with pytest.raises(viewlet.ViewletError, match="written where the batches are"):
             database.checkpoint(str(tmp_path / "other"))
-    with pytest.raises(viewlet.ViewletError, match=r"viewlet\.restore"):
+        database.insert("r", [(1,)])
+    before = files_of(tmp_path)
+    with pytest.raises(
+        viewlet.ViewletError, match=r"already\nhint: go on with it by viewlet\.rest"
+    ):
         viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+    assert files_of(tmp_path) == before
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.query("SELECT * FROM r").to_pylist() == [{"a": 1}]
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def test_a_checkpoint_of_another_programme(spark: Any, tmp_path: Path) -> None:
+    place = str(tmp_path)
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+        database.execute("CREATE STREAM s (a INT); CREATE VIEW v AS SELECT SUM(a) AS x FROM s")
+        database.insert("s", [(1,)])
+    (about,) = tmp_path.glob("checkpoint-*/database.json")
+    about.write_text(about.read_text().replace("SUM(a)", "COUNT(a)"))
+    before = files_of(tmp_path)
+    with pytest.raises(
+        viewlet.ViewletError, match=r"is of another programme .*\nhint: restore with"
+    ):
+        viewlet.restore(place, spark=spark)
+    assert files_of(tmp_path) == before
+
+
+def test_a_checkpoint_that_cannot_be_written(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    for place, message in {
+        str(tmp_path / "file" / "below"): r"cannot (write|list).*\nhint: ",
+        "nonsense://somewhere": r"no filesystem for the checkpoint.*\nhint: give a directory",
+    }.items():
+        with pytest.raises(viewlet.ViewletError, match=message):
+            viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place)
+    with (
+        viewlet.connect("local") as database,
+        pytest.raises(viewlet.ViewletError, match="saves to"),
+    ):
+        database.checkpoint("s3://bucket/place")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_definitions_that_cannot_be_saved(spark: Any, tmp_path: Path) -> None:
+    """No batch is taken that a restore would not know what to do with."""
+    place = tmp_path / "checkpoint"
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=str(place)) as database:
+        database.execute("CREATE STREAM s (a INT)")
+        place.rename(tmp_path / "away")
+        place.write_text("in the way")
+        with pytest.raises(viewlet.ViewletError, match="checkpoint"):
+            database.execute("CREATE VIEW v AS SELECT SUM(a) AS x FROM s")
+        for insert in (database.insert, database.delete):
+            with pytest.raises(viewlet.ViewletError, match="checkpoint"):
+                insert("s", (1,))
+        place.unlink()
+        (tmp_path / "away").rename(place)
+        database.insert("s", (1,))
+    with viewlet.restore(str(place), spark=spark) as database:
+        assert database.view("v")[()].x == 1
+
+
+def test_a_driver_lost_before_the_first_rows(spark: Any, tmp_path: Path) -> None:
+    """What a programme began to write before anything was put into it is not in the way."""
+    place = str(tmp_path)
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+        database.execute("CREATE STREAM s (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
+        database.insert("s", [(1,)])
+    (programme,) = tmp_path.glob("programme-*")
+    (programme / "filling").touch()
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.view("n")[()].n == 0
+        database.insert("s", [(1,), (2,)])
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.view("n")[()].n == 2
+
+
+def test_a_session_without_arrow(spark: Any) -> None:
+    key = "spark.sql.execution.arrow.pyspark.enabled"
+    spark.conf.set(key, "false")
+    try:
+        with pytest.raises(
+            viewlet.ViewletError, match=r"arrow\.pyspark\.enabled must be true.*\nhi"
+        ):
+            viewlet.connect("spark", spark=spark)
+    finally:
+        spark.conf.set(key, "true")
+
+
+def test_more_than_the_driver_takes(db: Database, spark: Any) -> None:
+    """Reading more than spark.driver.maxResultSize says what to change, and changes nothing."""
+    db.execute("CREATE TABLE r (a INT PRIMARY KEY, x BIGINT)")
+    db.insert("r", {"a": list(range(9000)), "x": list(range(9000))})
+    settings = spark.sparkContext._jsc.sc().conf()
+    settings.set("spark.driver.maxResultSize", "20k")
+    try:
+        with pytest.raises(
+            viewlet.ViewletError, match=r"maxResultSize.*\nhint: raise spark\.driver"
+        ):
+            db.query("SELECT * FROM r")
+    finally:
+        settings.set("spark.driver.maxResultSize", "1g")
+    assert db.query("SELECT * FROM r").num_rows == 9000
+
+
+@pytest.mark.slow
+def test_a_checkpoint_in_an_object_store(spark: Any) -> None:
+    """Driver and workers write to a service that speaks S3; another driver goes on from there."""
+    with object_store() as (place, objects):
+        database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+        database.execute(
+            "CREATE TABLE r (a INT, b VARCHAR, PRIMARY KEY (a)); CREATE STREAM s (a INT)"
+        )
+        database.execute(
+            "CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM r JOIN s USING (a) GROUP BY b"
+        )
+        database.insert("r", [(i, f"g{i % 3}") for i in range(30)])
+        database.insert("s", [(i % 40,) for i in range(100)])
+        database.checkpoint()
+        database.insert("s", [(1,), (2,)])
+        expected = sorted(map(tuple, database.view("v").rows()))
+        again = viewlet.restore(place, spark=spark, partitions=3)
+        assert sorted(map(tuple, again.view("v").rows())) == expected
+        again.close()
+        kinds = ("/log/", "/snapshots/", "/commits/", "/driver/", "/CURRENT")
+        assert all(any(kind in name for name in objects) for kind in kinds)
+        with pytest.raises(
+            viewlet.ViewletError, match="has the checkpoint of a database already"
+        ) as e:
+            viewlet.connect("spark", spark=spark, checkpoint=place)
+        assert "secret" not in str(e.value)
 
 
 def test_arrow_batches(db: Database) -> None:

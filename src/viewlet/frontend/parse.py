@@ -43,6 +43,9 @@ from viewlet.schema import decode
 class ViewletParser(PostgresParser):
     """Marks what the tree alone does not tell: which joins are commas, and where a join stands."""
 
+    def _warn_unsupported(self) -> None:
+        """What sqlglot cannot read becomes an error here, which says it once."""
+
     def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
         first = self._curr
         join = super()._parse_join(*args, **options)
@@ -140,12 +143,7 @@ def statement_of(source: Source, tokens: Sequence[Token]) -> Statement:
         return _drop(tree, start, is_stream)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
-    raise UnsupportedError(
-        f"{tokens[0].text.upper()} is not a statement of viewlet",
-        position=start,
-        hint="statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
-        " COPY, DROP and SELECT",
-    )
+    raise _no_statement(source, tokens)
 
 
 def _without_stream(tokens: list[Token]) -> tuple[list[Token], bool]:
@@ -172,12 +170,43 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         ) from None
     tree = trees[0] if trees else None
     if tree is None or isinstance(tree, exp.Command):
-        raise UnsupportedError(
-            f"{tokens[0].text.upper()} ... cannot be read",
-            position=source.position(tokens[0].start),
-            hint="check the spelling after the first word",
-        )
+        raise _unreadable(source, tokens)
     return tree
+
+
+def _unreadable(source: Source, tokens: list[Token]) -> ParseError | UnsupportedError:
+    """What is wrong with a statement that sqlglot gives up on as a whole.
+
+    CREATE and DROP: the word for what is made, else the query after AS, which has its own error.
+    """
+    words = [token.text.upper() for token in tokens]
+    if words[0] not in _FIRST_WORDS:
+        return _no_statement(source, tokens)
+    if words[0] in ("CREATE", "DROP"):
+        at = next((at for at in range(1, len(words)) if words[at] not in _BEFORE_KINDS), 0)
+        if at and words[at] not in _KINDS:
+            return ParseError(
+                f"{words[0]} cannot be followed by {tokens[at].text!r}",
+                position=source.position(tokens[at].start),
+                hint=did_you_mean(words[at], _KINDS),
+            )
+        if "AS" in words[:-1] and (query := tokens[words.index("AS") + 1 :]):
+            _check_words(source, query)
+            _tree(source, query)
+    return UnsupportedError(
+        f"{words[0]} ... cannot be read",
+        position=source.position(tokens[0].start),
+        hint="check the spelling after the first word",
+    )
+
+
+def _no_statement(source: Source, tokens: Sequence[Token]) -> UnsupportedError:
+    return UnsupportedError(
+        f"{tokens[0].text.upper()} is not a statement of viewlet",
+        position=source.position(tokens[0].start),
+        hint="statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
+        " COPY, DROP and SELECT",
+    )
 
 
 def _check_words(source: Source, tokens: Sequence[Token]) -> None:
@@ -216,6 +245,8 @@ def _parse_error(source: Source, error: SqlglotParseError, tokens: list[Token]) 
 _FIRST_WORDS = frozenset(
     ("CREATE", "SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "COPY", "DROP", "VALUES")
 )
+_BEFORE_KINDS = frozenset(("OR", "REPLACE", "MATERIALIZED"))
+_KINDS = ("TABLE", "STREAM", "VIEW", "MATERIALIZED VIEW")
 _AFTER_LISTS = frozenset(("FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", ")"))
 _RESERVED = frozenset(
     (

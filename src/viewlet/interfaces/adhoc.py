@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,9 @@ def _guarded(call: Callable[[], Any]) -> Any:
     except duckdb.ParserException as error:
         raise ParseError(_first_line(error)) from None
     except (duckdb.BinderException, duckdb.CatalogException) as error:
-        raise ResolutionError(_first_line(error)) from None
+        near = re.search(r"Candidate bindings: (.*)", str(error))
+        hint = f"did you mean {near.group(1).replace(chr(34), '')}?" if near else None
+        raise ResolutionError(_first_line(error), hint=hint) from None
     except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
         raise TypingError(_first_line(error)) from None
     except duckdb.Error as error:
@@ -119,6 +122,9 @@ def _guarded(call: Callable[[], Any]) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    """Binder Error: message -> message"""
-    line = str(error).strip().splitlines()[0]
-    return line.partition("Error: ")[2] or line
+    """Binder Error: message -> message; of a CSV file the line, and what is wrong with it."""
+    lines = str(error).strip().splitlines()
+    line = lines[0].partition("Error: ")[2] or lines[0]
+    place = line.partition("CSV Error on Line: ")[2]
+    what = next((text for text in lines[1:] if not text.startswith("Original Line")), "")
+    return f"line {place}: {what[:1].lower()}{what[1:]}" if place and what else line

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import Query
@@ -26,7 +25,12 @@ from viewlet.frontend.statements import (
     Statement,
 )
 from viewlet.interfaces.adhoc import AdHoc, Source
-from viewlet.interfaces.checkpoint import read_checkpoint, write_checkpoint
+from viewlet.interfaces.checkpoint import (
+    check_place,
+    has_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.dml import Change, changes_of
 from viewlet.interfaces.events import Watch
@@ -37,6 +41,7 @@ from viewlet.interfaces.explain import (
     part_for_view,
     view_of,
 )
+from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.rows import table_columns, to_arrow
@@ -46,6 +51,7 @@ from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch, deli
 from viewlet.interfaces.view import Reader, View, row_class
 from viewlet.program.ir import Program
 from viewlet.runtime.batching import Batch, make_batch
+from viewlet.runtime.checkpoint import shown
 from viewlet.runtime.engine import Engine, Finder, Row
 from viewlet.schema import Catalog, Relation, decode
 
@@ -57,8 +63,19 @@ Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
 
 
+_MANY = 50_000
+
+
 class Database:
-    """Made by `connect` or `restore`; see their docstrings for how it is used."""
+    """Tables, streams and the views over them; made by `connect` or `restore`.
+
+    Usable from several threads, one batch at a time. Closed by `close` or at the end of a `with`:
+
+    >>> with viewlet.connect() as database:
+    ...     database.execute("CREATE TABLE t (a INT)")
+    ...     database.insert("t", (1,))
+    1
+    """
 
     def __init__(
         self, engine: Engine, name: str, compiler: Compiler, checkpoint: str | None
@@ -69,12 +86,13 @@ class Database:
         self._directory = checkpoint
         # Batches are durable by themselves there; what they mean must be as well.
         self._durable = name == "spark" and checkpoint is not None
+        self._unsaved = False  # definitions that the checkpoint does not have yet: no batch before
         self._definitions = Definitions()
         self._routes: dict[str, Route] = {}
         self._subscriptions: list[Subscription] = []
         self._timings: dict[str, Timings] = {}
         self._adhoc = AdHoc()
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[Any] = threading.RLock()
         self._delivering = False
         self._version = 0
         self._rows: dict[str, tuple[int, list[Row]]] = {}
@@ -86,13 +104,18 @@ class Database:
 
         Views that are created one after the other are compiled together, all of them or none.
 
-        >>> db.execute("CREATE TABLE r (a INT); CREATE VIEW v AS SELECT COUNT(*) AS n FROM r")
+        >>> db.execute("CREATE TABLE t (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM t")
+        >>> db.execute("INSERT INTO t VALUES (1), (2)")
+        2
+        >>> db.view("n")[()].n
+        2
         """
         statements = parse(text)
         result: Any = None
         with self._lock:
             for group in _grouped(statements):
-                result = self._execute(group)
+                with waiting(_told(group[0])):
+                    result = self._execute(group)
         return result
 
     def _execute(self, group: Sequence[Statement]) -> Any:
@@ -144,6 +167,7 @@ class Database:
             self._engine.install(program, tables, definitions.passed())
             self._define(definitions)
             self._version += 1
+            self._unsaved = self._durable
             if self._durable:
                 self.checkpoint()
 
@@ -158,21 +182,43 @@ class Database:
     # --- changes ----------------------------------------------------------------------------------
 
     def insert(self, relation: str, rows: Any) -> int:
-        """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars."""
+        """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars.
+
+        >>> db.insert("r", (3, 4))
+        1
+        >>> db.insert("r", {"a": [3, 5], "b": [6, 7]})
+        2
+        >>> db.view("v")[3].total
+        10
+        """
         if type(rows) is tuple and self._change_row(relation, rows, 1):
             return 1
         return self.apply([Change(relation, rows, 1)])
 
     def delete(self, relation: str, rows: Any) -> int:
-        """Delete rows, each one copy; a row that a table does not have is a DataError."""
+        """Delete rows, each one copy; a row that a table does not have is a DataError.
+
+        >>> db.delete("r", [(1, 2)])
+        1
+        >>> db.view("v")[1].total
+        3
+        """
         if type(rows) is tuple and self._change_row(relation, rows, -1):
             return 1
         return self.apply([Change(relation, rows, -1)])
 
     def apply(self, changes: Iterable[Change]) -> int:
-        """Apply changes to any relations as one atomic batch; the number of rows in it."""
-        with self._lock:
-            return self._apply(changes)
+        """Apply changes to any relations as one atomic batch; the number of rows in it.
+
+        >>> db.apply([viewlet.Change("r", (1, 2), -1), viewlet.Change("r", [(1, 20), (2, 5)])])
+        3
+        >>> db.view("v")[1].total
+        23
+        """
+        given = list(changes)
+        told = waiting("applying the batch") if _is_large(given) else nullcontext()
+        with self._lock, told:
+            return self._apply(given)
 
     def apply_spark(
         self, changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]]
@@ -180,6 +226,11 @@ class Database:
         """Apply the rows of DataFrames to relations as one atomic batch, on the Spark engine.
 
         Rows are inserted; (relation, frame, -1) deletes them. They never pass the driver.
+
+        >>> frame = spark.createDataFrame([(7, 1), (7, 2)], "a INT, b INT")
+        >>> db.apply_spark([("r", frame)])
+        >>> db.view("v")[7].total
+        3
         """
         self._apply_frames(changes, None)
 
@@ -187,6 +238,9 @@ class Database:
         """A function for Structured Streaming's foreachBatch that applies micro-batches.
 
         Each is applied once: one that Spark repeats after a failure is known by its number.
+
+        >>> frames = spark.readStream.schema("a INT, b INT").csv(folder)
+        >>> frames.writeStream.foreachBatch(db.sink("r")).start().stop()
         """
         self._definitions.relation(relation)
         engine = frames_engine(self._engine, self._engine_name)
@@ -228,6 +282,7 @@ class Database:
                 or route.only is None
                 or route.static_users
                 or self._delivering
+                or self._unsaved
                 or len(row) != route.width
                 or isinstance(row[0], tuple | list | Mapping)
             ):
@@ -240,7 +295,7 @@ class Database:
 
     def _apply(self, changes: Iterable[Change]) -> int:
         with self._changing():
-            batches = [(self._route(c.relation), c) for c in changes]
+            batches = [(self._route(_checked(c).relation), c) for c in changes]
             fed: list[tuple[str, Batch]] = []
             count = 0
             for route, change in batches:
@@ -300,6 +355,8 @@ class Database:
                 "a subscriber may not change the database that calls it",
                 hint="put the change on a queue and apply it after the batch",
             )
+        if self._unsaved:
+            self.checkpoint()
         yield
 
     # --- subscriptions ----------------------------------------------------------------------------
@@ -310,7 +367,17 @@ class Database:
         `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
         is undone. It may read the database and may not change it. Without a callback, `next()` of
         the subscription is a future of the next batch.
+
+        >>> subscription = db.subscribe("v", lambda batch: print(batch.inserted))
+        >>> db.insert("r", (2, 8))
+        [V(a=2, total=8)]
+        1
+        >>> subscription.close()
         """
+        if callback is not None and not callable(callback):
+            raise ResolutionError(
+                f"{callback!r} cannot be called", hint="give a function of one batch"
+            )
         return self._subscribe(view, callback, None)
 
     def watch(self, *views: str) -> Watch:
@@ -337,6 +404,8 @@ class Database:
             return subscription
 
     def _unsubscribe(self, subscription: Subscription) -> None:
+        if isinstance(self._lock, _Closed):
+            return
         with self._lock:
             self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
@@ -367,7 +436,11 @@ class Database:
     # --- reads ------------------------------------------------------------------------------------
 
     def view(self, name: str) -> View:
-        """A live, read-only mapping of a view's rows."""
+        """A live, read-only mapping of a view's rows.
+
+        >>> db.view("v")[1]
+        V(a=1, total=5)
+        """
         with self._lock:
             query = self._definitions.view(name).query
         return View(
@@ -410,6 +483,11 @@ class Database:
         """The last batch's changes to a view: its columns and `_weight`, negative for rows gone.
 
         A DataFrame on Spark, an Arrow table elsewhere.
+
+        >>> db.insert("r", (1, 10))
+        1
+        >>> db.changes("v").to_pylist()
+        [{'a': 1, 'total': 5, '_weight': -1}, {'a': 1, 'total': 15, '_weight': 1}]
         """
         with self._lock:
             query = self._definitions.view(view).query
@@ -419,7 +497,11 @@ class Database:
         return table
 
     def query(self, text: str) -> pa.Table:
-        """Ad-hoc SQL over tables and views, all as they are after the last batch."""
+        """Ad-hoc SQL over tables and views, all as they are after the last batch.
+
+        >>> db.query("SELECT MAX(total) AS most FROM v").to_pylist()
+        [{'most': 5}]
+        """
         with self._lock:
             streams = frozenset(
                 name
@@ -443,6 +525,9 @@ class Database:
         """A view at one stage: sql, calculus, program, and those of the engine below.
 
         `format="svg"` draws the programme, and a notebook shows the picture; "json" is for tools.
+
+        >>> print(db.explain("v", stage="sql"))
+        CREATE VIEW v AS SELECT a, SUM(b) AS total FROM r GROUP BY a
         """
         with self._lock:
             definition = self._definitions.view(view)
@@ -450,12 +535,20 @@ class Database:
                 return explain_view(definition, self._engine, stage)
             return explain_as(part_for_view(self._engine.program, view), stage, format)
 
+    def __repr__(self) -> str:
+        made = self._definitions
+        return f"<Database on {self._engine_name}: {', '.join([*made.relations, *made.views])}>"
+
     def _repr_html_(self) -> str:
         with self._lock:
             return database_html(self._engine_name, self._definitions.overview())
 
     def stats(self, view: str) -> Stats:
-        """Maps, rows, bytes and refresh times of a view."""
+        """Maps, rows, bytes and refresh times of a view.
+
+        >>> db.stats("v").rows
+        1
+        """
         with self._lock:
             self._definitions.view(view)
             program = self._engine.program
@@ -468,24 +561,28 @@ class Database:
 
     # --- life -------------------------------------------------------------------------------------
 
-    def checkpoint(self, directory: str | None = None) -> Path:
-        """Save everything to a directory: this one, or the one given to `connect`."""
+    def checkpoint(self, directory: str | None = None) -> str:
+        """Save everything to a directory: this one, or the one given to `connect`.
+
+        >>> db.checkpoint(folder).endswith("checkpoint-1")
+        True
+        >>> viewlet.restore(folder).view("v")[1].total
+        5
+        """
         chosen = directory or self._directory
         if chosen is None:
             raise StateError(
                 "no directory to write the checkpoint to",
                 hint='say connect(checkpoint="dir") or checkpoint("dir")',
             )
-        with self._lock:
-            return write_checkpoint(
-                Path(chosen),
-                self._engine_name,
-                self._version,
-                self._definitions,
-                self._engine,
+        with self._lock, waiting(f"writing a checkpoint to {chosen}"):
+            written = write_checkpoint(
+                chosen, self._engine_name, self._version, self._definitions, self._engine
             )
+            self._unsaved = False
+            return written
 
-    def _restore(self, root: Path) -> None:
+    def _restore(self, root: str) -> None:
         saved = read_checkpoint(root)
         durable, self._durable = self._durable, False  # what is there stays until it is read
         for text in saved.relations:
@@ -508,16 +605,48 @@ class Database:
 
     def close(self) -> None:
         """Let go of the engine; the database cannot be used afterwards."""
+        if isinstance(self._lock, _Closed):
+            return
         with self._lock:
             self._adhoc.close()
             self._engine.close()
             self._subscriptions = []
+            self._lock = _Closed()
 
     def __enter__(self) -> Database:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Closed(AbstractContextManager[Any]):
+    """In the place of a closed database's lock: whatever would use the engine is told so."""
+
+    def __enter__(self) -> None:
+        raise StateError(
+            "the database is closed", hint="use it before close(), or connect() to a new one"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Never entered."""
+
+
+def _checked(change: Change) -> Change:
+    if not isinstance(change, Change):
+        raise DataError(f"{change!r} is not a change", hint='give viewlet.Change("r", rows)')
+    return change
+
+
+def _told(statement: Statement) -> str:
+    """What is being done, in a word."""
+    return "compiling views" if isinstance(statement, CreateView) else "executing"
+
+
+def _is_large(changes: Sequence[Change]) -> bool:
+    """Whether there are so many rows that somebody may have to wait for them."""
+    rows = (change.rows for change in changes if isinstance(change, Change))
+    return any(isinstance(given, Sized) and len(given) > _MANY for given in rows)
 
 
 def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
@@ -575,7 +704,7 @@ def connect(
 ) -> Database:
     """A new, empty database.
 
-    >>> db = connect()
+    >>> db = viewlet.connect()
     >>> db.execute("CREATE TABLE r (a INT, b INT)")
     >>> db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total FROM r GROUP BY a")
     >>> db.insert("r", [(1, 2), (1, 3)])
@@ -598,11 +727,13 @@ def connect(
         )
     options: dict[str, Any] = {}
     if engine == "spark":
-        if checkpoint is not None and (Path(checkpoint) / "CURRENT").exists():
+        if checkpoint is not None and has_checkpoint(checkpoint):
             raise StateError(
-                f"{checkpoint} has the checkpoint of a database already",
-                hint=f'go on with it by viewlet.restore("{checkpoint}"), or give another directory',
+                f"{shown(checkpoint)} has the checkpoint of a database already",
+                hint="go on with it by viewlet.restore, or give another directory",
             )
+        if checkpoint is not None:
+            check_place(checkpoint)
         options = {"spark": spark, "partitions": partitions, "checkpoint": checkpoint}
     return _database(engine, checkpoint, options)
 
@@ -625,12 +756,18 @@ def restore(
 
     On Spark it is as of the last batch that was committed. Another number of `partitions` than
     before splits the state anew.
+
+    >>> db.checkpoint(folder).endswith("checkpoint-1")
+    True
+    >>> viewlet.restore(folder).view("v")[1].total
+    5
     """
-    saved = read_checkpoint(Path(directory))
+    saved = read_checkpoint(directory)
     chosen = engine or saved.engine
     options: dict[str, Any] = {}
     if chosen == "spark":
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
     database = _database(chosen, directory, options)
-    database._restore(Path(directory))
+    with waiting(f"restoring {directory}"):
+        database._restore(directory)
     return database

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
+import signal
 import sys
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,6 +17,7 @@ import typer
 
 import viewlet
 from viewlet.errors import ResolutionError, UnsupportedError, ViewletError
+from viewlet.interfaces.stopping import terminate
 
 app = typer.Typer(
     name="viewlet",
@@ -39,6 +43,11 @@ class Format(StrEnum):
 
 _OPTION_NAMES = {"batches": "batch"}
 WORKLOADS = ("tpch", "tpcds", "finance", "spark", "linalg", "signals")
+
+
+def _workloads(begun: str) -> list[str]:
+    """What the shell can complete a workload to."""
+    return [name for name in WORKLOADS if name.startswith(begun)]
 
 
 def _show_version(wanted: bool) -> None:
@@ -76,6 +85,10 @@ def explain(
     from viewlet.interfaces.pipeline import compile_text
 
     definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
+    if not definitions.queries():
+        raise ResolutionError(
+            f"{file} has no view to explain", hint="add CREATE MATERIALIZED VIEW ... AS SELECT ..."
+        )
     if format is Format.svg:
         typer.echo(explain_as(program, stage.value, "svg"), nl=False)
         return
@@ -126,6 +139,10 @@ def run(
         bool,
         typer.Option("--restart", help="Begin anew: forget the checkpoint and written changes."),
     ] = False,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of the Spark session; may be repeated."),
+    ] = None,
 ) -> None:
     """Keep the views of a pipeline current; Ctrl-C saves, and the next run goes on.
 
@@ -141,17 +158,21 @@ def run(
     Examples:
         viewlet run shop.sql
         viewlet run shop.sql --engine local --once
+        viewlet run shop.sql --conf spark.master=spark://host:7077
     """
     from viewlet.interfaces.run import Settings, run_file
 
     directory = checkpoint or pipeline.with_suffix(".state")
-    settings = Settings(engine.value, once, every, restart)
+    settings = Settings(engine.value, once, every, restart, _settings(conf or []))
     run_file(pipeline, _text_of(pipeline), directory, settings)
 
 
 @app.command()
 def bench(
-    workload: Annotated[str, typer.Argument(help=f"One of {', '.join(WORKLOADS)}.")],
+    workload: Annotated[
+        str,
+        typer.Argument(help=f"One of {', '.join(WORKLOADS)}.", autocompletion=_workloads),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="A small run, within 45 s.")] = False,
     sf: Annotated[float | None, typer.Option(help="Scale factor of the data.")] = None,
     queries: Annotated[str | None, typer.Option(help="Only these, as q1,q3.")] = None,
@@ -171,7 +192,10 @@ def bench(
     parts: Annotated[
         str | None,
         typer.Option(
-            "--parts", "--only", help="Of spark: refresh,levels,overhead,growth,scaling,counts."
+            "--parts",
+            "--only",
+            help="Of spark: refresh,levels,overhead,growth,scaling,counts. "
+            "Of signals: pure,grouped,growth,hopping,spark.",
         ),
     ] = None,
     json_file: Annotated[
@@ -193,6 +217,7 @@ def bench(
         viewlet bench linalg --json rows.json
     """
     from viewlet.interfaces.bench import output
+    from viewlet.interfaces.progress import measuring
 
     given: dict[str, Any] = {
         "sf": sf,
@@ -209,41 +234,75 @@ def bench(
     for name in wanted:
         if name not in getattr(module, "OPTIONS", ()):
             raise ResolutionError(
-                f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}"
+                f"workload {workload} does not take --{_OPTION_NAMES.get(name, name)}",
+                hint=f"viewlet bench {workload} --quick is a small run",
             )
-    if "progress" in getattr(module, "OPTIONS", ()):
-        wanted["progress"] = partial(_progress, [], json_file)
-    rows = module.run(quick=quick, **wanted)
+    for file in (json_file, markdown_file):
+        output.check_writable(file)
+    kept = None if compare is None else output.read_json(compare)
     columns = getattr(module, "COLUMNS", None)
+    keep = partial(_keep, json_file, markdown_file, columns)
+    with measuring(f"bench {workload}") as done:
+        if "progress" in getattr(module, "OPTIONS", ()):
+            wanted["progress"] = partial(_progress, [], keep, done)
+        rows = module.run(quick=quick, **wanted)
     output.print_table(rows, columns)
-    if json_file is not None:
-        output.write_json(rows, json_file)
-    if markdown_file is not None:
-        output.write_markdown(rows, markdown_file, columns)
-    if compare is not None:
-        _compare(rows, compare)
+    keep(rows)
+    if compare is not None and kept is not None:
+        _compare(rows, kept, compare)
 
 
-def _progress(rows: list[dict[str, Any]], json_file: Path | None, row: dict[str, Any]) -> None:
+def _progress(
+    rows: list[dict[str, Any]],
+    keep: Callable[[list[dict[str, Any]]], None],
+    done: Callable[[str], None],
+    row: dict[str, Any],
+) -> None:
     """Show a row that was measured; a run that is stopped later has written it."""
     from viewlet.interfaces.bench import output
 
     rows.append(row)
-    typer.echo(output.progress_line(row), err=True)
+    done(output.progress_line(row))
+    keep(rows)
+
+
+def _keep(
+    json_file: Path | None,
+    markdown_file: Path | None,
+    columns: Sequence[str] | None,
+    rows: list[dict[str, Any]],
+) -> None:
+    from viewlet.interfaces.bench import output
+
     if json_file is not None:
         output.write_json(rows, json_file)
+    if markdown_file is not None:
+        output.write_markdown(rows, markdown_file, columns)
 
 
-def _compare(rows: list[dict[str, Any]], kept: Path) -> None:
+def _compare(rows: list[dict[str, Any]], kept: list[dict[str, Any]], file: Path) -> None:
     from viewlet.interfaces.bench import output
     from viewlet.interfaces.bench.compare import compared, slower
 
-    found = compared(rows, output.read_json(kept))
+    found = compared(rows, kept)
     if not found:
-        raise ResolutionError(f"{kept} has no figure of these measurements")
+        raise ResolutionError(f"{file} has no figure of these measurements")
     output.print_table(found)
     if worse := slower(found):
-        raise ViewletError(f"slower than {kept}: {', '.join(worse)}")
+        raise ViewletError(f"slower than {file}: {', '.join(worse)}")
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    """KEY=VALUE of --conf."""
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise ResolutionError(
+                f"--conf {text} is no setting of Spark", hint="write --conf spark.NAME=VALUE"
+            )
+        found[key] = value
+    return found
 
 
 def _listed(text: str | None) -> list[str] | None:
@@ -277,15 +336,27 @@ def _text_of(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ViewletError(f"cannot read {file}: {reason}") from None
+        near = difflib.get_close_matches(file.name, _neighbours(file), n=1)
+        hint = f"did you mean {file.with_name(near[0])}?" if near else "name a file of SQL text"
+        raise ViewletError(f"cannot read {file}: {reason}", hint=hint) from None
+
+
+def _neighbours(file: Path) -> list[str]:
+    """The SQL files beside a file that cannot be read."""
+    return [path.name for path in file.parent.glob("*.sql") if path != file]
 
 
 def main() -> None:
     """Run the command line; an error of the family is one message and exit code 1."""
+    signal.signal(signal.SIGTERM, terminate)
     try:
         app()
     except ViewletError as error:
         typer.echo(f"viewlet: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:  # a disk that is full, a folder that may not be read
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"viewlet: {where}{error.strerror or error}", err=True)
         sys.exit(1)
 
 

@@ -24,6 +24,11 @@ class Change:
 
     `rows` in any form that `insert` takes; `weights` is +n to insert n times and -n to delete, one
     number for all rows or one for each.
+
+    >>> db.apply([viewlet.Change("r", [(1, 2), (4, 1)], [-1, 2])])
+    2
+    >>> db.view("v").rows()
+    [V(a=1, total=3), V(a=4, total=2)]
     """
 
     relation: str

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 class EventLoop:
     """Runs handlers of several views' batches, in the order of the batches, in its own thread.
 
-    >>> loop = EventLoop(db)
-    >>> loop.on("v", print)
-    >>> loop.run(timeout=1.0)
+    >>> loop = viewlet.EventLoop(db)
+    >>> off = loop.on("v", lambda batch: print(batch.inserted))
+    >>> db.insert("r", (1, 10))
+    1
+    >>> loop.run(timeout=0.01)
+    [V(a=1, total=15)]
+    1
 
     Handlers run after the batch, outside of the database's lock: they may read and change it, add
     handlers and take them away. An exception in one leaves `run`, and the loop can be run again.
@@ -73,6 +77,7 @@ class EventLoop:
         self._queue.put(None)
 
     def close(self) -> None:
+        """Hear of no more batches."""
         for subscription in self._subscriptions.values():
             subscription.close()
         self._subscriptions, self._handlers = {}, {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewlet.errors import DataError, Position
+from viewlet.errors import DataError, Position, ViewletError
 from viewlet.interfaces.adhoc import quoted
 from viewlet.schema import Relation
 
@@ -43,7 +43,11 @@ def read_file(
         )
     plain = not any(character in path for character in "*?[:")
     if plain and not Path(path).exists():
-        raise DataError(f"there is no file {path}", position=position)
+        raise DataError(
+            f"there is no file {path}",
+            position=position,
+            hint="paths are relative to where the process was started",
+        )
     if format == "arrow":
         return _read_arrow(path, position)
     if format == "parquet":
@@ -57,15 +61,20 @@ def read_file(
 def _read_csv(
     path: str, format: str, relation: Relation, query: Query, options: Mapping[str, str]
 ) -> pa.Table:
-    """CSV with or without a header; tbl is CSV with bars, as dbgen writes it."""
+    """CSV with or without a header; tbl is CSV with bars, as dbgen writes it.
+
+    A first line that names a column of the table is a header.
+    """
     given = {name.lower(): value for name, value in options.items()}
     delimiter = given.get("delimiter", given.get("sep", "|" if format == "tbl" else ","))
     first = _first_line(path)
-    types = [f"{_text(c.name)}: '{c.type}'" for c in relation.columns]
+    words = {word.strip().strip('"').lower() for word in first.split(delimiter)}
+    named = [column for column in relation.columns if column.name.lower() in words]
     said = given.get("header")
-    header = said.lower() == "true" if said is not None else _names(first, delimiter, relation)
+    header = said.lower() == "true" if said is not None else bool(named)
+    types = [f"{_text(c.name)}: '{c.type}'" for c in (named if header else relation.columns)]
     if header:
-        arguments = f"header = true, types = {{{', '.join(types)}}}"
+        arguments = f"header = true, types = {{{', '.join(types)}}}" if types else "header = true"
         names = "*"
     else:
         if first.endswith(delimiter):
@@ -75,7 +84,16 @@ def _read_csv(
     arguments += f", delim = {_text(delimiter)}"
     if "nullvalue" in given:
         arguments += f", nullstr = {_text(given['nullvalue'])}"
-    return query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
+    try:
+        return query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
+    except ViewletError as error:
+        if "sniffing" not in error.message:
+            raise
+        raise DataError(
+            f"the lines do not have the {len(relation.columns)} columns of {relation.name}, "
+            f"separated by {delimiter!r}",
+            hint="WITH (delimiter = ';', header = true) says how the file is written",
+        ) from None
 
 
 def _read_arrow(path: str, position: Position | None) -> pa.Table:
@@ -105,9 +123,3 @@ def _first_line(path: str) -> str:
         return ""
     with Path(found).open(encoding="utf-8") as file:
         return file.readline().rstrip("\r\n")
-
-
-def _names(line: str, delimiter: str, relation: Relation) -> bool:
-    """A first line that names a column of the table is a header."""
-    words = {word.strip().strip('"').lower() for word in line.split(delimiter)}
-    return bool(words & {name.lower() for name in relation.names})

@@ -1,17 +1,32 @@
-"""How far long work has come: a line that changes on a terminal, plain lines everywhere else."""
+"""How far long work has come, all of it on standard error.
+
+Progress     batches and speed of a run: a line that changes on a terminal, else plain lines
+measuring    a benchmark's rows as they come, above a bar that tells what is under way
+waiting      compiling, loading, saving and restoring in a REPL or a notebook: a bar that comes
+             only where somebody would begin to wonder; in programmes there is silence
+"""
 
 from __future__ import annotations
 
+import builtins
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.status import Status
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.status import Status
 
 PLAIN_SECONDS = 1.0
 """At most one plain line in this time, so that a log stays readable."""
+
+
+PATIENCE_SECONDS = 1.0
+"""How long somebody waits before a bar comes."""
 
 
 class Progress:
@@ -19,7 +34,7 @@ class Progress:
 
     def __init__(self, title: str, out: TextIO) -> None:
         self._title = title
-        self._console = Console(file=out, highlight=False, soft_wrap=True)
+        self._console = _console(out)
         self._status: Status | None = None
         self._start = time.monotonic()
         self._batches = self._rows = 0
@@ -69,3 +84,68 @@ class Progress:
             f"{self._batches:,} batches, {self._rows:,} rows in "
             f"{time.monotonic() - self._start:.1f} s; {reason}"
         )
+
+
+@contextmanager
+def measuring(title: str, out: TextIO | None = None) -> Iterator[Callable[[str], None]]:
+    """What to call with each finished measurement; the bar is there on a terminal only."""
+    console = _console(out or sys.stderr)
+    with _bars(console) as bars:
+        task = bars.add_task(title, total=None)
+        count = 0
+
+        def done(line: str) -> None:
+            nonlocal count
+            count += 1
+            console.print(line, markup=False)
+            bars.update(task, description=f"{title}: {count} measured, the next is under way")
+
+        yield done
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A bar with the time, from PATIENCE_SECONDS on, where somebody sits and waits."""
+    if not is_interactive():
+        yield
+        return
+    bars = _bars(_console(sys.stderr))
+
+    def show() -> None:
+        bars.add_task(text, total=None)
+        bars.start()
+
+    timer = threading.Timer(PATIENCE_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bars.stop()
+
+
+def is_interactive() -> bool:
+    """Whether this is a REPL or a notebook."""
+    return hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
+
+
+def _console(out: TextIO) -> Console:
+    from rich.console import Console  # not at the top: a programme that shows nothing needs none
+
+    return Console(file=out, highlight=False, soft_wrap=True)
+
+
+def _bars(console: Console) -> Bars:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal and not console.is_jupyter,
+    )

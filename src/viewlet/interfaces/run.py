@@ -9,27 +9,28 @@ and the next run does the last batches again.
 from __future__ import annotations
 
 import hashlib
-import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Protocol, TextIO
 
 from viewlet.errors import ResolutionError, StateError, ViewletError
 from viewlet.frontend.pipeline import Pipeline, Place, SinkOf, parse_pipeline
+from viewlet.frontend.syntax import did_you_mean
 from viewlet.interfaces.definitions import Definitions
-from viewlet.interfaces.files import FORMATS
+from viewlet.interfaces.files import FORMATS, OPTIONS
 from viewlet.interfaces.progress import Progress
+from viewlet.interfaces.stopping import stopping
 from viewlet.runtime.sinks import FILES, ChangeFiles, Console, Sink, SnapshotFile, Webhook
 
 ENGINES = ("spark", "local")
 POLL_SECONDS = 0.2
 MODES = ("changes", "snapshot")
+SOURCE_OPTIONS = (*OPTIONS, "weight", "format", "maxFilesPerTrigger")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Settings:
     once: bool = False
     every: float = 30.0
     restart: bool = False
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the Spark session that is made."""
 
 
 def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None:
@@ -77,13 +80,23 @@ def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None
     pipeline = checked_pipeline(text)
     check_places(pipeline, settings.engine)
     progress = Progress(file.name, sys.stderr)
-    with stopping() as stop, progress:
+    with progress, ExitStack() as opened:
         progress.say(f"engine {settings.engine}; state in {directory}")
         run = _make(pipeline, directory, settings, progress)
-        try:
-            _loop(run, settings, progress, stop)
-        finally:
-            run.close()
+        opened.callback(run.close)
+        # Only now: a SparkContext takes SIGINT for itself when it is made.
+        with stopping() as stop:
+            try:
+                _loop(run, settings, progress, stop)
+            except Exception:
+                if not stop.is_set():
+                    raise
+                # A service manager sends its signal to all processes, so Spark's may have ended in
+                # the middle of a batch. It does not count, and a bad one fails in the next run too.
+                opened.pop_all()
+                with suppress(Exception):
+                    run.close()
+                progress.end("stopped in the middle of a batch; run it again to go on")
 
 
 def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress) -> Run:
@@ -119,28 +132,6 @@ def _loop(run: Run, settings: Settings, progress: Progress, stop: threading.Even
         raise
     run.checkpoint()
     progress.end("stopped; run it again to go on" if stop.is_set() else "all sources are read")
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second one acts as usual."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # --- the pipeline's text --------------------------------------------------------------------------
@@ -199,6 +190,20 @@ def _check_source(place: Place, engine: str) -> None:
             f"{place.format} needs a path", position=place.position, hint=f"{place.format} 'path'"
         )
 
+    if place.format in known:
+        _check_options(place, SOURCE_OPTIONS)
+
+
+def _check_options(place: Place, known: Sequence[str]) -> None:
+    """Options of what viewlet reads and writes itself; those of Spark's formats go to Spark."""
+    for name in place.options:
+        if name.lower() not in (option.lower() for option in known):
+            raise ResolutionError(
+                f"{place.format} has no option {name}",
+                position=place.position,
+                hint=did_you_mean(name, known),
+            )
+
 
 def _check_sink(place: Place, engine: str) -> None:
     known = (*FILES, "console", "webhook")
@@ -219,6 +224,8 @@ def _check_sink(place: Place, engine: str) -> None:
             position=place.position,
             hint=f"modes are {', '.join(MODES)}",
         )
+    if place.format in (*FILES, "console"):
+        _check_options(place, ("mode", "rows") if place.format == "console" else ("mode",))
 
 
 def make_sink(sink: SinkOf, out: TextIO) -> Sink:

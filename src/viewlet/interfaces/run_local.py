@@ -77,6 +77,14 @@ class LocalRun:
             if settings.restart:
                 self._directory.clear()
             saved = self._load()
+            if (
+                saved is not None
+                and saved.batch == 0
+                and saved.fingerprint != fingerprint(pipeline)
+            ):
+                # Nothing is in it yet: a pipeline that failed at its start may be mended.
+                self._directory.clear()
+                saved = None
             if saved is not None:
                 check_fingerprint(pipeline, saved.fingerprint, directory)
             self._sinks = [(sink.view, self._sink(sink)) for sink in pipeline.sinks]
@@ -214,7 +222,8 @@ class LocalRun:
                 path, format or place.format, wanted, database.query, options=place.options
             )
         except ViewletError as error:
-            raise DataError(f"{path}: {error.message}", hint=error.hint) from None
+            advice = f"it is read as {format or place.format}; repair it or take it away"
+            raise DataError(f"{path}: {error.message}", hint=error.hint or advice) from None
         if weight is not None and weight not in table.column_names:
             raise DataError(f"{path} has no column {weight}", position=place.position)
         known = [name for name in relation.names if name in table.column_names]
@@ -227,17 +236,23 @@ class LocalRun:
         return Change(relation.name, table.select(known), weights)
 
     def _deliver(self) -> None:
-        for view, sink in self._sinks:
+        for made, (view, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
             batch = self._arrived.get(view)
             if batch is not None:
-                self._write(sink, view, batch)
+                self._write(sink, made, batch)
 
-    def _write(self, sink: Sink, view: str, batch: ViewBatch) -> None:
-        found = self._database.view(view)
+    def _write(self, sink: Sink, made: SinkOf, batch: ViewBatch) -> None:
+        found = self._database.view(made.view)
         try:
-            sink.write(self.batch, self._changes(view, batch), found.to_arrow)
-        except (OSError, ViewletError) as error:
-            shown = error if isinstance(error, ViewletError) else ViewletError(str(error))
+            sink.write(self.batch, self._changes(made.view, batch), found.to_arrow)
+        except ViewletError as error:
+            raise SinkFailedError from error
+        except OSError as error:
+            shown = ViewletError(
+                f"cannot write to {made.place}: {error.strerror or error}",
+                position=made.place.position,
+                hint="the next run writes this batch again",
+            )
             raise SinkFailedError from shown
 
     def _changes(self, view: str, batch: ViewBatch) -> pa.Table:

@@ -9,6 +9,7 @@ and a batch that it brings again is known by its number.
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +24,7 @@ from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.run import Settings, fingerprint, make_sink
 from viewlet.interfaces.run_local import Feed, LocalRun
 from viewlet.interfaces.run_state import Saved
-from viewlet.runtime.session import spark_session
+from viewlet.runtime.session import active_session, spark_session
 from viewlet.runtime.sinks import FILES, Sink, Snapshot
 from viewlet.schema import Kind, Relation
 
@@ -49,7 +50,8 @@ class SparkRun(LocalRun):
         self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
     ) -> None:
         with progress.busy("starting Spark"):
-            self._spark = spark_session()
+            self._stops_spark = active_session() is None
+            self._spark = spark_session(settings=settings.conf)
             self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
         super().__init__(pipeline, directory, settings, progress)
@@ -60,6 +62,11 @@ class SparkRun(LocalRun):
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        super().close()
+        if self._stops_spark:
+            self._spark.stop()
 
     def _feed(self, relation: Relation, place: Place) -> Feed:
         if place.format in (*FORMATS, "socket"):
@@ -204,13 +211,7 @@ class Stream:
             self._query.stop()
 
     def _error(self, error: Any) -> ViewletError:
-        first = str(error).strip().splitlines()[0]
-        return ViewletError(
-            f"{self._place.format}: {first}",
-            position=self._place.position,
-            hint="the options in WITH go to Spark as they are; a source that Spark does not bring "
-            "needs its package on Spark's class path",
-        )
+        return spark_error(self._place, error, self._spark.version)
 
 
 class SparkSink:
@@ -236,14 +237,40 @@ class SparkSink:
                 writer = frame.write.format(self._place.format).mode(mode).options(**options)
                 writer.save(self._place.path)
         except Exception as error:  # whatever Spark and the format's package raise
-            first = str(error).strip().splitlines()[0]
-            raise ViewletError(f"{self._place}: {first}", position=self._place.position) from None
+            raise spark_error(self._place, error, self._spark.version) from None
 
     def begin(self) -> None:
         """What another run wrote stays."""
 
     def resume(self, batch: int) -> None:
         """What was written stays written."""
+
+
+PACKAGES = {
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
+    "delta": "io.delta:delta-spark_2.13:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION",
+}
+"""Formats that Spark knows by name and does not bring."""
+
+
+def spark_error(place: Place, error: Any, version: str) -> ViewletError:
+    """Spark's complaint about a source or sink in one line, with the next step."""
+    text = str(error).strip()
+    if re.search(rf"Failed to find (the )?data source: {re.escape(place.format)}\b", text):
+        package = PACKAGES.get(place.format, "GROUP:ARTIFACT:VERSION").format(spark=version)
+        return ViewletError(
+            f"Spark has no data source {place.format}",
+            position=place.position,
+            hint=f"add the package that has it: --conf spark.jars.packages={package}, or "
+            "--conf spark.jars=FILE.jar where nothing may be fetched",
+        )
+    return ViewletError(
+        f"{place}: {text.splitlines()[0]}",
+        position=place.position,
+        hint="the options in WITH go to Spark as they are",
+    )
 
 
 def ddl(relation: Relation) -> str:

@@ -41,8 +41,14 @@ class RunDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        root.mkdir(parents=True, exist_ok=True)
-        self._lock: TextIO = (root / "LOCK").open("w")
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            self._lock: TextIO = (root / "LOCK").open("w")
+        except OSError as error:
+            raise StateError(
+                f"the run cannot keep its state in {root}: {error.strerror}",
+                hint="give it a folder that can be written, with --checkpoint DIR",
+            ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

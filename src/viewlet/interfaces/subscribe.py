@@ -19,7 +19,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ViewBatch:
-    """What one atomic batch did to one view; a changed row is deleted and inserted."""
+    """What one atomic batch did to one view; a changed row is deleted and inserted.
+
+    >>> seen = []
+    >>> subscription = db.subscribe("v", seen.append)
+    >>> db.insert("r", (1, 10))
+    1
+    >>> seen[0].deleted, seen[0].inserted
+    ([V(a=1, total=5)], [V(a=1, total=15)])
+    """
 
     view: str
     version: int
@@ -27,6 +35,7 @@ class ViewBatch:
     deleted: Sequence[Any]
 
     def inverse(self) -> ViewBatch:
+        """What takes the batch back: deleted rows inserted, inserted ones deleted."""
         return ViewBatch(self.view, self.version, self.deleted, self.inserted)
 
 
@@ -55,7 +64,12 @@ class Subscription:
     def next(self) -> Future[ViewBatch]:
         """The next batch that changes the view; cancelled if the subscription ends before.
 
-        >>> subscription.next().result(timeout=1).inserted
+        >>> subscription = db.subscribe("v")
+        >>> waiting = subscription.next()
+        >>> db.insert("r", (6, 1))
+        1
+        >>> waiting.result(timeout=1).inserted
+        [V(a=6, total=1)]
 
         In asyncio: `await asyncio.wrap_future(subscription.next())`.
         """
@@ -73,6 +87,7 @@ class Subscription:
             self._listener(batch)
 
     def close(self) -> None:
+        """No more batches; futures that wait are cancelled."""
         self._end(self)
         for future in self._waiting:
             future.cancel()

@@ -49,7 +49,18 @@ class Reader:
 
 
 class View(Mapping[Any, Any]):
-    """See the module's head. Every read sees the state after some whole batch, the newest."""
+    """A view's rows by key, from `db.view`; the module's head says what a key is.
+
+    Every read sees the state after some whole batch, the newest.
+
+    >>> v = db.view("v")
+    >>> len(v), list(v), v[1].total
+    (1, [1], 5)
+    >>> db.insert("r", (1, 10))
+    1
+    >>> v[1].total
+    15
+    """
 
     def __init__(self, query: Query, read: Reader) -> None:
         self._query = query
@@ -62,10 +73,12 @@ class View(Mapping[Any, Any]):
 
     @property
     def name(self) -> str:
+        """As CREATE VIEW gave it."""
         return self._query.name
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Their names, in order."""
         return tuple(column.name for column in self._query.columns)
 
     @property
@@ -74,17 +87,34 @@ class View(Mapping[Any, Any]):
         return tuple((column.name, column.type) for column in self._query.columns)
 
     def rows(self) -> list[Any]:
-        """All rows in the view's order, repeated as often as they occur."""
+        """All rows in the view's order, repeated as often as they occur.
+
+        >>> db.view("v").rows()
+        [V(a=1, total=5)]
+        """
         return [self._decoded(row) for row in self._read.rows()[1]]
 
     def to_arrow(self) -> pa.Table:
+        """
+        >>> db.view("v").to_arrow().column_names
+        ['a', 'total']
+        """
         columns = [(column.name, column.type) for column in self._query.columns]
         return to_arrow(columns, self._read.columns())
 
     def to_pandas(self) -> pandas.DataFrame:
+        """
+        >>> db.view("v").to_pandas().shape
+        (1, 2)
+        """
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
+        """polars is the caller's to install.
+
+        >>> db.view("v").to_polars().shape
+        (1, 2)
+        """
         import polars
 
         found = polars.from_arrow(self.to_arrow())
@@ -92,7 +122,13 @@ class View(Mapping[Any, Any]):
         return found
 
     def to_spark(self) -> DataFrame:
-        """A DataFrame, also known to Spark SQL under the view's name."""
+        """A DataFrame, also known to Spark SQL under the view's name.
+
+        >>> db.view("v").to_spark().count()
+        1
+        >>> spark.sql("SELECT MAX(a) AS a FROM v").first()
+        Row(a=1)
+        """
         frame = self._read.session().createDataFrame(self.to_arrow())
         frame.createOrReplaceTempView(self.name)
         return frame

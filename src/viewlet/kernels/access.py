@@ -88,6 +88,8 @@ class AccessWriter(BlockWriter):
         with self.nest(f"for {number} in range({first}load({map_name(node.map)}, 0)):"):
             if resume:
                 self._reset_done()
+                for text in prefetches(node, self.frame):
+                    self.line(text)
             self._record(node.record, node.map, number)
             self.block(node.body)
             if resume:
@@ -114,17 +116,21 @@ class AccessWriter(BlockWriter):
     def _run(self, node: ir.Run) -> None:
         """The slots from where the key belongs up to the next empty one."""
         layout, name = self.frame.layouts[node.map], identifier(node.map)
-        slot, number = self.temporary("slot"), self.temporary("r")
+        slot, held, tag, number = (self.temporary(n) for n in ("slot", "held", "tag", "r"))
         bound = dict(zip(node.parts, node.key, strict=True))
         key = [bound[part] for part in layout.hashed]
         with self._key(node.map, list(layout.hashed), key) as words:
-            self.line(f"{slot} = hash_words({words}) & mask_{name}")
-            self.line(f"{number} = load_half(slots_{name}, {slot})")
-            with self.nest(f"while {number} >= 0:"):
-                self._record(node.record, node.map, number)
+            self.line(f"{slot} = hash_words({words})")
+            self.line(f"{tag} = {slot} & tags_{name}")
+            self.line(f"{slot} &= mask_{name}")
+            self.line(f"{held} = load_half(slots_{name}, {slot})")
+            with self.nest(f"while {held} >= 0:"):
+                self.line(f"{number} = {held} ^ {tag}")
                 self.line(f"{slot} = ({slot} + 1) & mask_{name}")
-                self.line(f"{number} = load_half(slots_{name}, {slot})")
-                self._matching(node.record, node.map, list(bound.items()), node.body)
+                self.line(f"{held} = load_half(slots_{name}, {slot})")
+                with self.nest(f"if {number} & tags_{name} == 0:"):
+                    self._record(node.record, node.map, number)
+                    self._matching(node.record, node.map, list(bound.items()), node.body)
 
     def _matching(
         self, record: str, map: str, bound: list[tuple[int, Variable]], body: ir.Block

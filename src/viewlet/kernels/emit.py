@@ -1,11 +1,13 @@
 """Loops -> Python source, which Numba compiles and `explain --stage kernels` shows.
 
-Each trigger gets two functions over the state array:
+Each trigger gets two functions over the state array and control words (kernels.frame):
 
-    on_R(state)      the batch shape: every step runs over all rows before the next one starts
-    each_R(state)    the single-tuple shape: all steps run for one row before the next row
+    on_R(state, control)     the batch shape: a step runs over all rows before the next one starts
+    each_R(state, control)   the single-tuple shape: all steps run for one row before the next row
 
-Both return 0 when done, or 1 when a map is full: the state array then says where to go on.
+Both return 0 when done, or 1 when a map is full: the control words then say where to go on. A long
+batch shape is divided into on_R, on_R_from_5, ..., each with some of the steps: Numba's time grows
+faster than a function's length, and one more call costs nothing beside a batch.
 """
 
 from __future__ import annotations
@@ -14,12 +16,7 @@ from collections.abc import Iterator
 
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
-from viewlet.kernels.frame import (
-    ROW,
-    SKIP,
-    STEP,
-    Frame,
-)
+from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
 from viewlet.kernels.nodes import Block, Loops, Step, bodies
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalars import Texts
@@ -35,7 +32,14 @@ from numba import njit
 
 from viewlet.kernels.natives import *
 from viewlet.storage.arithmetic import minus, pair_of, pair_plus, pair_times, plus, times
-from viewlet.storage.hashmap import find, find_group, hash_words, only_group
+from viewlet.storage.hashmap import (
+    find,
+    find_group,
+    hash_words,
+    likely,
+    only_group,
+    tag_bits,
+)
 from viewlet.storage.memory import (
     float_bits,
     load,
@@ -58,13 +62,24 @@ from viewlet.storage.ordered import first_counted, next_counted
 '''
 
 
+_COMPILED = "@njit(cache=True, nogil=True)"
+
+_LONGEST = 150
+"""Lines of a function from which on its steps are divided."""
+
+
 class Module:
-    """The source of a programme's kernels with the frame that they run in."""
+    """The source of a programme's kernels with the frame that they run in.
+
+    `batch` and `single` name the functions of each trigger, which run one after the other.
+    """
 
     def __init__(self, program: Program, loops: Loops) -> None:
         self.program = program
         self.loops = loops
         self.texts = Texts()
+        self.batch: dict[str, list[str]] = {}
+        self.single: dict[str, list[str]] = {}
         # Writing the bodies finds the strings that they need, which decides where maps lie; so
         # the source is written twice, and the second time every position is known.
         self.frame = Frame(loops, self.texts)
@@ -75,39 +90,64 @@ class Module:
     def _write(self) -> str:
         parts: list[str] = []
         for relation, steps in self.loops.steps.items():
-            parts.append(_TriggerWriter(self.frame, relation).batch_function(steps))
+            functions = _batch_functions(self.frame, relation, self.loops.ordered(relation))
+            self.batch[relation] = list(functions)
+            self.single[relation] = [f"each_{identifier(relation)}"]
+            parts += functions.values()
             parts.append(_TriggerWriter(self.frame, relation, single=True).single_function(steps))
-        functions = [
-            f"@njit(cache=True, nogil=True)\ndef {name}{text}\n\n"
-            for text, name in self.frame.functions.items()
+        shared = [
+            f"{_COMPILED}\ndef {name}{text}\n\n" for text, name in self.frame.functions.items()
         ]
-        return "\n".join((_HEAD, *functions, *parts))
+        return "\n".join((_HEAD, *shared, *parts))
+
+
+def _batch_functions(frame: Frame, relation: str, steps: list[Step]) -> dict[str, str]:
+    """The functions of the batch shape by their names, in the order in which they run."""
+    parts: list[list[tuple[int, Step]]] = [[]]
+    length = 0
+    for number, step in enumerate(steps):
+        writer = _TriggerWriter(frame, relation)
+        writer.write_step(number, step)
+        if parts[-1] and length + len(writer.lines) > _LONGEST:
+            parts.append([])
+            length = 0
+        parts[-1].append((number, step))
+        length += len(writer.lines)
+    name = f"on_{identifier(relation)}"
+    names = [name, *(f"{name}_from_{part[0][0]}" for part in parts[1:])]
+    return {
+        own: _TriggerWriter(frame, relation).part(own, part)
+        for own, part in zip(names, parts, strict=True)
+    }
 
 
 class _TriggerWriter(UpdateWriter):
     """Writes one function."""
 
-    def batch_function(self, steps: list[Step]) -> str:
-        """All steps in one function: Numba optimises what a function calls along with it."""
-        name = identifier(self.relation)
-        self.line(f"step = load(state, {STEP})")
-        self.line(f"start = load(state, {ROW})")
-        self.line(f"skip = load(state, {SKIP})")
-        for number, step in enumerate(steps):
-            self.step = number
-            self._begin_step(step)
-            for text in _quoted(step.text).splitlines():
-                self.line(f"# {text.strip()}")
-            with self.nest(f"if step <= {number}:"):
-                self._batch_step(step)
-                if number + 1 < len(steps):
+    def part(self, name: str, steps: list[tuple[int, Step]]) -> str:
+        """A function for some steps of the batch shape; where it goes on says the control words."""
+        first = steps[0][0]
+        self.line(f"step = load(control, {STEP})")
+        self.line(f"last = load(control, {LAST})")
+        self.line(f"start = load(control, {ROW}) if step >= {first} else -1")
+        self.line(f"skip = load(control, {SKIP}) if step >= {first} else 0")
+        for number, step in steps:
+            self.write_step(number, step)
+            if number < steps[-1][0]:
+                with self.nest(f"if step <= {number}:"):
                     self.line("start = -1")
                     self.line("skip = 0")
-        body = self.lines
-        head = ["@njit(cache=True, nogil=True)", f"def on_{name}(state):"]
-        return "\n".join(
-            [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", "", ""]
-        )
+        head = [_COMPILED, f"def {name}(state, control):"]
+        before = prologue(self.frame, self.relation, self.lines)
+        return "\n".join([*head, *before, *self.lines, "    return 0", "", ""])
+
+    def write_step(self, number: int, step: Step) -> None:
+        self.step = number
+        self._begin_step(step)
+        for text in _quoted(step.text).splitlines():
+            self.line(f"# {text.strip()}")
+        with self.nest(f"if step <= {number} < last:"):
+            self._batch_step(step)
 
     def _batch_step(self, step: Step) -> None:
         outer = step.block[0] if len(step.block) == 1 else None
@@ -125,9 +165,9 @@ class _TriggerWriter(UpdateWriter):
 
     def single_function(self, steps: list[Step]) -> str:
         name = identifier(self.relation)
-        self.line(f"row = max(load(state, {ROW}), low)")
-        self.line(f"step = load(state, {STEP})")
-        self.line(f"skip = load(state, {SKIP})")
+        self.line(f"row = max(load(control, {ROW}), low)")
+        self.line(f"step = load(control, {STEP})")
+        self.line(f"skip = load(control, {SKIP})")
         with self.nest("while row < high:"):
             for number, step in enumerate(steps):
                 self.step = number
@@ -141,7 +181,7 @@ class _TriggerWriter(UpdateWriter):
             self.line("step = 0")
             self.line("row += 1")
         body = self.lines
-        head = ["@njit(cache=True, nogil=True)", f"def each_{name}(state):"]
+        head = [_COMPILED, f"def each_{name}(state, control):"]
         return "\n".join(
             [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", ""]
         )

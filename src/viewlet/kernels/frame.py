@@ -1,6 +1,9 @@
-"""The state array of a programme: the one thing that a kernel is given.
+"""The state array of a programme, and the control words: what a kernel is given.
 
-control    where a trigger stands, so that it can go on after Python has made room
+control    which steps of a trigger to run and where it stands, so that it can go on after Python
+           has made room; steps that run at the same time have control words of their own, all
+           others use the ones that begin the state array
+batch      which rows, and where their weights are
 columns    addresses of the running batch's columns and null masks
 tables     addresses of the lookup tables over strings, and of their null masks
 constants  the codes of the programme's string constants
@@ -20,15 +23,24 @@ from viewlet.storage.columns import KeyField, Layout
 
 FLOAT = Physical.FLOAT
 
-STEP = 0  # the trigger's step to run
+STEP = 0  # the trigger's steps to run: STEP .. LAST - 1
 ROW = 1  # the outer row to start from, -1 for the first
 SKIP = 2  # updates of that row that are done already
-LOW = 3  # the batch's rows: LOW .. HIGH - 1
-HIGH = 4
-WEIGHTS = 5  # address of the rows' weights
-FULL = 6  # number of the map that had no room
-RANKS = 7  # address of the ranks of strings by code
-COLUMNS = 8
+LAST = 3
+FULL = 4  # number of the map that had no room
+
+LOW = 5  # the batch's rows: LOW .. HIGH - 1
+HIGH = 6
+WEIGHTS = 7  # address of the rows' weights
+RANKS = 8  # address of the ranks of strings by code
+COLUMNS = 9
+
+_ALL_STEPS = 1 << 30
+
+
+def control_words(first: int = 0, last: int = _ALL_STEPS) -> tuple[int, ...]:
+    """STEP, ROW, SKIP, LAST and FULL, before some steps run."""
+    return first, -1, 0, last, 0
 
 
 @dataclass

@@ -7,19 +7,21 @@ with the same programme loads both. VIEWLET_CACHE names another directory.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numba
 
-from viewlet.kernels.blocks import identifier
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
@@ -44,21 +46,82 @@ def load_module(module: Module) -> ModuleType:
     path = cache_directory() / f"{name}.py"
     if not path.exists():
         _write(path, module.source)
-    specification = importlib.util.spec_from_file_location(name, path)
+    return load_file(path)
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module in a file of the cache directory."""
+    specification = importlib.util.spec_from_file_location(path.stem, path)
     assert specification is not None and specification.loader is not None
     loaded = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(loaded)
-    sys.modules[name] = loaded
+    sys.modules[path.stem] = loaded
     return loaded
+
+
+def kernels(module: Module, trigger: str, *, single: bool = False) -> tuple[Any, ...]:
+    """The functions of a trigger, to be called one after the other."""
+    loaded = load_module(module)
+    names = (module.single if single else module.batch)[trigger]
+    return tuple(getattr(loaded, name) for name in names)
 
 
 def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     """Compile the batch kernels of some triggers now, so that other processes find them."""
     loaded = load_module(module)
-    for trigger in triggers:
-        kernel = getattr(loaded, f"on_{identifier(trigger)}")
-        if hasattr(kernel, "compile"):  # not where NUMBA_DISABLE_JIT is set
-            kernel.compile((numba.int64,))
+    names = [
+        name
+        for trigger in triggers
+        for name in module.batch[trigger]
+        if hasattr(getattr(loaded, name), "compile")  # not where NUMBA_DISABLE_JIT is set
+    ]
+    helper = _compile_beside(loaded, [name for name in names if not _is_cached(loaded, name)])
+    for name in names:
+        compile_one(getattr(loaded, name))
+    if helper is not None:
+        helper.kill()
+        helper.wait()
+
+
+def compile_one(kernel: Any) -> None:
+    kernel.compile((numba.int64, numba.int64))
+
+
+_WORTH_HELP = 4
+"""Functions to compile from which on a second process is worth its start."""
+
+_HELPER = """
+import os, pathlib, sys
+sys.path[:] = sys.argv[1].split(os.pathsep)
+from viewlet.kernels.jit import compile_one, load_file
+loaded = load_file(pathlib.Path(sys.argv[2]))
+for name in sys.argv[3:]:
+    compile_one(getattr(loaded, name))
+"""
+
+
+def _compile_beside(loaded: ModuleType, names: list[str]) -> subprocess.Popen[bytes] | None:
+    """Let another process compile, from the last function on, while this one begins at the first.
+
+    Each takes what the other has left in the cache; the compiler itself uses one core only.
+    """
+    if len(names) < _WORTH_HELP or (os.cpu_count() or 1) < 2 or loaded.__file__ is None:
+        return None
+    arguments = [os.pathsep.join(sys.path), loaded.__file__, *reversed(names)]
+    with contextlib.suppress(OSError):
+        return subprocess.Popen(
+            [sys.executable, "-c", _HELPER, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    return None
+
+
+def _is_cached(loaded: ModuleType, name: str) -> bool:
+    assert loaded.__file__ is not None
+    path = Path(loaded.__file__)
+    return any(path.parent.glob(f"__pycache__/{path.stem}.{name}-*.nbi"))
 
 
 def cache_directory() -> Path:

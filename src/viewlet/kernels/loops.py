@@ -6,6 +6,7 @@ from collections import Counter
 
 from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
+from viewlet.kernels.lanes import plan_lanes
 from viewlet.kernels.nodes import (
     AddTo,
     BindKey,
@@ -32,11 +33,17 @@ from viewlet.schema import Physical
 
 
 def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
-    """`keep_buffers`: triggers find in buffers what others left there; the caller empties them."""
+    """`keep_buffers`: triggers find in buffers what others left there; the caller empties them.
+
+    These are the stages of a partition, which has one core: they have one lane.
+    """
     loops = Loops(program, {m.name: m for m in program.maps}, Keys(program))
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
-        loops.steps[trigger.relation] = _TriggerBuilder(loops, trigger).steps(keep_buffers)
+        steps = _TriggerBuilder(loops, trigger).steps(keep_buffers)
+        phases = [[steps]] if keep_buffers else plan_lanes(steps)
+        loops.steps[trigger.relation] = _fused(steps)
+        loops.phases[trigger.relation] = [[_fused(lane) for lane in phase] for phase in phases]
     return loops
 
 
@@ -53,12 +60,7 @@ class _TriggerBuilder(RowBuilder):
             if name in written:
                 found.append(Step(f"clear {name}", (), [ClearBuffer(name)]))
         for statement in self.trigger.statements:
-            for step in self._statement(statement):
-                fused = _fuse(found[-1], step) if found else None
-                if fused is None:
-                    found.append(step)
-                else:
-                    found[-1] = fused
+            found += self._statement(statement)
         return found
 
     def _statement(self, statement: Statement) -> list[Step]:
@@ -164,6 +166,18 @@ class _TriggerBuilder(RowBuilder):
             [Scan(source.name, record, block)],
             frozenset((source.name,)),
         )
+
+
+def _fused(steps: list[Step]) -> list[Step]:
+    """Neighbours become one step wherever that is the same."""
+    found: list[Step] = []
+    for step in steps:
+        fused = _fuse(found[-1], step) if found else None
+        if fused is None:
+            found.append(step)
+        else:
+            found[-1] = fused
+    return found
 
 
 def _fuse(left: Step, right: Step) -> Step | None:

@@ -370,15 +370,37 @@ class Step:
 
 @dataclass
 class Loops:
-    """All triggers of a programme as steps, and the indexes that their accesses ask for."""
+    """All triggers of a programme as steps, and the indexes that their accesses ask for.
+
+    `phases` has the same steps for the batch shape: lanes of a phase may run at the same time
+    (kernels.lanes).
+    """
 
     program: Program
     maps: dict[str, Map]
     keys: Keys
     steps: dict[str, list[Step]] = field(default_factory=dict)
+    phases: dict[str, list[list[list[Step]]]] = field(default_factory=dict)
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)
     hashed: dict[str, frozenset[str]] = field(default_factory=dict)
+    probed: set[str] = field(default_factory=set)
+    """Maps that are looked into by whole keys."""
+
+    def ordered(self, relation: str) -> list[Step]:
+        """The steps of the batch shape in the order in which one core runs them."""
+        return [step for phase in self.phases[relation] for lane in phase for step in lane]
+
+    def lanes(self, relation: str) -> list[list[tuple[int, int]]]:
+        """For each phase its lanes, as ranges of `ordered` steps."""
+        found: list[list[tuple[int, int]]] = []
+        first = 0
+        for phase in self.phases[relation]:
+            found.append([])
+            for lane in phase:
+                found[-1].append((first, first + len(lane)))
+                first += len(lane)
+        return found
 
     def determines(self, map: str, bound: frozenset[str]) -> bool:
         """Whether the unique index of a map can be hashed by some of the bound keys alone."""
@@ -389,12 +411,14 @@ class Loops:
     def hash_parts(self, map: str) -> tuple[int, ...]:
         """The positions of the key columns that the unique index of a map hashes.
 
-        A Run ends at an empty slot. Keys of one word fall side by side (memory.spread), so dense
-        ones would make it one run of all records; hashed twice they are scattered.
+        A Run ends at an empty slot, and so does the search for a key of which only the hashed part
+        is there. Keys of one word fall side by side (memory.spread), so dense ones would make it
+        one run of all records; hashed twice they are scattered.
         """
         names = self.maps[map].key_names
         chosen = self.hashed.get(map)
         if chosen is None:
             chosen = self.keys.determinant(map) if self.keys.knows(map) else frozenset(names)
         parts = tuple(i for i, name in enumerate(names) if name in chosen)
-        return parts * 2 if map in self.hashed and len(parts) == 1 else parts
+        searched = map in self.hashed or (map in self.probed and len(names) > 1)
+        return parts * 2 if searched and len(parts) == 1 else parts

@@ -4,10 +4,12 @@ A probe of a large map waits for memory twice, for the slot and for the record. 
 rows are known, so both loads can be on their way while earlier rows are worked on:
 
     row + FAR      the slot
-    row + NEAR     the record whose number is in the slot, which has come by then
+    row + NEAR     the record whose number is in the slot, which has come by then, unless the tag
+                   says that it has another key
 
-Only accesses that every row makes, with keys that are columns of the batch: behind a filter most
-lines would come for nothing, and maps that fit into a cache need none.
+Only accesses that every row makes, with keys that are columns of the batch or of the buffer that
+is gone through: behind a filter most lines would come for nothing, and maps that fit into a cache
+need none.
 """
 
 from __future__ import annotations
@@ -20,45 +22,71 @@ from viewlet.kernels.frame import Frame
 from viewlet.kernels.nodes import Block
 from viewlet.kernels.scalars import Variable
 from viewlet.schema import Physical
-from viewlet.storage.columns import CHAIN, MASK, SLOTS
+from viewlet.storage.columns import CHAIN, MASK, SLOTS, USED
 
 FAR, NEAR = 32, 12
 SMALL = 1 << 15
 """Slots of a map that stays in a core's own caches."""
 
 
-def prefetches(node: ir.Rows, frame: Frame) -> list[str]:
-    """Lines for the head of a row's body."""
-    columns = {variable.name: column for variable, column in node.binds}
+def prefetches(node: ir.Rows | ir.Scan, frame: Frame) -> list[str]:
+    """Lines for the head of the body of an outer loop: over a batch's rows, or over a buffer."""
+    ahead, end = _known(node, frame)
     far: dict[str, list[str]] = {}
     for slots, mask, records, stride, key in _tables(node.body, frame):
         if any(v.slot.nullable or v.slot.physical is Physical.FLOAT for v in key):
             continue
-        if any(v.name not in columns for v in key):
+        if any(v.name not in ahead for v in key):
             continue
-        at = [f"load(column_{columns[v.name]}, %s)" for v in key]
-        slot = f"hash_words(({', '.join(at)},)) & {mask}"
-        later = slot.replace("%s", f"row + {FAR}")
-        soon = slot.replace("%s", f"row + {NEAR}")
+        at = [ahead[v.name] for v in key]
+        code = f"hash_words(({', '.join(at)},))"
+        later = code.replace("%s", f"row + {FAR}")
+        soon = code.replace("%s", f"row + {NEAR}")
+        number = (
+            f"likely({slots}, {mask}, {soon})"
+            if slots.startswith("slots_")
+            else f"load_half({slots}, {soon} & {mask})"
+        )
         far.setdefault(mask, []).extend(
             [
-                f"        prefetch({slots} + 4 * ({later}))",
-                f"        prefetch({records} + load_half({slots}, {soon}) * {stride})",
+                f"        prefetch({slots} + 4 * ({later} & {mask}))",
+                f"        prefetch({records} + {number} * {stride})",
             ]
         )
     if not far:
         return []
-    lines = [f"if row + {FAR} < high:"]
+    lines = [f"if row + {FAR} < {end}:"]
     for mask, found in far.items():
         lines += [f"    if {mask} > {SMALL}:", *dict.fromkeys(found)]
     return lines
 
 
+def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
+    """Where the variables of row %s are found before their turn, and how many rows there are."""
+    if isinstance(node, ir.Rows):
+        return {v.name: f"load(column_{column}, %s)" for v, column in node.binds}, "high"
+    layout, name = frame.layouts[node.map], identifier(node.map)
+    words = {
+        bind.variable.name: layout.key_words[bind.position]
+        for bind in _always(node.body)
+        if isinstance(bind, ir.BindKey) and bind.record == node.record
+    }
+    record = f"records_{name} + (%s) * {8 * layout.width}"
+    ahead = {variable: f"load({record}, {word})" for variable, word in words.items()}
+    return ahead, f"load(map_{name}, {USED})"
+
+
+def _always(block: Block) -> Iterator[ir.Node]:
+    """The nodes that every row runs; hardly a record of a buffer is not there."""
+    for node in block:
+        yield node
+        if isinstance(node, ir.Total | ir.Present):
+            yield from _always(node.body)
+
+
 def _tables(block: Block, frame: Frame) -> Iterator[tuple[str, str, str, int, list[Variable]]]:
     """Slots, mask, records, stride and key of every access that a row surely makes."""
-    for node in block:
-        if isinstance(node, ir.Total):
-            yield from _tables(node.body, frame)
+    for node in _always(block):
         if not isinstance(node, ir.Update | ir.Get | ir.Run | ir.Slice):
             continue
         layout, name = frame.layouts[node.map], identifier(node.map)

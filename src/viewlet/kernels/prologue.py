@@ -43,3 +43,4 @@ def _definitions(frame: Frame, relation: str) -> Iterator[tuple[str, str]]:
         yield f"stamp_{plain}", f"load(map_{plain}, {STAMP})"
         yield f"slots_{plain}", f"load(map_{plain}, {HEADER + SLOTS})"
         yield f"mask_{plain}", f"load(map_{plain}, {HEADER + MASK})"
+        yield f"tags_{plain}", f"tag_bits(mask_{plain})"

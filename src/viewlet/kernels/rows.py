@@ -268,6 +268,7 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         if known:
             return body
         if whole:
+            self.loops.probed.add(map.name)
             return [Get(map.name, record, key, body)]
         if bound and self.loops.determines(map.name, frozenset(map.key_names[i] for i in bound)):
             return [Run(map.name, tuple(bound), record, key, body)]

@@ -78,10 +78,10 @@ class UpdateWriter(OrderedWriter):
     def _return_full(self, map: str) -> None:
         """Leave, and remember where to go on: updates of this row that are done stay done."""
         done = "done - 1" if self.begun else "done"
-        self.line(f"store(state, {STEP}, {self.step})")
-        self.line(f"store(state, {ROW}, row)")
-        self.line(f"store(state, {SKIP}, {f'max({done}, skip)' if self.counted else '0'})")
-        self.line(f"store(state, {FULL}, {self.frame.number(map)})")
+        self.line(f"store(control, {STEP}, {self.step})")
+        self.line(f"store(control, {ROW}, row)")
+        self.line(f"store(control, {SKIP}, {f'max({done}, skip)' if self.counted else '0'})")
+        self.line(f"store(control, {FULL}, {self.frame.number(map)})")
         self.line("return 1")
 
     def recall(self, memo: Memo, arguments: list[Variable]) -> str:

@@ -24,7 +24,12 @@ _E = TypeVar("_E", bound="Expr")
 
 
 class Expr:
-    """A matrix-valued expression with a fixed shape."""
+    """A matrix-valued expression with a fixed shape.
+
+    >>> A, B = la.matrix("A", 3, 2), la.matrix("B", 3, 2)
+    >>> (A.T @ B + 2 * la.eye(2)).shape
+    (2, 2)
+    """
 
     __slots__ = ("__weakref__", "shape")
     __array_ufunc__ = None  # numpy arrays leave the operators to us, and we explain what to do
@@ -209,7 +214,11 @@ def _dimension(value: Any, what: str) -> int:
 
 
 def matrix(name: str, rows: int, columns: int = 1) -> Matrix:
-    """A named input matrix; one column makes it a vector."""
+    """A named input matrix; one column makes it a vector.
+
+    >>> la.matrix("A", 2, 3).shape, la.matrix("x", 2).shape
+    ((2, 3), (2, 1))
+    """
     if not name.isidentifier():
         raise TypingError(f"{name!r} cannot name a matrix", hint="use letters, digits and _")
     return _intern(Matrix, (_dimension(rows, "rows"), _dimension(columns, "columns")), name=name)
@@ -220,12 +229,20 @@ def factor(name: str, rows: int, columns: int) -> Factor:
 
 
 def eye(n: int) -> Expr:
-    """The n x n identity."""
+    """The n x n identity.
+
+    >>> la.eye(3).shape
+    (3, 3)
+    """
     n = _dimension(n, "the size of an identity")
     return _intern(Identity, (n, n))
 
 
 def zeros(rows: int, columns: int) -> Expr:
+    """
+    >>> la.zeros(2, 3).shape
+    (2, 3)
+    """
     return _intern(Zero, (rows, columns))
 
 
@@ -329,7 +346,12 @@ def transpose(e: Expr) -> Expr:
 
 
 def inv(e: Expr) -> Expr:
-    """The inverse of a square matrix."""
+    """The inverse of a square matrix.
+
+    >>> live = la.program(C=la.inv(la.matrix("A", 2, 2))).start({"A": 2 * np.eye(2)})
+    >>> np.allclose(live["C"], 0.5 * np.eye(2))
+    True
+    """
     _require_square(e, "an inverse")
     if isinstance(e, Identity):
         return e
@@ -337,7 +359,11 @@ def inv(e: Expr) -> Expr:
 
 
 def block(rows: Sequence[Sequence[Expr]]) -> Expr:
-    """A matrix from a grid of blocks, as numpy.block."""
+    """A matrix from a grid of blocks, as numpy.block.
+
+    >>> la.block([[la.eye(2), la.zeros(2, 3)]]).shape
+    (2, 5)
+    """
     grid = tuple(tuple(row) for row in rows)
     if not grid or not grid[0] or any(len(row) != len(grid[0]) for row in grid):
         raise TypingError("a block matrix needs rows of equal length")
@@ -354,7 +380,13 @@ def block(rows: Sequence[Sequence[Expr]]) -> Expr:
 
 
 def power(e: Expr, k: int) -> Expr:
-    """e^k for k >= 0."""
+    """e^k for k >= 0.
+
+    >>> live = la.program(C=la.power(la.matrix("A", 2, 2), 3)).start({"A": 2 * np.eye(2)})
+    >>> np.array(live["C"])
+    array([[8., 0.],
+           [0., 8.]])
+    """
     _require_square(e, "a power")
     if isinstance(k, bool) or not isinstance(k, int) or k < 0:
         raise TypingError(f"the exponent must be a whole number of at least 0, got {k!r}")
@@ -364,14 +396,25 @@ def power(e: Expr, k: int) -> Expr:
 
 
 def power_sum(e: Expr, k: int) -> Expr:
-    """I + e + ... + e^(k-1)."""
+    """I + e + ... + e^(k-1).
+
+    >>> live = la.program(S=la.power_sum(la.matrix("A", 1, 1), 4)).start({"A": np.array([[2.0]])})
+    >>> np.array(live["S"])
+    array([[15.]])
+    """
     _require_square(e, "a sum of powers")
     k = _dimension(k, "the number of powers")
     return eye(e.shape[0]) if k == 1 else _intern(PowerSum, e.shape, base=e, k=k)
 
 
 def iterate(a: Expr, start: Expr, k: int, b: Expr | None = None) -> Expr:
-    """T_k of T_(i+1) = a T_i + b with T_0 = start."""
+    """T_k of T_(i+1) = a T_i + b with T_0 = start.
+
+    >>> A, x = la.matrix("A", 2, 2), la.matrix("x", 2)
+    >>> live = la.program(y=la.iterate(A, x, 3)).start({"A": 2 * np.eye(2), "x": np.ones(2)})
+    >>> np.array(live["y"]).ravel()
+    array([8., 8.])
+    """
     _require_square(a, "an iteration")
     b = zeros(*start.shape) if b is None else b
     if a.shape[1] != start.shape[0] or b.shape != start.shape:

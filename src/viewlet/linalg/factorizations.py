@@ -32,7 +32,13 @@ def _matrix(value: Any, name: str) -> Array:
 
 
 class Cholesky:
-    """L with A = L L^T, kept under A +- x x^T by rotations."""
+    """L with A = L L^T, kept under A +- x x^T by rotations.
+
+    >>> kept = la.Cholesky(np.eye(2))
+    >>> kept.update(np.array([1.0, 1.0]))
+    >>> np.allclose(kept.factor @ kept.factor.T, np.eye(2) + 1)
+    True
+    """
 
     def __init__(self, a: Any) -> None:
         a = _matrix(a, "A")
@@ -82,7 +88,13 @@ class Cholesky:
 
 
 class QR:
-    """Q and R with A = Q R, kept under A += u v^T and under rows added and removed."""
+    """Q and R with A = Q R, kept under A += u v^T and under rows added and removed.
+
+    >>> qr = la.QR(np.eye(3))
+    >>> qr.update(np.array([1.0, 0.0, 0.0]), np.array([0.0, 2.0, 0.0]))
+    >>> np.allclose(qr.q @ qr.r, np.eye(3) + np.outer([1, 0, 0], [0, 2, 0]))
+    True
+    """
 
     def __init__(self, a: Any) -> None:
         self.q, self.r = linalg.qr(_matrix(a, "A"))
@@ -124,6 +136,10 @@ class TruncatedSVD:
 
     The space grows by the parts of u and v outside it, and the smallest triplet is dropped.
     `discarded` bounds the Frobenius norm of everything dropped so far.
+
+    >>> svd = la.TruncatedSVD(np.diag([3.0, 2.0, 1.0]), rank=2)
+    >>> np.round(svd.s, 3)
+    array([3., 2.])
     """
 
     def __init__(self, a: Any, rank: int) -> None:

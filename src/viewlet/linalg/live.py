@@ -38,6 +38,12 @@ class Live:
 
     `live["C"]` is a read-only array that follows later updates; copy it to keep a moment. Every
     method that changes an input is atomic: after an error nothing has changed.
+
+    >>> live = la.program(C=la.power(la.matrix("A", 2, 2), 2)).start({"A": np.eye(2)})
+    >>> live.update("A", np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    >>> np.array(live["C"])
+    array([[1., 2.],
+           [0., 1.]])
     """
 
     def __init__(self, engine: Engine, candidates: list[Estimate]) -> None:

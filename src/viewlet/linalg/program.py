@@ -30,7 +30,12 @@ TRIAL_TURNS = 5
 
 
 class Program:
-    """Statements over inputs; immutable. Make one with `la.program`."""
+    """Statements over inputs; immutable. Make one with `la.program`.
+
+    >>> prog = la.program(C=la.matrix("A", 2, 2) @ la.matrix("B", 2, 2))
+    >>> [matrix.name for matrix in prog.inputs]
+    ['A', 'B']
+    """
 
     def __init__(
         self,
@@ -209,6 +214,11 @@ def program(
 
     la.program("B := A * A; C := B * B;", inputs={"A": (n, n)})
     la.program(C=la.power(A, 16))
+
+    >>> prog = la.program("C := A * A;", inputs={"A": (2, 2)})
+    >>> np.array(prog.start({"A": 2 * np.eye(2)})["C"])
+    array([[4., 0.],
+           [0., 4.]])
     """
     if source is not None:
         if definitions:

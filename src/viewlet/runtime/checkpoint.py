@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Store:
         from pyarrow import fs
 
         self.location = location
+        self.name = shown(location)
         try:
             if "://" in location:
                 self._fs, root = fs.FileSystem.from_uri(location)
@@ -57,7 +59,7 @@ class Store:
                 self._fs, root = fs.LocalFileSystem(), str(Path(location).expanduser().absolute())
         except Exception as problem:
             raise StateError(
-                f"no filesystem for the checkpoint {location!r}: {problem}",
+                f"no filesystem for the checkpoint {self.name}: {problem}",
                 hint="give a directory, or a URI that pyarrow knows: file, s3, gs, hdfs, abfs",
             ) from problem
         self.root = root.rstrip("/")
@@ -65,6 +67,11 @@ class Store:
         # A put into an object store is atomic by itself, and its rename is a copy.
         self._renames = self._fs.type_name in ("local", "hdfs", "viewfs", "mock")
         self._sequence = 0
+
+    def below(self, path: str) -> str:
+        """The location of a path in here; the options of a URI stay at its end."""
+        place, mark, options = self.location.partition("?")
+        return f"{place.rstrip('/')}/{path}{mark}{options}"
 
     def put(self, path: str, parts: Iterable[bytes | memoryview]) -> int:
         """Write a file whole; returns its length."""
@@ -94,7 +101,7 @@ class Store:
                 raise
         except OSError as problem:
             raise StateError(
-                f"cannot write {path} into the checkpoint {self.location}: {problem}",
+                f"cannot write {path} into the checkpoint {self.name}: {problem}",
                 hint="make room or repair the access, then repeat the step; nothing was committed",
             ) from problem
         return size
@@ -116,7 +123,10 @@ class Store:
             names = (info.base_name for info in self._fs.get_file_info(selector))
             return sorted(name for name in names if not name.startswith("."))
         except OSError as problem:
-            raise StateError(f"cannot list the checkpoint {self.location}: {problem}") from problem
+            raise StateError(
+                f"cannot list the checkpoint {self.name}: {problem}",
+                hint="repair the access and repeat it; nothing was committed",
+            ) from problem
 
     def delete(self, path: str) -> None:
         """Remove a file; one that is gone already is no matter, nor is one that stays behind."""
@@ -130,6 +140,11 @@ class Store:
             self._fs.delete_dir(f"{self.root}/{path}")
         except OSError:
             return
+
+
+def shown(location: str) -> str:
+    """A location as messages show it: a URI without the secrets that it may carry."""
+    return re.sub(r"://[^/@]*@", "://", location.partition("?")[0])
 
 
 def _process() -> int:
@@ -314,7 +329,7 @@ class CommitLog:
             found: dict[str, Any] = json.loads(unseal("cluster", self.store.get("cluster")))
         except DamagedFile as problem:
             raise StateError(
-                f"the checkpoint {self.store.location} does not say whose it is: {problem}",
+                f"the checkpoint {self.store.name} does not say whose it is: {problem}",
                 hint="restore the file `cluster` from a backup of the checkpoint",
             ) from problem
         return found

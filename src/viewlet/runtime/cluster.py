@@ -82,7 +82,7 @@ class Cluster:
         commits = CommitLog(Store(checkpoint)) if checkpoint is not None else None
         if commits is not None and commits.identity() is not None:
             raise StateError(
-                f"the checkpoint {checkpoint} belongs to a cluster already",
+                f"the checkpoint {commits.store.name} belongs to a cluster already",
                 hint="use Cluster.restore to go on with it, or give an empty directory",
             )
         site = _site(identity["cluster"], 0, program, partitions, state_dir, checkpoint)
@@ -114,18 +114,20 @@ class Cluster:
         identity = commits.identity()
         if identity is None:
             raise StateError(
-                f"there is no checkpoint in {checkpoint}", hint="check the path, or start anew"
+                f"there is no checkpoint in {commits.store.name}",
+                hint="check the path, or start anew",
             )
         if identity["fingerprint"] != program.fingerprint:
             raise StateError(
-                f"the checkpoint {checkpoint} is of another programme "
+                f"the checkpoint {commits.store.name} is of another programme "
                 f"({identity['fingerprint']}, not {program.fingerprint})",
                 hint="restore with the programme that wrote it, or give an empty directory",
             )
         newest, passed = commits.newest()
         if newest is None:
             raise StateError(
-                f"no commit of {checkpoint} can be read: {'; '.join(passed) or 'there is none'}",
+                f"no commit of {commits.store.name} can be read: "
+                + ("; ".join(passed) or "there is none"),
                 hint="restore its directory `commits` from a backup",
             )
         self = cls.__new__(cls)
@@ -309,13 +311,21 @@ class Cluster:
             if self._pending is not None:
                 self._commit(self._pending, batch_id)
 
-    def save(self, driver_state: bytes) -> None:
-        """Keep what the caller holds on the driver at this version, for `saved` after a restore."""
+    def save(self, driver_state: bytes, *, must: bool = True) -> None:
+        """Keep what the caller holds on the driver at this version, for `saved` after a restore.
+
+        must=False: a failure is only noted; the commits since the last save lead here as well.
+        """
         with self._mutex:
             self._usable()
-            self._check_alone()
-            if self._commits is not None:
-                self._commits.save(self._committed, driver_state)
+            try:
+                self._check_alone()
+                if self._commits is not None:
+                    self._commits.save(self._committed, driver_state)
+            except StateError as problem:
+                if must:
+                    raise
+                self._note(f"the driver's state was not saved: {problem.message}")
 
     def saved(self) -> tuple[int, bytes] | None:
         """The newest driver state that was kept, and its version; `outputs_since` has the rest."""
@@ -489,13 +499,16 @@ class Cluster:
 
     def _prune_commits(self) -> None:
         if self._commits is not None:
-            self._commits.prune(self._committed, self.version - 2 * self._every)
+            try:
+                self._commits.prune(self._committed, self.version - 2 * self._every)
+            except StateError as problem:  # the version stands; old files stay until the next time
+                self._note(f"old commits were not removed: {problem.message}")
 
     def _check_alone(self) -> None:
         """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
         if self._commits is not None and self._commits.taken_over(self._committed):
             raise StateError(
-                f"another driver has taken over the checkpoint {self._site.checkpoint}",
+                f"another driver has taken over the checkpoint {self._commits.store.name}",
                 hint="close this cluster; steps since the takeover are not part of the checkpoint",
             )
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from viewlet.calculus.expr import (
@@ -101,9 +100,9 @@ class Engine(Protocol):
 
     def table_sizes(self) -> Mapping[str, MapSize]: ...
 
-    def save(self, directory: Path) -> None: ...
+    def save(self, directory: str) -> None: ...
 
-    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+    def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
         """Take programme, tables and state from what `save` wrote, instead of `install`."""
         ...
 

@@ -114,12 +114,8 @@ class Jobs:
             return found
         except (Py4JError, PySparkException) as problem:
             reason = _reason(str(problem))
-            hint = "the cause is above; repeat it when that is repaired"
-            if "No module named" in reason:
-                hint = "executors need what the driver has: pip install viewlet on them, or ship "
-                hint += "it with spark.submit.pyFiles or spark.archives"
             raise StateError(
-                f"{what} failed in Spark and changed nothing: {reason}", hint=hint
+                f"{what} failed in Spark and changed nothing: {reason}", hint=_hint(reason)
             ) from problem
         finally:
             self._sc.removeJobTag(self.tag)
@@ -155,6 +151,23 @@ def _reason(text: str) -> str:
         if "Exception" in line or "failure" in line:
             return line
     return lines[0] if lines else "no reason given"
+
+
+_HINTS = {
+    "No module named": "executors need what the driver has: pip install viewlet on them, or ship "
+    "it with spark.submit.pyFiles or spark.archives",
+    "spark.driver.maxResultSize": "raise spark.driver.maxResultSize and the driver's memory, take "
+    "smaller batches, or read less: a view with a WHERE or GROUP BY of its own",
+    "OutOfMemoryError": "give the driver or the executors more memory (spark.driver.memory, "
+    "spark.executor.memory), or take smaller batches",
+}
+
+
+def _hint(reason: str) -> str:
+    for sign, hint in _HINTS.items():
+        if sign in reason:
+            return hint
+    return "the cause is above; repeat it when that is repaired"
 
 
 def _opened(shipped: Any) -> Step:

@@ -12,8 +12,10 @@ serialise apply and reads.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,20 @@ import numpy as np
 
 from viewlet.calculus.query import COUNT, ViewKind
 from viewlet.errors import DataError, RangeError, StateError
-from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import (
     COLUMNS,
     FULL,
     HIGH,
     RANKS,
     WEIGHTS,
+    control_words,
 )
-from viewlet.kernels.jit import compile_program, load_module
+from viewlet.kernels.jit import compile_kernels, compile_program, kernels, load_module
 from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.constants import load_constants
+from viewlet.runtime.lanes import FEWEST_ROWS, Pace, cores, second_thread
 from viewlet.runtime.memos import make_pools
 from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Column, Physical, Scalar
@@ -70,7 +73,7 @@ class Changed:
 
 
 COLUMNS_FROM = WEIGHTS + 1
-"""The words that control a kernel: STEP, ROW, SKIP, LOW, HIGH, WEIGHTS."""
+"""The control words, LOW, HIGH and WEIGHTS come first."""
 
 
 class OneRow:
@@ -83,10 +86,10 @@ class OneRow:
         columns: Mapping[int, int],
         nulls: Mapping[int, int],
     ) -> None:
-        self.kernel = engine.trigger(relation)
+        self.kernels = engine.trigger(relation)
         self.weight = np.ones(1, np.int64)
         self.weight_view = self.weight.data
-        control = np.array([0, -1, 0, 0, 1, _address(self.weight)], np.int64)
+        control = np.array([*control_words(), 0, 1, _address(self.weight)], np.int64)
         self.control = control.data
         width = len(columns)
         words = np.zeros(2 * width, np.int64)
@@ -193,7 +196,7 @@ class LocalEngine:
         """Apply the row that lies at the plan's addresses, as a batch of its own."""
         self._stamp += 1
         next_all(*self._kept_at, self._stamp)
-        if plan.kernel is None:
+        if not plan.kernels:
             return
         try:
             if len(self.dictionary) != self._texts_known:
@@ -202,8 +205,9 @@ class LocalEngine:
             view[:COLUMNS_FROM] = plan.control
             view[COLUMNS : plan.end] = plan.columns
             address = self._state_address
-            while plan.kernel(address):
-                self._pools[self.module.frame.maps[self._state[FULL]]].make_room()
+            for kernel in plan.kernels:
+                while kernel(address, address):
+                    self._pools[self.module.frame.maps[self._state[FULL]]].make_room()
         except BaseException as error:
             raise self._undone(error) from None
 
@@ -253,16 +257,25 @@ class LocalEngine:
 
     def _plan_reading(self) -> None:
         """What every batch needs to know, once."""
-        shape = "each_" if self.single else "on_"
         self._relations = {r.name: r for r in self.program.relations}
         self._text_columns = {
             r.name: [i for i, c in enumerate(r.columns) if c.type.physical is Physical.STR]
             for r in self.program.relations
         }
         self._triggers = {
-            trigger.relation: getattr(self._kernels, shape + identifier(trigger.relation))
+            trigger.relation: kernels(self.module, trigger.relation, single=self.single)
             for trigger in self.program.triggers
         }
+        # A memo says in one place of the state array what it has no value for: one at a time.
+        lanes = {name: self.module.loops.lanes(name) for name in self._triggers}
+        allowed = not self.single and not self.module.texts.memos and cores() > 1
+        self._lanes = {
+            name: phases
+            for name, phases in lanes.items()
+            if allowed and any(len(phase) > 1 for phase in phases)
+        }
+        self._paces = {name: Pace() for name in self._lanes}
+        self._compiled: set[str] = set()
         self._reads = {
             name: [
                 (
@@ -275,27 +288,57 @@ class LocalEngine:
             for name in self._triggers
         }
 
-    def trigger(self, relation: str) -> Any:
-        """The kernel that a batch of a relation runs, None if nothing depends on it."""
-        return self._triggers.get(relation)
+    def trigger(self, relation: str) -> tuple[Any, ...]:
+        """The kernels that a batch of a relation runs, none if nothing depends on it."""
+        return self._triggers.get(relation, ())
 
     def reads(self, relation: str) -> frozenset[int]:
         """The columns that the relation's trigger looks at."""
         return frozenset(i for i, _, _ in self._reads.get(relation, ()))
 
     def _run(self, relation: str, batch: Batch) -> None:
-        kernel = self._triggers.get(relation)
-        if kernel is None or not len(batch):
+        if relation not in self._triggers or not len(batch):
             return
         if len(self.dictionary) != self._texts_known:
             self._update_texts()
+        if not (self.single or relation in self._compiled):
+            compile_kernels(self.module, [relation])
+            self._compiled.add(relation)
         state = self._state
         kept_alive = self._point_to(relation, batch)
-        state[: HIGH + 1] = (0, -1, 0, 0, len(batch))  # STEP, ROW, SKIP, LOW, HIGH
-        address = self._state_address
-        while kernel(address):
-            self._pools[self.module.frame.maps[state[FULL]]].make_room()
+        state[: HIGH + 1] = (*control_words(), 0, len(batch))  # LOW, HIGH
+        phases = self._lanes.get(relation)
+        if phases is None or len(batch) < FEWEST_ROWS:
+            self._steps(relation, state)
+        else:
+            self._run_lanes(relation, phases, len(batch))
         del kept_alive
+
+    def _steps(self, relation: str, control: Array) -> None:
+        """Run the steps that the control words name, making room for maps as they grow."""
+        address = _address(control)
+        for kernel in self._triggers[relation]:
+            while kernel(self._state_address, address):
+                self._pools[self.module.frame.maps[control[FULL]]].make_room()
+
+    def _run_lanes(self, relation: str, phases: list[list[tuple[int, int]]], rows: int) -> None:
+        """The whole trigger in one thread or in two, whichever was faster lately."""
+        pace = self._paces[relation]
+        in_two = pace.in_two()
+        started = time.perf_counter()
+        if in_two:
+            for phase in phases:
+                works = [
+                    partial(self._steps, relation, np.array(control_words(*lane), np.int64))
+                    for lane in phase
+                ]
+                if len(works) == 1:
+                    works[0]()
+                else:
+                    second_thread().both(*works)
+        else:
+            self._steps(relation, self._state)
+        pace.took(in_two, time.perf_counter() - started, rows)
 
     def _point_to(self, relation: str, batch: Batch) -> list[Array]:
         """Write the addresses of the batch's columns; the arrays must live while kernels run."""

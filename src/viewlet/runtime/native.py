@@ -223,19 +223,19 @@ class NativeEngine:
 
     # Persistence.
 
-    def save(self, directory: Path) -> None:
-        self._engine.save(directory / "maps")
-        place = directory / "tables"
+    def save(self, directory: str) -> None:
+        self._engine.save(Path(directory, "maps"))
+        place = Path(directory, "tables")
         place.mkdir()
         for i, table in enumerate(self._tables.values()):
             np.save(place / f"{i}.npy", table.rows.dump())
         about = {"tables": list(self._tables), "strings": self._strings.strings[1:]}
         (place / "tables.json").write_text(json.dumps(about), encoding="utf-8")
 
-    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+    def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
         engine = LocalEngine(program)
-        engine.restore(directory / "maps")
-        place = directory / "tables"
+        engine.restore(Path(directory, "maps"))
+        place = Path(directory, "tables")
         about = json.loads((place / "tables.json").read_text(encoding="utf-8"))
         self._strings = Dictionary(about["strings"])
         stored = {}

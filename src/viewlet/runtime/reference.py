@@ -157,7 +157,7 @@ class ReferenceEngine:
             for name, table in self._tables.items()
         }
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory: str) -> None:
         maps = [
             [map, column, [[list(key), _weight_out(w)] for key, w in contents.items()]]
             for (map, column), contents in self._machine.store.items()
@@ -167,11 +167,11 @@ class ReferenceEngine:
             for name, table in self._tables.items()
         }
         state = {"program": program_text(self.program), "maps": maps, "tables": tables}
-        (directory / _STATE).write_text(json.dumps(state), encoding="utf-8")
+        Path(directory, _STATE).write_text(json.dumps(state), encoding="utf-8")
 
-    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+    def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
         try:
-            state = json.loads((directory / _STATE).read_text(encoding="utf-8"))
+            state = json.loads(Path(directory, _STATE).read_text(encoding="utf-8"))
         except OSError as error:
             raise StateError(
                 f"no state of the interpreter in {directory}: {error}",

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("viewlet")
 
 OLDEST_JAVA = 17
-_VECTOR = "jdk.incubator.vector"  # a module that Spark's launcher asks for and small runtimes lack
+_VECTOR = "jdk.incubator.vector"
+_DRIVER = "org.apache.spark.deploy.SparkSubmit"
 
 
 @dataclass(frozen=True)
@@ -82,20 +84,37 @@ _OWN = {  # only for sessions that viewlet makes: one machine, loopback, quiet
 }
 
 
-def spark_session(spark: SparkSession | None = None, cores: int | str = "*") -> SparkSession:
-    """The given session, checked; else the active one, checked; else a new local[cores] one."""
+def spark_session(
+    spark: SparkSession | None = None,
+    cores: int | str = "*",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The given session, checked; else the active one, checked; else a new local[cores] one.
+
+    `settings` are of a new one; spark.master among them takes it elsewhere.
+    """
     from pyspark.sql import SparkSession
 
-    session = spark if spark is not None else SparkSession.getActiveSession()
+    session = spark if spark is not None else active_session()
     if session is not None:
         check_session(session)
         return session
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers: this interpreter's packages
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("viewlet")
-    for key, value in session_settings().items():
+    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
+    builder = SparkSession.builder.appName("viewlet")
+    chosen = {"spark.master": f"local[{cores}]", **session_settings(), **(settings or {})}
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def active_session() -> SparkSession | None:
+    """The session that `spark_session` would take; None where it would make one."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
 
 
 def session_settings() -> dict[str, str]:
@@ -155,7 +174,7 @@ def ensure_java() -> Path:
         if major is None or major < OLDEST_JAVA:
             seen.append(f"{home} ({'no Java' if major is None else f'Java {major}'})")
             continue
-        chosen = home if _has_vector(home) else without_vector(home)
+        chosen = launcher(home)
         os.environ["JAVA_HOME"] = str(chosen)
         return chosen
     raise StateError(
@@ -189,38 +208,36 @@ def java_major(home: Path) -> int | None:
     return int(match.group(1)) if match and said.returncode == 0 else None
 
 
-def _has_vector(home: Path) -> bool:
-    try:
-        release = (home / "release").read_text()
-    except OSError:
-        return True  # a full JDK of a distribution; only cut-down runtimes need the launcher
-    return "MODULES=" not in release or _VECTOR in release
+def launcher(home: Path) -> Path:
+    """A Java home with nothing but a launcher, which calls `home`'s as Spark should run.
 
-
-def without_vector(home: Path) -> Path:
-    """A Java home whose launcher drops --add-modules=jdk.incubator.vector and calls `home`'s.
-
-    Spark asks for the module unconditionally; a runtime without it refuses to start, and Spark
-    does well without it.
+    It drops --add-modules=jdk.incubator.vector. Spark asks for the module unconditionally, a small
+    runtime without it refuses to start, others print a warning, and only spark.ml uses it. And it
+    makes the driver's JVM ignore SIGTERM, as PySpark makes it ignore SIGINT: terminals and service
+    managers send a signal to all processes, and it is for the Python process to end, which may need
+    Spark to finish a batch. The JVM watches its standard input and ends with the Python process.
     """
     made = (
         Path(tempfile.gettempdir())
         / f"viewlet-{os.getuid()}"
         / f"java-{zlib.crc32(str(home).encode()):08x}"
     )
-    launcher = made / "bin" / "java"
-    launcher.parent.mkdir(parents=True, exist_ok=True)
+    if home.parent == made.parent:
+        return home
+    program = made / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
     script = (
         "#!/bin/sh\n"
-        "# rotate through the arguments once, keeping all but the one this runtime lacks\n"
+        "# rotate through the arguments once, keeping all but the module\n"
         "for argument; do\n"
         "  shift\n"
+        f"  [ \"$argument\" != {_DRIVER} ] || trap '' TERM\n"
         f'  [ "$argument" = "--add-modules={_VECTOR}" ] || set -- "$@" "$argument"\n'
         "done\n"
         f'exec "{home}/bin/java" "$@"\n'
     )
-    fresh = launcher.with_name(f"java-{os.getpid()}")
+    fresh = program.with_name(f"java-{os.getpid()}")
     fresh.write_text(script)
     fresh.chmod(0o755)
-    fresh.replace(launcher)
+    fresh.replace(program)
     return made

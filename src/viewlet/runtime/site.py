@@ -16,9 +16,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from viewlet.errors import RangeError
-from viewlet.kernels.blocks import identifier
-from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS
-from viewlet.kernels.jit import load_module
+from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS, control_words
+from viewlet.kernels.jit import kernels
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import TextHashes
 from viewlet.runtime.memos import make_pools
@@ -44,7 +43,6 @@ class Site:
         self._frame = plan.module.frame
         self._memory = MemoryArrays()
         self._state: Array = np.zeros(self._frame.size, np.int64)
-        self._kernels = load_module(plan.module)
         self._texts = TextTables(plan.module.texts, dictionary)
         self._texts_known = 0
         for i, text in enumerate(plan.module.texts.constants):
@@ -127,12 +125,12 @@ class Site:
         rows = batch if batch is not None else _NO_ROWS
         alive = self._point_to(piece, rows)
         state = self._state
-        state[: HIGH + 1] = (0, -1, 0, 0, len(rows))  # STEP, ROW, SKIP, LOW, HIGH
-        kernel = getattr(self._kernels, f"on_{identifier(piece.kernel)}")
+        state[: HIGH + 1] = (*control_words(), 0, len(rows))  # LOW, HIGH
         address = int(state.ctypes.data)
         try:
-            while kernel(address):
-                self.pools[self._frame.maps[state[FULL]]].make_room()
+            for kernel in kernels(self.plan.module, piece.kernel):
+                while kernel(address, address):
+                    self.pools[self._frame.maps[state[FULL]]].make_room()
         except OverflowError as error:
             raise RangeError(
                 f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"

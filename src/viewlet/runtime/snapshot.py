@@ -272,7 +272,7 @@ def trouble(directory: Path) -> str | None:
     except FileNotFoundError:
         return None
     path.unlink(missing_ok=True)
-    return text
+    return text or "no snapshot was taken, and the disk had no room to say why"
 
 
 def main(argument: str) -> None:
@@ -282,7 +282,8 @@ def main(argument: str) -> None:
         return  # the cluster was closed meanwhile
     problem = take(order, wait=False)
     if problem is not None:
-        (Path(order.directory) / _TROUBLE).write_text(problem)
+        with contextlib.suppress(OSError):  # a full disk keeps an empty file, which says enough
+            (Path(order.directory) / _TROUBLE).write_text(problem)
 
 
 if __name__ == "__main__":

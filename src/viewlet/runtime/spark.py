@@ -13,7 +13,6 @@ import hashlib
 import json
 import pickle
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.evaluate import evaluate
@@ -26,6 +25,7 @@ from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import cache_directory, compile_kernels
 from viewlet.program.ir import Map, Program, ValueColumn, View
 from viewlet.runtime.batching import Batch, batch_of, weighted_rows
+from viewlet.runtime.checkpoint import DamagedFile, Store, shown
 from viewlet.runtime.cluster import Cluster, Metrics
 from viewlet.runtime.conductor import Conductor
 from viewlet.runtime.contents import Contents, MapsRead, maps_of_view, records
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _NOTHING = Program((), (), ())
 _FILE = "spark.json"
+_PROGRAMME = "programme-"
+_FILLING = "filling"  # there while a programme's first contents are being written
 
 
 class SparkEngine:
@@ -138,21 +140,30 @@ class SparkEngine:
 
     def _free_number(self) -> int:
         number = self._number + 1
-        while self._checkpoint is not None and Path(self._place(number)).exists():
+        taken = Store(self._checkpoint).list("") if self._checkpoint is not None else []
+        while f"{_PROGRAMME}{number}" in taken:
             number += 1
         return number
 
     def _place(self, number: int) -> str:
-        return f"{self._checkpoint}/programme-{number}"
+        assert self._checkpoint is not None
+        return Store(self._checkpoint).below(f"{_PROGRAMME}{number}")
 
     def _opened(self) -> Conductor:
         """The conductor of the programme; with nothing in tables yet, if it is made now."""
         if self._conductor is None:
+            place = Store(self._place(self._number)) if self._checkpoint is not None else None
+            if place is not None:
+                place.put(_FILLING, [b""])
             new = self._new(self._program, self._plan, self._tables)
             try:
                 self._fill(new, self._program, None, frozenset())
+                if place is not None:
+                    _filled(place)
             except BaseException:
                 _close(new)
+                if place is not None:
+                    place.delete_tree("")
                 raise
             self._conductor = new
         return self._conductor
@@ -286,7 +297,7 @@ class SparkEngine:
         self._undoable = True
         cluster = _cluster(conductor)
         if cluster.version % self._every == 0:
-            cluster.save(_driver_state(conductor))
+            cluster.save(_driver_state(conductor), must=False)  # the batch stands all the same
 
     def undo(self) -> None:
         if self._undoable and self._conductor is not None:
@@ -356,32 +367,44 @@ class SparkEngine:
 
     # Persistence.
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory: str) -> None:
         """Take a snapshot; what is saved is where it lies."""
         if self._checkpoint is None:
             raise StateError(
                 "this database was connected without a checkpoint directory",
                 hint='say connect(engine="spark", checkpoint="dir")',
             )
-        if directory.parent.resolve() != Path(self._checkpoint).resolve():
+        store = Store(self._checkpoint)
+        place, _, name = Store(directory).root.rpartition("/")
+        if place != store.root:
             raise StateError(
-                f"on Spark a checkpoint is written where the batches are: {self._checkpoint}",
+                f"on Spark a checkpoint is written where the batches are: {store.name}",
                 hint="call checkpoint() without a directory",
             )
         if self._conductor is not None:
             self.cluster.save(_driver_state(self._conductor))
             self.cluster.checkpoint()
         about = {"programme": self._number}
-        (directory / _FILE).write_text(json.dumps(about), encoding="utf-8")
+        store.put(f"{name}/{_FILE}", [json.dumps(about).encode()])
 
-    def load(self, program: Program, tables: Sequence[Relation], directory: Path) -> None:
+    def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
         """Go on from the newest version, which may be later than the last `save`."""
-        about = json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        try:
+            about = json.loads(Store(directory).get(_FILE))
+        except (DamagedFile, ValueError) as problem:
+            raise StateError(
+                f"the checkpoint in {shown(directory)} cannot be read: {problem}",
+                hint="restore its files from a backup, or load the data again",
+            ) from problem
         plan = plan_of(compile_all(program, level=self._level))
         self._number = about["programme"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)
-        if not (Path(place) / "cluster").exists():
+        found = Store(place).list("")
+        if _FILLING in found:  # the driver was lost before anything could be put into it
+            Store(place).delete_tree("")
+            return
+        if "cluster" not in found:
             return  # no row had come: the partitions were not made yet
         cluster = Cluster.restore(
             self.spark,
@@ -395,7 +418,7 @@ class SparkEngine:
         saved = cluster.saved()
         if saved is None:
             raise StateError(
-                f"the driver's part of the checkpoint {place} is missing",
+                f"the driver's part of the checkpoint {shown(place)} is missing",
                 hint="restore its files from a backup, or load the data again",
             )
         version, state = saved
@@ -408,6 +431,16 @@ class SparkEngine:
         if self._conductor is not None:
             _close(self._conductor)
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
+
+
+def _filled(place: Store) -> None:
+    """Take the sign away that a restore would throw everything out for, and be sure of it."""
+    place.delete(_FILLING)
+    if _FILLING in place.list(""):
+        raise StateError(
+            f"the file {_FILLING} cannot be removed from the checkpoint {place.name}",
+            hint="allow deleting there, then repeat the batch; nothing was committed",
+        )
 
 
 def _compares_all(view: View) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.errors import ViewletError
+from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.checkpoint import digest_of
 from viewlet.runtime.chunks import Columns, Message, Rows, nodes_of, split, spread, with_texts
 from viewlet.runtime.keeping import KeptTables, KeptTexts
@@ -120,7 +120,9 @@ class SqlProgram:
         except BaseException as problem:
             _LOCALS.pop(state.head.incarnation, None)
             logged = order.action in (Action.BATCH, Action.TABLES)
-            if first and logged and isinstance(problem, ViewletError):
+            # Where the disk is full an array may have grown and its index not: rebuild that one.
+            refused = isinstance(problem, ViewletError) and not isinstance(problem, StateError)
+            if first and logged and refused:
                 if state.meta.get("base") == state.head.tick:  # else the batch had not begun
                     site.rollback()
                     site.save()

@@ -13,7 +13,7 @@ operator, so the kernels vectorise along time and a key's state is touched once 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewlet.errors import TypingError
 from viewlet.signals.kernels import segments as kernel
 
 Array = NDArray[Any]
@@ -29,6 +30,8 @@ Columns = dict[str, Any]
 
 INF = int(np.iinfo(np.int64).max)
 NEVER = int(np.iinfo(np.int64).min)
+_INT64 = np.dtype(np.int64)
+_PART_SAMPLES = 1 << 15  # samples in the windows that go through a pipeline together
 
 
 def counts_to_offsets(counts: Array) -> Ints:
@@ -139,6 +142,12 @@ class WindowView:
     starts: Ints
     size: int
 
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, rows: slice) -> WindowView:
+        return WindowView(self.flat, self.starts[rows], self.size)
+
     def array(self) -> Array:
         steps = np.diff(self.starts)
         if len(steps) and steps[0] > 0 and (steps == steps[0]).all():
@@ -147,9 +156,89 @@ class WindowView:
         return np.asarray(kernel.gather_windows(self.flat, self.starts, self.size))
 
 
+@dataclass(frozen=True)
+class Deferred:
+    """A column that is not written yet: fill(out) writes its `rows` values into out, once.
+
+    Only the last operator of a plan gives such columns: the caller knows where its rows end up.
+    """
+
+    rows: int
+    fill: Callable[[Array], None]
+    dtype: Any = _INT64
+    shape: tuple[int, ...] = (0,)
+    ndim: int = 1
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a pipeline: function(windows [n, size]) -> one array or number per window.
+
+    `views` says that the function also takes a WindowView, and copies nothing out.
+    """
+
+    label: str
+    function: Callable[[Any], Any]
+    views: bool
+
+    def __call__(self, windows: Any) -> Array:
+        given = windows if self.views else as_array(windows)
+        out = np.asarray(self.function(given))
+        if out.ndim == 0 or len(out) != len(windows):
+            raise TypingError(
+                f"{self.label} turned {len(windows)} windows into an array of shape "
+                f"{list(out.shape)}",
+                hint="return one array (or one number) per window, along axis 0",
+            )
+        return out
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Windows and the steps that are still to be done on them.
+
+    Some windows at a time go through all steps, so that what lies between two steps is still in the
+    cache when the next one reads it; with one step after the other over all windows, every step
+    would write to memory and read from there.
+    """
+
+    windows: WindowView
+    steps: tuple[Step, ...]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def then(self, step: Step) -> Pipeline:
+        return Pipeline(self.windows, (*self.steps, step))
+
+    def parts(self) -> Iterator[tuple[int, Array]]:
+        """(number of the first window, results) of some windows after the other."""
+        count = max(16, _PART_SAMPLES // self.windows.size)
+        for at in range(0, max(1, len(self)), count):
+            yield at, self._run(self.windows[at : at + count])
+
+    def _run(self, windows: WindowView) -> Array:
+        value: Any = windows
+        for step in self.steps:
+            value = step(value)
+        return np.asarray(value)
+
+    @cached_property
+    def _all(self) -> Array:
+        if len(self.steps) == 1:  # nothing lies between steps
+            return self._run(self.windows)
+        return cat([part for _, part in self.parts()])
+
+    def array(self) -> Array:
+        return self._all
+
+
 def as_array(column: Any) -> Array:
     """A column as an array: windows are copied out (or viewed), arrays are themselves."""
-    return column.array() if isinstance(column, WindowView) else column
+    return column.array() if isinstance(column, WindowView | Pipeline) else column
 
 
 def samples(slots: Ints, offsets: Ints, frontier: Ints, columns: Columns, index: Ints) -> Samples:

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Condition
 from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Columns
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """An int64 column that is not written yet: fill(out) writes its `rows` values into out."""
-
-    rows: int
-    fill: Callable[[Array], None]
-    dtype = np.dtype(np.int64)
-    shape: tuple[int, ...] = (0,)
-    ndim = 1
-
-    def __len__(self) -> int:
-        return self.rows
+from viewlet.signals import buffers
+from viewlet.signals.batches import Columns, Deferred
 
 
 def written(columns: Columns) -> Columns:
@@ -31,7 +16,7 @@ def written(columns: Columns) -> Columns:
     out: Columns = {}
     for name, column in columns.items():
         if isinstance(column, Deferred):
-            out[name] = np.empty(len(column), np.int64)
+            out[name] = buffers.empty(len(column), column.dtype)
             column.fill(out[name])
         else:
             out[name] = column
@@ -72,10 +57,12 @@ class Collector:
                 # not before the place is reserved: others then see that it is not their turn
                 self._next += 1
                 self._writers += 1
-            self._copy(mine, place)
-            with self._turn:
-                self._writers -= 1
-                self._turn.notify_all()
+            try:
+                self._copy(mine, place)
+            finally:  # deferred columns run users' functions, which may fail
+                with self._turn:
+                    self._writers -= 1
+                    self._turn.notify_all()
 
     def _reserve(self, columns: Columns) -> int:
         """Room for these rows; the caller holds the turn."""
@@ -106,7 +93,7 @@ class Collector:
         room = max(self._guess if column.ndim == 1 else 0, self._rows + rows)
         if array is not None and len(array) < self._rows + rows:
             room = max(room, 2 * len(array))
-        grown = np.empty((room, *column.shape[1:]), dtype)
+        grown = buffers.empty((room, *column.shape[1:]), dtype)
         if array is not None:
             grown[: self._rows] = array[: self._rows]
         self._arrays[name] = grown

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import TypingError
-from viewlet.signals.batches import NEVER, Array, Columns, Events, as_array
-from viewlet.signals.collector import Deferred
+from viewlet.signals.batches import NEVER, Array, Columns, Deferred, Events, as_array
 from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.base import Node, Schema, times
@@ -165,6 +164,7 @@ class Executor:
         state = self.states[place]
         state.journal = journal
         state.floor = floor
+        state.last = place == len(self.plan.nodes) - 1
         state.capacity = self._capacity(place)
         return node.run(state, *inputs)
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import fft as spectra
 from scipy import signal as scipy_signal
 
+from viewlet.signals import transforms
 from viewlet.signals.operators.base import Function, Node, array_hash, code_hash, require
 from viewlet.signals.operators.streams import Points
 from viewlet.signals.operators.windows import (
@@ -24,28 +25,33 @@ from viewlet.signals.sliding import PipelineOperator, sliding_dft
 
 
 class Framed(Query):
-    """Arrays at hop points. As a result: one row per hop, stamped with the window's last sample."""
+    """Arrays at hop points. As a result: one row per hop, stamped with the window's last sample.
 
-    def _step(self, label: str, function: Function, size: int = 0) -> Framed:
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(2).window(2).map(lambda w: w).run(readings)
+    {'sensor': array([1]), 't': array([2]), 'v': array([[0., 2.]])}
+    """
+
+    def _step(self, label: str, function: Function, size: int = 0, views: bool = False) -> Framed:
         schema = self.schema.with_(size=size)
-        return Framed(Transform(schema, (self.node,), label, function))
+        return Framed(Transform(schema, (self.node,), label, function, views))
 
     def fft(self) -> Framed:
         """The discrete Fourier transform of every window (scipy.fft.fft)."""
-        return self._step("fft", lambda a: spectra.fft(a, axis=1), self.schema.size)
+        return self._step("fft", transforms.fft, self.schema.size, views=True)
 
     def ifft(self) -> Framed:
         return self._step("ifft", lambda a: spectra.ifft(a, axis=1), self.schema.size)
 
     def rfft(self) -> Framed:
         """The half spectrum of real windows."""
-        return self._step("rfft", lambda a: spectra.rfft(a, axis=1), self.schema.size)
+        return self._step("rfft", transforms.rfft, self.schema.size, views=True)
 
     def irfft(self, size: int | None = None) -> Framed:
         """Real windows of `size` (the window's own size if left out) from half spectra."""
         size = size or self.schema.size
         require(size > 0, "irfft cannot know the size of its windows", "write irfft(size)")
-        return self._step("irfft", lambda a: spectra.irfft(a, size, axis=1), size)
+        return self._step("irfft", lambda a: transforms.irfft(a, size), size)
 
     def taper(self, window: Any) -> Framed:
         """Multiply by a windowing function: an array, or a name for scipy.signal.get_window."""

@@ -15,6 +15,11 @@ from viewlet.errors import TypingError
 
 @dataclass(frozen=True)
 class Interpolation:
+    """
+    >>> sg.linear(within=600).kind
+    'linear'
+    """
+
     kind: str
     points: int
     within: int | None = None
@@ -33,27 +38,52 @@ class Interpolation:
 
 
 def constant(value: complex, within: int | None = None) -> Interpolation:
-    """Missing samples between two reference points are `value`."""
+    """Missing samples between two reference points are `value`.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(1, 0, sg.constant(9.0, within=10)).run(readings)["v"]
+    array([0., 9., 2., 9., 4.])
+    """
     return Interpolation("constant", 2, within, value)
 
 
 def last(within: int | None = None) -> Interpolation:
-    """The last value, held for at most `within` even when no further event comes."""
+    """The last value, held for at most `within` even when no further event comes.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(1, 0, sg.last(within=3)).run(readings)["v"]
+    array([0., 0., 2., 2., 4., 4., 4., 4.])
+    """
     return Interpolation("last", 1, within)
 
 
 def step(within: int | None = None) -> Interpolation:
-    """Zero order: between two reference points the earlier one's value."""
+    """Zero order: between two reference points the earlier one's value.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(1, 0, sg.step(within=10)).run(readings)["v"]
+    array([0., 0., 2., 2., 4.])
+    """
     return Interpolation("step", 2, within)
 
 
 def linear(within: int | None = None) -> Interpolation:
-    """First order: the line through the two reference points around the sample."""
+    """First order: the line through the two reference points around the sample.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(1, 0, sg.linear(within=10)).run(readings)["v"]
+    array([0., 1., 2., 3., 4.])
+    """
     return Interpolation("linear", 2, within)
 
 
 def quadratic(within: int | None = None) -> Interpolation:
-    """Second order: the parabola through the last three reference points."""
+    """Second order: the parabola through the last three reference points.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(1, 0, sg.quadratic(within=10)).run(readings)["v"]
+    array([0., 2., 3., 4.])
+    """
     return Interpolation("quadratic", 3, within)
 
 
@@ -64,6 +94,11 @@ def interpolation(
 
     It is called for all missing samples at once: t has shape (n,), times and values (n, points),
     oldest reference point first; t lies between the last two.
+
+    >>> mean = sg.interpolation(lambda t, times, values: values.mean(axis=0), within=10)
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(1, 0, mean).run(readings)["v"]
+    array([0., 1., 2., 3., 4.])
     """
     if points < 2:
         raise TypingError(

@@ -35,7 +35,15 @@ def cores() -> int:
 
 
 class Live:
-    """A query that is being fed. Made by `Query.start` and `Query.restore`."""
+    """A query that is being fed. Made by `Query.start` and `Query.restore`.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> live = sensors.sample(2).start()
+    >>> live.push(readings)["t"]
+    array([0, 2, 4])
+    >>> live.flush()["t"]
+    array([], dtype=int64)
+    """
 
     def __init__(self, plan: Plan, lanes: int = 1, stores: list[Store] | None = None) -> None:
         if lanes < 1 or lanes & (lanes - 1):

@@ -37,7 +37,12 @@ Self = TypeVar("Self", bound="Query")
 
 
 class Query:
-    """A plan that can be explained, run over a finished table, or started over a live stream."""
+    """A plan that can be explained, run over a finished table, or started over a live stream.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(2).select(lambda e: 2 * e.v).run(readings)["v"]
+    array([0., 4., 8.])
+    """
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -85,7 +90,12 @@ class Query:
 
 
 class Stream(Query):
-    """Events with lifetimes, grouped by key."""
+    """Events with lifetimes, grouped by key.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.where(lambda e: e.v > 1).run(readings)["v"]
+    array([2., 4.])
+    """
 
     def where(self: Self, condition: Function) -> Self:
         """Keep the events for which condition(e) holds; e has the whole columns."""
@@ -192,7 +202,12 @@ class Stream(Query):
 
 
 class Signal(Stream):
-    """Events of a key never overlap. Payloads may be functions of time."""
+    """Events of a key never overlap. Payloads may be functions of time.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> (sensors.signal() + sensors.signal()).sample(2).run(readings)["v"]
+    array([0., 4., 8.])
+    """
 
     def signal(self) -> Signal:
         return self
@@ -266,7 +281,12 @@ class Signal(Stream):
 
 
 class Uniform(Signal):
-    """Samples at k period + offset."""
+    """Samples at k period + offset.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.sample(2).fir([0.5, 0.5]).run(readings)["v"]
+    array([0., 1., 3.])
+    """
 
     def _events(self) -> Stream:
         schema = self.schema.with_(form="signal", interpolate=None)
@@ -486,6 +506,10 @@ def source(
 
     `value` names the payload columns (all others when left out). `reorder`, `late` and `clock`
     are the order policy: see operators/streams.py and docs/signals.md.
+
+    >>> sensors = sg.source(key="sensor", time="t", value="v")
+    >>> sensors.where(lambda e: e.v > 1).run(readings)["t"]
+    array([2, 4])
     """
     require(reorder >= 0, f"reorder={reorder}", "use a number of ticks, 0 or more")
     require(late in ("fail", "drop"), f"late={late!r}", "use 'fail' or 'drop'")

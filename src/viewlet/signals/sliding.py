@@ -19,6 +19,9 @@ class PipelineOperator:
     Both change `out` in place and are compiled by Numba. `old` are the `hop` samples that left the
     window, `new` the ones that entered. Every `renew`-th window is recomputed, which bounds the
     rounding error of a long chain of updates.
+
+    >>> sg.sliding_dft(8, 4, bins=[0, 1]).output
+    2
     """
 
     output: int
@@ -34,6 +37,9 @@ def sliding_dft(size: int, hop: int, bins: Any = None) -> PipelineOperator:
 
     O(bins hop) per hop where a transform costs O(size log size): it pays for few bins or short
     hops.
+
+    >>> sg.sliding_dft(8, 4).output
+    8
     """
     chosen = tuple(range(size)) if bins is None else tuple(int(b) for b in bins)
     if not chosen or not all(-size <= b < size for b in chosen):

@@ -68,6 +68,7 @@ class OperatorState:
         self.journal: Journal | None = None
         self.decode: Callable[[Array], list[Array]] = lambda slots: []
         self.floor = NEVER  # no event of any key before this time is still to come
+        self.last = False  # the plan's last operator: its columns may be deferred
         self.dictionary: KeyDictionary | None = None  # of an operator that makes its own keys
         self._pools: dict[str, Any] = {}
         self._known = set(store.names())

@@ -16,15 +16,14 @@ from viewlet.storage.columns import (
     INDEXES,
     KEYS,
     RECORDS,
-    SLOTS,
     STAMP,
     STRIDE,
     VALUES,
     Array,
     Layout,
 )
-from viewlet.storage.hashmap import slot_for
-from viewlet.storage.memory import load, load_float, load_half, store, store_half
+from viewlet.storage.hashmap import hash_record, record_in, slot_for, take_slot
+from viewlet.storage.memory import load, load_float, store
 from viewlet.storage.multimap import (
     add_float,
     add_int,
@@ -39,11 +38,11 @@ from viewlet.storage.pool import Pool
 @njit(cache=True, nogil=True)
 def upsert_row(m: int, row: int) -> int:
     """`multimap.upsert` for a key of any number of words in memory; 0 when full."""
-    slots = load(m, HEADER + SLOTS)
     keys = load(m, KEYS)
     values = load(m, VALUES)
-    slot = slot_for(m, m + 8 * HEADER, row)
-    record = load_half(slots, slot)
+    unique = m + 8 * HEADER
+    slot = slot_for(m, unique, row)
+    record = record_in(unique, slot)
     if record >= 0:
         at = load(m, RECORDS) + record * load(m, STRIDE)
         stamp = load(m, STAMP)
@@ -59,7 +58,7 @@ def upsert_row(m: int, row: int) -> int:
     for i in range(values):
         store(at, keys + i, 0)
     store(at, keys + values, -1)
-    store_half(slots, slot, record)
+    take_slot(unique, slot, record, hash_record(unique, row))
     keep_old(m, record, at)
     if load(m, INDEXES) > 1:
         link_secondary(m, record)

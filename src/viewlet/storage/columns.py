@@ -27,13 +27,14 @@ import numpy as np
 
 from viewlet.errors import UnsupportedError
 from viewlet.schema import Physical
+from viewlet.storage.reserved import Reserved, reserve
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Positions in a map's descriptor.
 USED = 0  # records ever taken from the pool: numbers 0 .. USED - 1
 FREE = 1  # first record of the free list, -1 at its end
-CAPACITY = 2
+CAPACITY = 2  # of the pool
 LOGGED = 3  # rows in the undo log
 LOG_CAPACITY = 4
 ZEROS = 5  # 1 when some value became zero since the last sweep
@@ -45,7 +46,8 @@ KEYS = 10  # words
 VALUES = 11
 RANKS = 12  # address of the strings' ranks by code
 INDEXES = 13  # number of index blocks, the unique index first
-HEADER = 14
+ROOM = 14  # records that may still be made before some hash table could be too full
+HEADER = 15
 
 # Positions in an index block.
 KIND = 0
@@ -59,7 +61,8 @@ SUMS = 7  # number of subtree sums
 PART = 8  # the hashed words, ascending
 SUM = 24  # for each subtree sum: the value word, its kind, the word that holds the sum
 GROUPS = 48  # an ordered index's first group: the record at its tree's root, -1 if there is none
-BLOCK = 49
+TAKEN = 49  # slots in use: groups
+BLOCK = 50
 
 UNIQUE, CHAIN, TREE = 0, 1, 2
 BY_INT, BY_FLOAT, BY_RANK = 0, 1, 2
@@ -226,26 +229,40 @@ class Arrays(Protocol):
     def names(self) -> list[str]: ...
 
 
+_LARGE = 1 << 20
+"""Bytes from which on an array grows where it is; below that, moving it costs less."""
+
+
 class MemoryArrays:
     """Arrays in the process's own memory."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
         self._arrays: dict[str, Array] = dict(arrays or {})
+        self._homes: dict[str, Reserved | None] = {}
 
     def array(self, name: str) -> Array:
         return self._arrays[name]
 
     def create(self, name: str, shape: Any, dtype: Any) -> Array:
+        self._homes.pop(name, None)
         self._arrays[name] = np.zeros(shape, dtype)
         return self._arrays[name]
 
     def resize(self, name: str, length: int) -> Array:
         """The first `length` elements; new ones are zero."""
         old = self._arrays[name]
-        # np.zeros leaves untouched pages to the operating system, np.resize would fill them.
-        new = np.zeros((length, *old.shape[1:]), old.dtype)
-        kept = min(length, len(old))
-        new[:kept] = old[:kept]
+        home = self._homes.get(name)
+        new = home.resized(old, length) if home is not None else None
+        if new is None:
+            shape = (length, *old.shape[1:])
+            home = reserve() if length * old[:1].nbytes >= _LARGE else None
+            new = home.view(shape, old.dtype) if home is not None else None
+            if new is None:
+                # np.zeros leaves untouched pages to the system, np.resize would fill them.
+                home, new = None, np.zeros(shape, old.dtype)
+            kept = min(length, len(old))
+            new[:kept] = old[:kept]
+        self._homes[name] = home
         self._arrays[name] = new
         return new
 

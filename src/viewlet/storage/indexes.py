@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from viewlet.storage.columns import LINK, RECORDS, SLOTS, STRIDE
-from viewlet.storage.hashmap import empty_slot, slot_for
+from viewlet.storage.hashmap import empty_slot, slot_for, take_slot
 from viewlet.storage.memory import load, load_half, store_half
 
 
@@ -26,8 +26,10 @@ def link_chain(m: int, ix: int, record: int) -> None:
     head = load_half(load(ix, SLOTS), slot)
     store_half(at, link, head)
     store_half(at, link + 1, -1)
-    if head >= 0:
-        store_half(records + head * stride, link + 1, record)
+    if head < 0:
+        take_slot(ix, slot, record, 0)
+        return
+    store_half(records + head * stride, link + 1, record)
     store_half(load(ix, SLOTS), slot, record)
 
 

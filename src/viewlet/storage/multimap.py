@@ -30,15 +30,27 @@ from viewlet.storage.columns import (
     LOGGED,
     MASK,
     RECORDS,
+    ROOM,
     SLOTS,
     STAMP,
     STRIDE,
+    TAKEN,
     TREE,
     USED,
     VALUES,
     ZEROS,
 )
-from viewlet.storage.hashmap import Words, empty_slot, hash_record, hash_words, slot_for
+from viewlet.storage.hashmap import (
+    Words,
+    empty_slot,
+    hash_record,
+    hash_words,
+    record_in,
+    room_in,
+    slot_for,
+    tag_bits,
+    take_slot,
+)
 from viewlet.storage.indexes import link_chain, unlink_chain
 from viewlet.storage.memory import (
     load,
@@ -48,7 +60,7 @@ from viewlet.storage.memory import (
     store_float,
     store_half,
 )
-from viewlet.storage.ordered import PARENT, link_tree, refresh, unlink_tree
+from viewlet.storage.ordered import PARENT, link_tree, pull_up, refresh, unlink_tree
 
 
 @njit(cache=True, nogil=True)
@@ -61,21 +73,26 @@ def upsert(m: int, by: Words, key: Words) -> int:
     mask = load(m, HEADER + MASK)
     records = load(m, RECORDS)
     stride = load(m, STRIDE)
-    slot = hash_words(by) & mask
+    code = hash_words(by)
+    tags = tag_bits(mask)
+    tag = code & tags
+    slot = code & mask
     while True:
-        record = load_half(slots, slot)
-        if record < 0:
+        held = load_half(slots, slot)
+        if held < 0:
             break
-        at = records + record * stride
-        same = True
-        for i in range(len(key)):
-            same &= load(at, i) == key[i]
-        if same:
-            stamp = load(m, STAMP)
-            word = load(m, KEYS) + load(m, VALUES)
-            if stamp == 0 or load(at, word) == stamp:
-                return at
-            return at if keep_old(m, record, at) else 0
+        if held & tags == tag:
+            record = held ^ tag
+            at = records + record * stride
+            same = True
+            for i in range(len(key)):
+                same &= load(at, i) == key[i]
+            if same:
+                stamp = load(m, STAMP)
+                word = load(m, KEYS) + load(m, VALUES)
+                if stamp == 0 or load(at, word) == stamp:
+                    return at
+                return at if keep_old(m, record, at) else 0
         slot = (slot + 1) & mask
     record = take_record(m)
     if record < 0:
@@ -86,7 +103,7 @@ def upsert(m: int, by: Words, key: Words) -> int:
     for i in range(load(m, VALUES)):
         store(at, len(key) + i, 0)
     store(at, len(key) + load(m, VALUES), -1)
-    store_half(slots, slot, record)
+    take_slot(m + 8 * HEADER, slot, record, code)
     keep_old(m, record, at)
     if load(m, INDEXES) > 1:
         link_secondary(m, record)
@@ -100,7 +117,7 @@ def find_records(m: int, rows: int, count: int, found: int) -> int:
     width = 8 * load(m, KEYS)
     hits = 0
     for i in range(count):
-        record = load_half(load(unique, SLOTS), slot_for(m, unique, rows + i * width))
+        record = record_in(unique, slot_for(m, unique, rows + i * width))
         store(found, i, record)
         hits += record >= 0
     return hits
@@ -127,18 +144,22 @@ def keep_old(m: int, record: int, at: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def take_record(m: int) -> int:
-    """The number of a free record, -1 when pool or log is full."""
+    """The number of a free record, -1 when pool, tables or log are full."""
     if load(m, STAMP) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
+        return -1
+    room = load(m, ROOM)
+    if room <= 0:
         return -1
     record = load(m, FREE)
     if record >= 0:
         at = load(m, RECORDS) + record * load(m, STRIDE)
         store(m, FREE, -2 - load(at, load(m, KEYS) + load(m, VALUES)))
-        return record
-    record = load(m, USED)
-    if record == load(m, CAPACITY):
-        return -1
-    store(m, USED, record + 1)
+    else:
+        record = load(m, USED)
+        if record == load(m, CAPACITY):
+            return -1
+        store(m, USED, record + 1)
+    store(m, ROOM, room - 1)
     return record
 
 
@@ -179,6 +200,16 @@ def refresh_trees(m: int, at: int) -> None:
         ix = m + 8 * (HEADER + BLOCK * i)
         if load(ix, KIND) == TREE:
             refresh(m, ix, record)
+
+
+@njit(cache=True, nogil=True)
+def remake_trees(m: int, at: int) -> None:
+    """The same where sums above may be half done, because one of them was too large."""
+    record = (at - load(m, RECORDS)) // load(m, STRIDE)
+    for i in range(1, load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        if load(ix, KIND) == TREE:
+            pull_up(m, ix, record)
 
 
 @njit(cache=True, nogil=True)
@@ -242,7 +273,7 @@ def rollback(m: int) -> int:
         for j in range(values):
             store(at, keys + j, load(row, j + 1))
         if load(m, INDEXES) > 1:
-            refresh_trees(m, at)
+            remake_trees(m, at)
     store(m, ZEROS, 1)
     removed = sweep(m)
     store(m, LOGGED, 0)
@@ -255,6 +286,7 @@ def clear_buffer(m: int) -> None:
     used = load(m, USED)
     if used == 0:
         return
+    room = load(m, CAPACITY)
     for i in range(load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
         slots = load(ix, SLOTS)
@@ -268,10 +300,13 @@ def clear_buffer(m: int) -> None:
                     # Slots already emptied lie in between, so only the record itself ends it.
                     at = load(m, RECORDS) + record * load(m, STRIDE)
                     slot = hash_record(ix, at) & mask
-                    while load_half(slots, slot) != record:
+                    while record_in(ix, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
+        store(ix, TAKEN, 0)
+        room = min(room, room_in(ix))
         store(ix, GROUPS, -1)
+    store(m, ROOM, room)
     store(m, USED, 0)
     store(m, FREE, -1)
     store(m, ZEROS, 0)

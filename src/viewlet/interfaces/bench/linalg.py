@@ -27,6 +27,7 @@ from viewlet.linalg.live import Live
 
 Row = dict[str, Any]
 Run = Callable[[], object]
+OPTIONS = ("progress",)
 PAUSE = 0.03  # between contenders: the idle threads of one BLAS must not disturb the next
 
 
@@ -52,6 +53,7 @@ def run(
     only: Sequence[str] | None = None,
     spark: bool | None = None,
     plots: str | None = None,
+    progress: Callable[[Row], None] | None = None,
 ) -> list[Row]:
     """All workloads, or those named in `only`; Spark's too unless quick or told otherwise."""
     cost.machine_constants()
@@ -61,7 +63,10 @@ def run(
         chosen.remove("spark")
     rows: list[Row] = []
     for name in chosen:
-        rows += WORKLOADS[name](sizes)
+        for made in WORKLOADS[name](sizes):
+            rows.append(made)
+            if progress is not None:
+                progress(made)
     if plots is not None:
         from viewlet.interfaces.bench.linalg_plots import draw
 

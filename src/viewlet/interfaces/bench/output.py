@@ -89,6 +89,20 @@ def write_markdown(rows: Sequence[Row], file: Path, wanted: Sequence[str] | None
     write_text(markdown(rows, wanted), file)
 
 
+def check_writable(file: Path | None) -> None:
+    """Find out before an hour of measuring that its figures could not be written."""
+    if file is None:
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise StateError(
+            f"cannot write {file}: {error.strerror}", hint="name a file in a folder of your own"
+        ) from None
+
+
 def write_text(text: str, file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

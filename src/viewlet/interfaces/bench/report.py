@@ -2,7 +2,7 @@
 
     python -m viewlet.interfaces.bench.report                    all parts, then the page
     python -m viewlet.interfaces.bench.report --only tpch,spark  these parts, then the page
-    python -m viewlet.interfaces.bench.report --page             the page from kept figures alone
+    python -m viewlet.interfaces.bench.report --page             page and plots of kept figures
 
 Every part keeps its rows in benchmarks/<part>.json, row by row as they are measured.
 """
@@ -17,14 +17,16 @@ import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import viewlet
 from viewlet.errors import ResolutionError, ViewletError
 from viewlet.interfaces.bench.output import Row, progress_line, read_json, write_json, write_text
 from viewlet.interfaces.bench.page import page
-from viewlet.interfaces.bench.scaling_plots import draw
+from viewlet.interfaces.bench.plots import FOLDER, draw
+from viewlet.interfaces.progress import measuring
 
 ROOT = Path(__file__).parents[4]
 
@@ -44,6 +46,8 @@ PARTS: dict[str, Part] = {
     "finance": Part("finance", {"against": "duckdb", "batches": ("single", "1000")}),
     "finance_growth": Part("finance", {"growth": (0.1, 1.0)}),
     "spark": Part("spark"),
+    "linalg": Part("linalg"),
+    "signals": Part("signals"),
 }
 
 
@@ -52,23 +56,25 @@ def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
     part = PARTS[name]
     module = importlib.import_module(f"viewlet.interfaces.bench.{part.workload}")
     rows: list[Row] = []
-
-    def keep(row: Row) -> None:
-        rows.append(row)
-        write_json(rows, folder / f"{name}.json")
-        print(f"{name}: {progress_line(row)}", file=sys.stderr, flush=True)
-
     taken = {name: value for name, value in extra.items() if name in module.OPTIONS}
-    module.run(**{**part.options, **taken}, progress=keep)
+    with measuring(name) as done:
+
+        def keep(row: Row) -> None:
+            rows.append(row)
+            write_json(rows, folder / f"{name}.json")
+            done(f"{name}: {progress_line(row)}")
+
+        module.run(**{**part.options, **taken}, progress=keep)
     write_json([machine()], folder / "machine.json")
 
 
 def write_page(folder: Path, file: Path) -> None:
     found = {name: read_json(path) for name in PARTS if (path := folder / f"{name}.json").exists()}
-    if "spark" in found:
-        draw(found["spark"], file.parent / "images" / "bench")
     about = folder / "machine.json"
-    write_text(page(found, read_json(about)[0] if about.exists() else machine()), file)
+    if not about.exists():
+        write_json([machine()], about)
+    draw(found, file.parent / FOLDER)
+    write_text(page(found, read_json(about)[0]), file)
 
 
 def machine() -> Row:
@@ -78,15 +84,9 @@ def machine() -> Row:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("viewlet", "numba", "duckdb", "pyspark")},
+        "viewlet": viewlet.__version__,
+        **{name: version(name) for name in ("numba", "duckdb", "pyspark")},
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ from viewlet.interfaces.demo.rivals import Answer, DuckDB, SparkSQL, equal
 from viewlet.interfaces.demo.screen import Figures, console, screen, summary
 from viewlet.interfaces.demo.views import VIEWS, Shown
 from viewlet.interfaces.dml import Change
-from viewlet.interfaces.run import stopping
+from viewlet.interfaces.stopping import stopping
 from viewlet.runtime.engine import MapSize
 
 

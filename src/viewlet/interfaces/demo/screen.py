@@ -133,7 +133,7 @@ def summary(figures: Figures) -> RenderableType:
         middle = sorted(found.seconds)[len(found.seconds) // 2] * 1000 if found.seconds else 0.0
         total += middle
         shown = f"{middle:,.1f} ms" if found.seconds else "not measured"
-        table.add_row(view.name, view.kind, shown, f"{found.equal} times equal")
+        table.add_row(view.name, view.kind, shown, _times(found.equal))
     refresh = figures.refreshes.percentile_ms(0.5)
     lines = [
         f"{figures.rows:,} rows in {figures.batches:,} batches, {figures.rate:,.0f} rows/s.",
@@ -146,6 +146,10 @@ def summary(figures: Figures) -> RenderableType:
         )
     lines.append("Your own pipeline: viewlet run --help. How it works: docs/how-it-works.md.")
     return Group(table, *map(Text, lines))
+
+
+def _times(equal: int) -> str:
+    return "equal once" if equal == 1 else f"{equal} times equal"
 
 
 def console() -> Console:

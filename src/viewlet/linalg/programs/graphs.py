@@ -23,6 +23,10 @@ class PageRank:
 
     M[j, i] is the share of page i's weight that goes to page j, w marks pages without links and
     e = 1/n spreads their weight. Changing the links of one page changes one column of M.
+
+    >>> ranks = la.PageRank(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+    >>> int(np.argmax(ranks.ranks))
+    0
     """
 
     def __init__(
@@ -120,6 +124,10 @@ class Reachability:
 
     Counts are whole numbers, exact in double precision up to 2^53; beyond it an update is refused
     rather than answered wrongly.
+
+    >>> net = la.Reachability(3, [(0, 1), (1, 2)], steps=2)
+    >>> net.reaches(0, 2)
+    True
     """
 
     def __init__(

@@ -16,17 +16,33 @@ from viewlet.linalg.program import Program, program
 
 
 def matrix_power(n: int, k: int) -> Program:
-    """P = A^k over the input A."""
+    """P = A^k over the input A.
+
+    >>> live = la.matrix_power(2, 3).start({"A": 2 * np.eye(2)})
+    >>> np.array(live["P"])
+    array([[8., 0.],
+           [0., 8.]])
+    """
     return program(P=ex.power(ex.matrix("A", n, n), k))
 
 
 def sum_of_powers(n: int, k: int) -> Program:
-    """S = I + A + ... + A^(k-1) over the input A."""
+    """S = I + A + ... + A^(k-1) over the input A.
+
+    >>> live = la.sum_of_powers(1, 4).start({"A": np.array([[2.0]])})
+    >>> np.array(live["S"])
+    array([[15.]])
+    """
     return program(S=ex.power_sum(ex.matrix("A", n, n), k))
 
 
 def general_form(n: int, p: int, k: int, *, constant: bool = True) -> Program:
-    """T = T_k of T <- A T + B from T0, over the inputs A, B and T0; without B if not constant."""
+    """T = T_k of T <- A T + B from T0, over the inputs A, B and T0; without B if not constant.
+
+    >>> prog = la.general_form(2, 1, 3)
+    >>> sorted(matrix.name for matrix in prog.inputs)
+    ['A', 'B', 'T0']
+    """
     a, start = ex.matrix("A", n, n), ex.matrix("T0", n, p)
     b = ex.matrix("B", n, p) if constant else None
     return program(T=ex.iterate(a, start, k, b))
@@ -37,6 +53,10 @@ class Jacobi:
 
     In the general form the iteration matrix is J = I - D^-1 A; row i of A changes row i of J only,
     so a row update stays of rank 1.
+
+    >>> solver = la.Jacobi(np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([5.0, 4.0]), steps=30)
+    >>> np.round(solver.x.ravel(), 3)
+    array([1., 1.])
     """
 
     def __init__(
@@ -108,6 +128,10 @@ class PowerIteration:
 
     A is scaled by a bound of its spectral radius at the start, so that T neither grows nor
     vanishes over the iterations; scaling does not turn the vector.
+
+    >>> found = la.PowerIteration(np.diag([3.0, 1.0]), steps=20)
+    >>> np.round(np.abs(found.eigenvector.ravel()), 3)
+    array([1., 0.])
     """
 
     def __init__(self, a: Any, *, steps: int = 16, start: Any = None, **options: Any) -> None:

@@ -106,7 +106,12 @@ class _Observations:
 
 
 class Ridge(_Observations):
-    """beta = (X^T X + penalty I)^-1 X^T Y, and the residual sums."""
+    """beta = (X^T X + penalty I)^-1 X^T Y, and the residual sums.
+
+    >>> fit = la.Ridge(np.eye(2), np.array([1.0, 2.0]), penalty=1.0)
+    >>> np.round(fit.coefficients.ravel(), 3)
+    array([0.5, 1. ])
+    """
 
     def __init__(self, x: Any, y: Any, *, penalty: float = 1.0, **options: Any) -> None:
         if not np.isfinite(penalty) or penalty < 0:
@@ -131,7 +136,12 @@ class Ridge(_Observations):
 
 
 class LeastSquares(Ridge):
-    """Ordinary least squares: beta = (X^T X)^-1 X^T Y (thesis Example 6.3.2)."""
+    """Ordinary least squares: beta = (X^T X)^-1 X^T Y (thesis Example 6.3.2).
+
+    >>> fit = la.LeastSquares(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
+    >>> np.round(fit.coefficients.ravel(), 3)
+    array([1., 2.])
+    """
 
     def __init__(self, x: Any, y: Any, **options: Any) -> None:
         super().__init__(x, y, penalty=0.0, **options)
@@ -141,6 +151,10 @@ class GradientDescent(_Observations):
     """Batch gradient descent: beta <- beta - rate X^T (X beta - Y), a fixed number of steps.
 
     In the general form A = I - rate X^T X and B = rate X^T Y (thesis 6.6.4).
+
+    >>> fit = la.GradientDescent(np.eye(3), np.array([1.0, 2.0, 3.0]), steps=40, rate=0.5)
+    >>> np.round(fit.coefficients.ravel(), 3)
+    array([1., 2., 3.])
     """
 
     def __init__(

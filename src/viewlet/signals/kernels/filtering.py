@@ -203,21 +203,28 @@ def incremental(recompute: Callable[..., None], update: Callable[..., None]) -> 
 
 
 @_jit
-def overlap_sum(offsets: Any, values: Any, hop: int, rows: Any, out: Any) -> None:
-    """Windows of every segment at distance hop, summed: the whole signal in one pass."""
+def overlap_sum(
+    offsets: Any, segment: int, begin: int, values: Any, hop: int, rows: Any, out: Any
+) -> None:
+    """Windows `begin`, begin + 1, ... at distance hop, summed in one pass.
+
+    Windows offsets[s] to offsets[s + 1] are those of segment s, whose output begins at rows[s];
+    `segment` is that of the first. What a window shares with the one before is there already.
+    """
     size = values.shape[1]
-    for s in range(len(offsets) - 1):
-        if offsets[s + 1] == offsets[s]:
-            continue
-        base = rows[s]
-        out[base : base + size] = values[offsets[s]]
-        shared = size - hop
-        for w in range(offsets[s] + 1, offsets[s + 1]):
-            p = base + (w - offsets[s]) * hop
-            mine, window = out[p : p + shared], values[w]
+    shared = size - hop
+    for w in range(len(values)):
+        while begin + w >= offsets[segment + 1]:
+            segment += 1
+        number = begin + w - offsets[segment]
+        p = rows[segment] + number * hop
+        mine, window = out[p : p + size], values[w]
+        if number == 0:
+            mine[:] = window
+        else:
             for k in range(shared):
                 mine[k] += window[k]
-            out[p + shared : p + size] = window[shared:]
+            mine[shared:] = window[shared:]
 
 
 @_jit

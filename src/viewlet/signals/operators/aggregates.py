@@ -34,6 +34,9 @@ class Aggregate:
 
     accumulate and deaccumulate change `state` in place and are compiled by Numba; `values` is the
     vector of the event's channels. result gets an array [windows, len(initial)].
+
+    >>> sg.Aggregate((0.0,), lambda s, v: (s[0] + v,), lambda s, v: (s[0] - v,)).initial
+    (0.0,)
     """
 
     initial: tuple[float, ...]

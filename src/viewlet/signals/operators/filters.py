@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import fft as spectra
 
-from viewlet.signals.batches import INF, NEVER, Array, Ints, Samples, counts_to_offsets, samples
+from viewlet.signals import buffers
+from viewlet.signals.batches import (
+    INF,
+    NEVER,
+    Array,
+    Columns,
+    Deferred,
+    Ints,
+    Samples,
+    counts_to_offsets,
+    samples,
+)
 from viewlet.signals.kernels import filtering as kernel
 from viewlet.signals.operators.base import Function, Node, array_hash, numeric
 from viewlet.signals.state import OperatorState
@@ -33,7 +45,7 @@ def _starts(layout: Stretches, size: int) -> Ints:
 
 
 def _deliver(
-    batch: Samples, layout: Stretches, size: int, starts: Ints, missing: str, out: dict[str, Array]
+    batch: Samples, layout: Stretches, size: int, starts: Ints, missing: str, out: Columns
 ) -> Samples:
     """Outputs at the samples that are present; the signal keeps its form."""
     if layout.contiguous:
@@ -69,23 +81,25 @@ class Fir(Node):
         size = len(self.taps)
         layout = stretch(state, batch, filter_rule(size, self.missing))
         starts = _starts(layout, size)
-        out = {
-            name: self._convolve(flat, layout.begin, starts) for name, flat in layout.flat.items()
-        }
+        out: Columns = {}
+        for name, flat in layout.flat.items():
+            dtype = np.result_type(flat.dtype, self.taps.dtype)
+            work = partial(self._convolve, flat.astype(dtype, copy=False), layout.begin, starts)
+            if state.last and layout.contiguous:
+                out[name] = Deferred(int(starts[-1]), work, dtype)
+            else:
+                out[name] = buffers.empty(starts[-1], dtype)
+                work(out[name])
         return _deliver(batch, layout, size, starts, self.missing, out)
 
-    def _convolve(self, flat: Array, begin: Ints, starts: Ints) -> Array:
-        dtype = np.result_type(flat.dtype, self.taps.dtype)
-        taps = self.taps.astype(dtype)
-        flat = flat.astype(dtype, copy=False)
-        out = np.empty(starts[-1], dtype)
+    def _convolve(self, flat: Array, begin: Ints, starts: Ints, out: Array) -> None:
+        taps = self.taps.astype(out.dtype)
         counts = np.diff(starts)
         long = counts >= 4 * len(taps) if len(taps) > _DIRECT else np.zeros(len(counts), np.bool_)
         if not long.all():
             kernel.convolve_valid(flat, begin, taps, ~long & (counts > 0), starts, out)
         if long.any():
             self._blocks(flat, begin[:-1][long], begin[1:][long], starts[:-1][long], taps, out)
-        return out
 
     def _blocks(
         self, flat: Array, begins: Ints, ends: Ints, starts: Ints, taps: Array, out: Array

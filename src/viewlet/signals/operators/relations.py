@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.signals import buffers
 from viewlet.signals.batches import INF, NEVER, Columns, Events, Samples, counts_to_offsets, samples
 from viewlet.signals.kernels import joins as kernel
 from viewlet.signals.kernels import ordering, segments
@@ -208,7 +209,7 @@ def _combined(batch: Events, combine: Function | None) -> Events:
 def _ranged(column: Any, starts: Any, counts: Any) -> Any:
     if len(column) == counts.sum():
         return column
-    out = np.empty(counts.sum(), column.dtype)
+    out = buffers.empty(counts.sum(), column.dtype)
     segments.copy_ranges(column, starts, counts, out)
     return out
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.signals import buffers
 from viewlet.signals.batches import (
     INF,
     NEVER,
@@ -163,7 +164,7 @@ class Sample(Node):
         shares = np.arange(factor) * period / clock.step
         columns = {}
         for name, column in values.items():
-            columns[name] = np.empty(offsets[-1], column.dtype)
+            columns[name] = buffers.empty(offsets[-1], column.dtype)
             constant = _constant(policy.value, column.dtype)
             kernel.upsample(
                 batch.offsets, column, factor, shares, _MODES[policy.kind], constant, columns[name]

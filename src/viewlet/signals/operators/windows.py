@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy import fft as spectra
 
-from viewlet.errors import TypingError
+from viewlet.signals import buffers
 from viewlet.signals.batches import (
     INF,
     NEVER,
     Array,
+    Columns,
+    Deferred,
     Frames,
     Ints,
+    Pipeline,
     Samples,
+    Step,
     WindowView,
     as_array,
     counts_to_offsets,
@@ -22,7 +29,7 @@ from viewlet.signals.batches import (
 )
 from viewlet.signals.kernels import filtering, joins, ordering
 from viewlet.signals.kernels import stretches as kernel
-from viewlet.signals.operators.base import Function, Node, numeric, results, view
+from viewlet.signals.operators.base import Function, Node, numeric, require, results, view
 from viewlet.signals.operators.filters import frontier_after
 from viewlet.signals.pools import pair
 from viewlet.signals.state import OperatorState
@@ -83,20 +90,19 @@ class Transform(Node):
 
     label: str
     function: Function
+    views: bool = False
 
     def run(self, state: OperatorState, *batches: Any) -> Frames:
         (batch,) = batches
-        columns = {}
+        step = Step(self.label, self.function, self.views)
+        columns: Columns = {}
         for name, column in batch.columns.items():
-            values = as_array(column)
-            out = np.asarray(self.function(values))
-            if out.ndim == 0 or len(out) != len(values):
-                raise TypingError(
-                    f"{self.label} turned {len(values)} windows into an array of shape "
-                    f"{list(out.shape)}",
-                    hint="return one array (or one number) per window, along axis 0",
-                )
-            columns[name] = out
+            if isinstance(column, WindowView):
+                columns[name] = Pipeline(column, (step,))
+            elif isinstance(column, Pipeline):
+                columns[name] = column.then(step)
+            else:
+                columns[name] = step(column)
         return Frames(batch.slots, batch.offsets, batch.frontier, columns, batch.at)
 
     def describe(self) -> str:
@@ -205,14 +211,17 @@ class OverlapAdd(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Samples:
         (batch,) = batches
-        arrays = {name: numeric(column) for name, column in batch.columns.items()}
-        size = self.inputs[0].schema.size or next(iter(arrays.values())).shape[1]
+        size = self.inputs[0].schema.size
         slots = batch.slots
         base = state.keyed("base", slots, (), np.int64)
         held = state.keyed("held", slots, (), np.int64)
         hop = self.inputs[0].schema.hop
         if self.merge == "sum" and 0 < hop <= size and self._whole(batch, held, hop):
-            return self._sum(batch, arrays, size, hop)
+            return self._sum(state, batch, size, hop)
+        arrays = {name: numeric(column) for name, column in batch.columns.items()}
+        size = size or next(iter(arrays.values())).shape[1]
+        for values in arrays.values():
+            _require_size(values, size)
         counts, bound = (np.zeros(len(slots), np.int64) for _ in range(2))
         plan = (slots, batch.offsets, batch.at, batch.frontier, size, base, held)
         total = filtering.overlap_runs(*plan, False, bound, counts, _NONE, _NONE)
@@ -263,14 +272,62 @@ class OverlapAdd(Node):
             and bool((spans == hop * (batch.counts[some] - 1)).all())
         )
 
-    def _sum(self, batch: Frames, arrays: dict[str, Array], size: int, hop: int) -> Samples:
+    def _sum(self, state: OperatorState, batch: Frames, size: int, hop: int) -> Samples:
         some = batch.counts > 0
         counts = np.where(some, (batch.counts - 1) * hop + size, 0)
         rows = counts_to_offsets(counts)
-        columns = {}
-        for name, values in arrays.items():
-            columns[name] = np.empty(rows[-1], values.dtype)
-            filtering.overlap_sum(batch.offsets, values, hop, rows, columns[name])
+        columns: Columns = {}
+        for name, column in batch.columns.items():
+            # the last step's result goes straight to where the caller wants it
+            column = _Sum(batch.offsets, rows, size, hop, column)
+            columns[name] = column.deferred() if state.last else column.array()
         first = np.zeros(len(batch.slots), np.int64)
         first[some] = batch.at[batch.offsets[:-1][some]] - size + 1
         return Samples(batch.slots, rows, batch.frontier, columns, first, None)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The windows of whole signals, summed where they overlap; rows[s] is where signal s begins."""
+
+    offsets: Ints
+    rows: Ints
+    size: int
+    hop: int
+    column: Any
+
+    def array(self) -> Array:
+        made = self.deferred()
+        out = buffers.empty(made.rows, made.dtype)
+        made.fill(out)
+        return out
+
+    def deferred(self) -> Deferred:
+        parts = self._parts()
+        first = next(parts)
+        return Deferred(
+            int(self.rows[-1]), lambda out: self._fill(chain([first], parts), out), first[1].dtype
+        )
+
+    def _parts(self) -> Iterator[tuple[int, Array]]:
+        column = self.column
+        # one thread sums; what all threads may do together is done before
+        if isinstance(column, Pipeline) and spectra.get_workers() == 1:
+            for at, values in column.parts():
+                yield at, numeric(values)
+        else:
+            yield 0, numeric(column)
+
+    def _fill(self, parts: Iterable[tuple[int, Array]], out: Array) -> None:
+        for at, values in parts:
+            _require_size(values, self.size)
+            segment = int(np.searchsorted(self.offsets, at, side="right")) - 1
+            filtering.overlap_sum(self.offsets, segment, at, values, self.hop, self.rows, out)
+
+
+def _require_size(values: Array, size: int) -> None:
+    require(
+        values.ndim == 2 and values.shape[1] == size,
+        f"overlap_add got arrays of {list(values.shape[1:])} where the pipeline says {size}",
+        "say what size a step gives: map(f, size=...)",
+    )

@@ -1,0 +1,198 @@
+"""The public surface as a stranger meets it: docstrings with examples that run, and types."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewlet
+import viewlet.linalg
+import viewlet.signals
+from viewlet.interfaces.api import Database
+from viewlet.interfaces.events import Watch
+from viewlet.interfaces.stats import Stats
+from viewlet.interfaces.subscribe import Subscription
+
+ROOT = Path(__file__).parents[2]
+
+PUBLIC = {name: getattr(viewlet, name) for name in viewlet.__all__ if name != "errors"} | {
+    "Stats": Stats,
+    "Subscription": Subscription,
+    "Watch": Watch,
+}
+"""What `viewlet` exports, and what its methods hand out."""
+
+PLAIN = {
+    *("Database.close", "Subscription.close", "EventLoop.close", "Watch.close"),
+    *("View.name", "View.columns", "View.types", "ViewBatch.inverse"),
+    *("EventLoop.on", "EventLoop.step", "EventLoop.run", "EventLoop.stop"),
+    *("Subscription", "Stats", "Watch"),
+}
+"""Said well enough without an example, or shown in the example of their class or in docs/."""
+
+INSIDE = {"Subscription.settle", "Watch.put", "Watch.aclose"}
+"""Called by the database and by Python, not by users."""
+
+ASYNC = {"Database.watch"}
+"""Of another kind; docs/python-reference.md runs it."""
+
+ON_SPARK = {"Database.apply_spark", "Database.sink", "View.to_spark"}
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Every public class, function and method of ours by its name."""
+    for name, made in PUBLIC.items():
+        yield name, made
+        if not inspect.isclass(made):
+            continue
+        for member, value in vars(made).items():
+            whole = f"{name}.{member}"
+            described = callable(value) or isinstance(value, property)
+            if described and not member.startswith("_") and whole not in INSIDE:
+                yield whole, value
+
+
+EVERYTHING = dict(documented())
+
+
+def test_every_name_has_a_docstring_with_an_example() -> None:
+    missing = [name for name, made in EVERYTHING.items() if not inspect.getdoc(made)]
+    assert missing == []
+    plain = [name for name, made in EVERYTHING.items() if ">>>" not in (inspect.getdoc(made) or "")]
+    assert set(plain) <= PLAIN, "give it an example, or say in PLAIN that it needs none"
+    assert set(EVERYTHING) >= ON_SPARK | PLAIN
+
+
+def namespace(db: Database, folder: Path) -> dict[str, Any]:
+    """What the examples take as given."""
+    db.execute("CREATE TABLE r (a INT, b INT)")
+    db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total FROM r GROUP BY a")
+    db.insert("r", [(1, 2), (1, 3)])
+    return {"db": db, "viewlet": viewlet, "folder": str(folder)}
+
+
+def run(name: str, given: dict[str, Any]) -> None:
+    made = EVERYTHING[name]
+    check(name, inspect.getdoc(made.fget if isinstance(made, property) else made) or "", given)
+
+
+def check(name: str, text: str, given: dict[str, Any]) -> None:
+    example = doctest.DocTestParser().get_doctest(text, given, name, name, 0)
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(example, out=said.append, clear_globs=False)
+    assert not runner.failures, "".join(said)
+
+
+EXAMPLES = [n for n, made in EVERYTHING.items() if ">>>" in (inspect.getdoc(made) or "")]
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ON_SPARK | ASYNC])
+def test_the_example_runs(name: str, tmp_path: Path) -> None:
+    with viewlet.connect() as db:
+        run(name, namespace(db, tmp_path / "folder"))
+
+
+def packages() -> dict[str, Any]:
+    """The public names of the sibling packages; errors say themselves what they are."""
+    return {
+        f"{package.__name__}.{name}": made
+        for package in (viewlet.linalg, viewlet.signals)
+        for name in package.__all__
+        if not isinstance(made := getattr(package, name), type) or not issubclass(made, Exception)
+    }
+
+
+@pytest.mark.parametrize("name", packages())
+def test_matrices_and_signals_have_examples_that_run(name: str) -> None:
+    text = inspect.getdoc(packages()[name]) or ""
+    assert ">>>" in text
+    readings = {"sensor": [1, 1, 1], "t": [0, 2, 4], "v": [0.0, 2.0, 4.0]}
+    given = {"np": np, "la": viewlet.linalg, "sg": viewlet.signals, "readings": readings}
+    check(name, text, given)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_examples_on_spark_run(tmp_path: Path) -> None:
+    from viewlet.runtime.session import spark_session
+
+    spark = spark_session(cores=2)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with viewlet.connect("spark", spark=spark, partitions=2) as db:
+        given = {**namespace(db, folder), "spark": spark}
+        for name in sorted(ON_SPARK, reverse=True):
+            run(name, given)
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+RIGHT = """
+import viewlet
+
+def alert(batch: viewlet.ViewBatch) -> None:
+    print(batch.view, [row.total for row in batch.inserted])
+
+def total(path: str) -> int:
+    with viewlet.connect(engine="local", checkpoint=path) as db:
+        db.execute("CREATE TABLE r (a INT, b INT)")
+        changed: int = db.insert("r", [(1, 2)])
+        changed += db.apply([viewlet.Change("r", {"a": [1], "b": [3]}, -1)])
+        with db.subscribe("v", alert) as subscription:
+            subscription.next().cancel()
+        view: viewlet.View = db.view("v")
+        text: str = db.explain("v", stage="program", format="svg")
+        loop = viewlet.EventLoop(db)
+        loop.on("v", alert)
+        return changed + len(view) + len(text) + loop.run(timeout=0.1) + db.stats("v").rows
+
+async def watch(db: viewlet.Database) -> str:
+    async for batch in db.watch("v"):
+        return batch.view
+    return viewlet.restore("directory").view("v").name
+"""
+
+WRONG = {
+    'viewlet.connect("local", "directory")': "call-arg|misc",
+    "viewlet.connect(engine=3)": "arg-type",
+    'viewlet.connect().subscribe("v", lambda: None)': "arg-type|misc",
+    'viewlet.connect().apply([("r", [(1, 2)])])': "list-item",
+    'viewlet.connect().vew("v")': "attr-defined",
+    'x: str = viewlet.connect().insert("r", (1,))': "assignment",
+    'viewlet.Change("r", [(1,)], by=2)': "call-arg",
+}
+"""Calls that a type checker must refuse, with mypy's codes of the refusal."""
+
+
+def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    (tmp_path / "right.py").write_text(RIGHT)
+    lines = ["import viewlet", *WRONG]
+    (tmp_path / "wrong.py").write_text("\n".join(lines) + "\n")
+    said = subprocess.run(
+        # As `make style` has run it: what it has found out about the package is kept.
+        [sys.executable, "-m", "mypy", str(tmp_path / "right.py"), str(tmp_path / "wrong.py")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": "src"},
+    )
+    found: dict[int, str] = {}
+    for line in said.stdout.splitlines():
+        assert "right.py" not in line, said.stdout
+        if "wrong.py" in line and "error:" in line:
+            found[int(line.partition("wrong.py:")[2].partition(":")[0])] = line
+    for number, (call, codes) in enumerate(WRONG.items(), start=2):
+        assert any(f"[{code}]" in found.get(number, "") for code in codes.split("|")), (
+            call,
+            said.stdout,
+        )
