@@ -43,6 +43,16 @@ def session_of(order: dict[str, Any]) -> Any:
     return spark
 
 
+def killed_tasks(spark: Any) -> int:
+    """Attempts that Spark ended because another one was done first."""
+    context = spark.sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+    quantiles = context._gateway.new_array(context._jvm.double, 0)
+    nothing = context._jvm.java.util.ArrayList()
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, quantiles, nothing)
+    return sum(stages.apply(i).numKilledTasks() for i in range(stages.size()))
+
+
 def main(order: dict[str, Any]) -> None:
     from pyspark import cloudpickle
 
@@ -71,6 +81,7 @@ def main(order: dict[str, Any]) -> None:
         sums=programs.sums_of(cluster.read(b"")),
         version=cluster.version,
         incidents=cluster.incidents,
+        killed=killed_tasks(spark),
         executors=len(set(cluster.read(b"place"))),
     )
     cluster.close()

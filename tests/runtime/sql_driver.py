@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.runtime import sql_programs
-from tests.runtime.driver import say, session_of
+from tests.runtime.driver import killed_tasks, say, session_of
 from tests.runtime.standalone import fill_disk
 
 import viewlet
@@ -65,6 +65,7 @@ def main(order: dict[str, Any]) -> None:
     say(
         sums={view: rows_of(database, view) for view in ("v", "total")},
         incidents=engine.cluster.incidents,
+        killed=killed_tasks(spark),
     )
     database.close()
     spark.stop()

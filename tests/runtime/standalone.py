@@ -21,6 +21,13 @@ from typing import Any
 from viewlet.runtime.session import ensure_java
 
 ROOT = Path(__file__).parents[2]
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "1s",
+}
 
 
 def free_port() -> int:
@@ -62,10 +69,15 @@ def standalone(home: Path) -> Iterator[str]:
         "127.0.0.1": [["master.Master", "--port", str(port)], [*worker, str(home / "1"), url]],
         "127.0.0.2": [[*worker, str(home / "2"), url]],
     }
+    # A machine that stands still for a minute is slow, not lost.
+    settings = {
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.worker.timeout=600",
+    }
     running = [
         subprocess.Popen(
             [launcher, f"{deploy}.{kind}", "--host", host, "--webui-port", "0", *options],
-            env=os.environ | {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"},
+            env=os.environ | settings | {"SPARK_LOCAL_IP": host},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

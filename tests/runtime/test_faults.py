@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.runtime.programs import Reference, batch, parent_of
-from tests.runtime.standalone import Start, until
+from tests.runtime.standalone import SPECULATION, Start, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -60,16 +60,9 @@ def test_a_task_fails_after_it_changed_its_state(drive: Start, fault: str, undo:
 
 
 def test_speculative_duplicates(drive: Start) -> None:
-    settings = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.minTaskRuntime": "300ms",
-    }
-    said = drive(settings=settings, orders={"2": ["hang-0-1"], "4": ["hang-1-0"]}).finish()
-    notes = check(said)
-    assert any("rebuilt" in note for note in notes)  # the copy ran where the state was not
+    said = drive(settings=SPECULATION, orders={"2": ["hang-0-1"], "4": ["hang-1-0"]}).finish()
+    check(said)
+    assert said["killed"] >= 1, "nothing was speculated"
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -221,6 +221,21 @@ def test_definitions_that_cannot_be_saved(spark: Any, tmp_path: Path) -> None:
         assert database.view("v")[()].x == 1
 
 
+def test_a_driver_lost_before_the_first_rows(spark: Any, tmp_path: Path) -> None:
+    """What a programme began to write before anything was put into it is not in the way."""
+    place = str(tmp_path)
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+        database.execute("CREATE STREAM s (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
+        database.insert("s", [(1,)])
+    (programme,) = tmp_path.glob("programme-*")
+    (programme / "filling").touch()
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.view("n")[()].n == 0
+        database.insert("s", [(1,), (2,)])
+    with viewlet.restore(place, spark=spark) as database:
+        assert database.view("n")[()].n == 2
+
+
 def test_a_session_without_arrow(spark: Any) -> None:
     key = "spark.sql.execution.arrow.pyspark.enabled"
     spark.conf.set(key, "false")
@@ -318,6 +333,33 @@ def test_frames(db: Database, spark: Any) -> None:
     assert db.view("v").rows() == []
     with pytest.raises(viewlet.ViewletError, match="does not take DataFrames"):
         viewlet.connect("local").apply_spark([])
+
+
+def test_rows_of_streams_are_aggregated_where_they_are(spark: Any, tmp_path: Path) -> None:
+    """No job for rows of the driver, one stage for rows of a DataFrame; a restore repeats both."""
+    with viewlet.connect("spark", spark=spark, partitions=2, checkpoint=str(tmp_path)) as db:
+        db.execute("CREATE STREAM s (k VARCHAR NOT NULL, t TIMESTAMP, x INT NOT NULL)")
+        db.execute("CREATE VIEW v AS SELECT k, SUM(x) AS x FROM s WHERE x > 1 GROUP BY k")
+        db.insert("s", [("a", None, 2), ("b", None, 1), ("c", None, 7)])
+        metrics = engine_of(db).metrics()
+        assert (metrics.jobs, metrics.stages) == (0, 0)
+        assert metrics.run_seconds > 0
+        frame = spark.sql(
+            "SELECT concat('k', id % 2) k, timestamp'2026-11-16 01:00:00' t, CAST(id AS INT) x "
+            "FROM range(0, 100, 1, 5)"
+        )
+        db.apply_spark([("s", frame)])
+        metrics = engine_of(db).metrics()
+        assert (metrics.jobs, metrics.stages) == (1, 1)
+        with pytest.raises(viewlet.ViewletError, match="NOT NULL"):
+            db.apply_spark([("s", spark.sql("SELECT CAST(NULL AS STRING) k, now() t, 5 x"))])
+        expected = {("a", 2), ("c", 7), ("k0", 2450), ("k1", 2499)}
+        assert {tuple(row) for row in db.view("v").rows()} == expected
+    again = viewlet.restore(str(tmp_path), spark=spark)
+    assert {tuple(row) for row in again.view("v").rows()} == expected
+    again.apply_spark([("s", frame, -1)])
+    assert {tuple(row) for row in again.view("v").rows()} == {("a", 2), ("c", 7)}
+    again.close()
 
 
 def test_a_sink_applies_each_batch_once(db: Database, spark: Any) -> None:

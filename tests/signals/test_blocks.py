@@ -51,6 +51,56 @@ def test_blocks_give_what_one_batch_gives(small_blocks, kind, even, lanes):
     assert_same(stream(query, [table]), query.run(table, lanes=lanes))
 
 
+@pytest.mark.parametrize("rest", [0, 1, 77])
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_in_turn_are_not_dealt(small_blocks, monkeypatch, kind, even, rest):
+    """Rows that go round all keys, with a last round that is cut off."""
+    monkeypatch.setattr(blocks, "_HEAD", 300)
+    rows = 300 * 21 + rest
+    table = {"k": np.resize(np.random.default_rng(3).permutation(KEYS[kind]), rows)}
+    round_ = np.arange(rows) // 300
+    table["t"] = 2 * round_ + np.arange(rows) % 300 if even else round_**2 + 5
+    table["v"] = np.random.default_rng(4).random(rows)
+    table["day"] = np.arange(rows).astype("datetime64[D]")
+    stream_ = sg.source(key="k", time="t", value=["v", "day"])
+    query = stream_.select(lambda e: {"v": e.v, "w": e.day.astype(np.int64)}).sample(1)
+    expected = stream(query, [table])
+    monkeypatch.setattr(blocks.Rows, "_dealt", None)  # would fail
+    assert_same(expected, query.run(table, lanes=2))
+
+
+@pytest.mark.parametrize("change", ["swap", "skip", "order"])
+def test_keys_almost_in_turn_are_dealt(small_blocks, change):
+    rows = 300 * 20
+    keys = np.resize(KEYS["narrow"], rows)
+    if change == "swap":
+        keys[[4_000, 4_001]] = keys[[4_001, 4_000]]
+    elif change == "skip":
+        keys = np.delete(keys, 5_000)
+    else:
+        keys[300:] = np.resize(KEYS["narrow"][::-1], rows - 300)
+    table = {"k": keys, "t": np.arange(len(keys)), "v": np.random.default_rng(5).random(len(keys))}
+    query = sg.source(key="k", time="t", value="v").sample(1, 0, sg.last(400)).fir([0.5, 0.5])
+    assert_same(stream(query, [table]), query.run(table, lanes=2))
+
+
+def test_two_sources_in_turn_with_other_keys(small_blocks):
+    """The larger source numbers the keys; the other one has a different order and fewer keys."""
+    rng = np.random.default_rng(6)
+    many, few = rng.permutation(300), rng.permutation(250)
+    tables = {}
+    for name, keys, rounds in (("a", many, 20), ("b", few, 20)):
+        rows = rounds * len(keys)
+        moment = np.repeat(np.arange(rounds), len(keys))
+        tables[name] = {"k": np.tile(keys, rounds), "t": moment, "v": rng.random(rows)}
+    a, b = (sg.source(key="k", time="t", value="v", name=name).sample(1) for name in "ab")
+    live = (a + b).start()
+    parts = [live.push(**tables), live.flush()]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    assert_same(whole, (a + b).run(**tables, lanes=2))
+
+
 def test_text_and_interval_columns_are_dealt_too(small_blocks):
     query = sg.source(key="k", start="t", end="e", value=["v", "label"]).where(lambda e: e.v > 0.2)
     table = events(5_000, KEYS["narrow"], even=False)

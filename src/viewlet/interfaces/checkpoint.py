@@ -68,7 +68,6 @@ def write_checkpoint(
     try:
         store.put(f"{name}/{_DATABASE}", [about.encode()])
         engine.save(store.below(name))
-        store.put(_CURRENT, [name.encode()])
     except OSError as problem:
         store.delete_tree(name)
         raise StateError(
@@ -78,6 +77,7 @@ def write_checkpoint(
     except BaseException:
         store.delete_tree(name)
         raise
+    store.put(_CURRENT, [name.encode()])  # if this fails it may be there all the same
     for old in existing:
         store.delete_tree(old)
     return store.below(name)

@@ -7,7 +7,7 @@ import importlib
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -192,7 +192,10 @@ def bench(
     parts: Annotated[
         str | None,
         typer.Option(
-            "--parts", "--only", help="Of spark: refresh,levels,overhead,growth,scaling,counts."
+            "--parts",
+            "--only",
+            help="Of spark: refresh,levels,overhead,growth,scaling,counts. "
+            "Of signals: pure,grouped,growth,hopping,spark.",
         ),
     ] = None,
     json_file: Annotated[
@@ -237,23 +240,21 @@ def bench(
     for file in (json_file, markdown_file):
         output.check_writable(file)
     kept = None if compare is None else output.read_json(compare)
+    columns = getattr(module, "COLUMNS", None)
+    keep = partial(_keep, json_file, markdown_file, columns)
     with measuring(f"bench {workload}") as done:
         if "progress" in getattr(module, "OPTIONS", ()):
-            wanted["progress"] = partial(_progress, [], json_file, done)
+            wanted["progress"] = partial(_progress, [], keep, done)
         rows = module.run(quick=quick, **wanted)
-    columns = getattr(module, "COLUMNS", None)
     output.print_table(rows, columns)
-    if json_file is not None:
-        output.write_json(rows, json_file)
-    if markdown_file is not None:
-        output.write_markdown(rows, markdown_file, columns)
+    keep(rows)
     if compare is not None and kept is not None:
         _compare(rows, kept, compare)
 
 
 def _progress(
     rows: list[dict[str, Any]],
-    json_file: Path | None,
+    keep: Callable[[list[dict[str, Any]]], None],
     done: Callable[[str], None],
     row: dict[str, Any],
 ) -> None:
@@ -262,8 +263,21 @@ def _progress(
 
     rows.append(row)
     done(output.progress_line(row))
+    keep(rows)
+
+
+def _keep(
+    json_file: Path | None,
+    markdown_file: Path | None,
+    columns: Sequence[str] | None,
+    rows: list[dict[str, Any]],
+) -> None:
+    from viewlet.interfaces.bench import output
+
     if json_file is not None:
         output.write_json(rows, json_file)
+    if markdown_file is not None:
+        output.write_markdown(rows, markdown_file, columns)
 
 
 def _compare(rows: list[dict[str, Any]], kept: list[dict[str, Any]], file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from viewlet.calculus.expr import (
     PRESENCE,
@@ -122,15 +123,21 @@ def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
 
     What every update multiplies with must be there: it is looked up as soon as its key is known,
     before nested sums are computed for rows that then weigh nothing, and the map whose rows have
-    passed most conditions first.
+    passed most conditions first. The same for a lookup that stands behind a nested sum already:
+
+    L * Sum[..](..) * M[k].* -> L * M[k].* * Sum[..](..)
     """
     shared: set[MapRef] | None = None
     for part in (part for update in updates for part in terms_of(update)):
         found = {MapRef(f.name, PRESENCE, f.keys) for f in _multiplied(part)}
         shared = found if shared is None else shared & found
     factors = list(factors_of(term))
+    late = _behind_sums(factors)
+    factors = [factor for factor in factors if factor not in late]
     present = {MapRef(f.name, PRESENCE, f.keys) for f in factors if isinstance(f, MapRef)}
-    missing = sorted((shared or set()) - present, key=lambda f: (keys.filters(f), f.name, f.keys))
+    missing = sorted(
+        ((shared or set()) | late) - present, key=lambda f: (keys.filters(f), f.name, f.keys)
+    )
     for atom in missing:
         bound: frozenset[str] = frozenset()
         for i, factor in enumerate(factors):
@@ -142,6 +149,21 @@ def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
                 factors.insert(i + 1, atom)
                 break
     return product_of(*factors)
+
+
+def _behind_sums(factors: list[Expr]) -> set[MapRef]:
+    """Lookups of records whose keys were known before a nested sum that stands before them."""
+    found: set[MapRef] = set()
+    bound: frozenset[str] = frozenset()
+    known: frozenset[str] | None = None  # what the factors before the first nested sum bind
+    for factor in factors:
+        if known is None and isinstance(factor, Sum | Lift | Exists):
+            known = bound
+        record = isinstance(factor, MapRef) and factor.column == PRESENCE
+        if record and known is not None and outputs(factor) <= known:
+            found.add(cast(MapRef, factor))
+        bound |= outputs(factor)
+    return found
 
 
 def _multiplied(update: Expr) -> Iterator[MapRef]:

@@ -158,13 +158,13 @@ class SparkEngine:
             new = self._new(self._program, self._plan, self._tables)
             try:
                 self._fill(new, self._program, None, frozenset())
+                if place is not None:
+                    _filled(place)
             except BaseException:
                 _close(new)
                 if place is not None:
                     place.delete_tree("")
                 raise
-            if place is not None:
-                place.delete(_FILLING)
             self._conductor = new
         return self._conductor
 
@@ -431,6 +431,16 @@ class SparkEngine:
         if self._conductor is not None:
             _close(self._conductor)
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
+
+
+def _filled(place: Store) -> None:
+    """Take the sign away that a restore would throw everything out for, and be sure of it."""
+    place.delete(_FILLING)
+    if _FILLING in place.list(""):
+        raise StateError(
+            f"the file {_FILLING} cannot be removed from the checkpoint {place.name}",
+            hint="allow deleting there, then repeat the batch; nothing was committed",
+        )
 
 
 def _compares_all(view: View) -> bool:

@@ -31,7 +31,7 @@ Columns = dict[str, Any]
 INF = int(np.iinfo(np.int64).max)
 NEVER = int(np.iinfo(np.int64).min)
 _INT64 = np.dtype(np.int64)
-_PART_SAMPLES = 1 << 16  # samples in the windows that go through a pipeline together
+_PART_SAMPLES = 1 << 15  # samples in the windows that go through a pipeline together
 
 
 def counts_to_offsets(counts: Array) -> Ints:

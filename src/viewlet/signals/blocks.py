@@ -1,10 +1,13 @@
 """A finished table, grouped by key in two steps: into blocks of keys, then inside a block.
 
-The rows are first dealt into some thirty blocks of keys, which are sequential writes to as many
+The rows are first dealt into some blocks of keys, which are sequential writes to as many
 places. A block is grouped when its turn comes, inside the cache and right before the operators
 read it. The obvious way, one counting sort over all keys, writes to as many places as there are
 keys: with thousands of keys nearly every write misses the cache, and the time per row grows with
 the number of keys.
+
+Rows that go round many keys in turn (a poller's loop, a wide table made long) are recognised: they
+are a matrix, whose columns a block takes from where they are, and nothing is dealt.
 
 Threads share the rows of the first step. Each counts its part, then deals it to where the parts
 before it end, so rows of a key stay in their order.
@@ -26,7 +29,8 @@ from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.keys import Coded, KeyDictionary
 
 _BLOCK_ROWS = 1 << 17  # rows of a block at least, to be worth the calls of all operators
-_MOST_BLOCKS = 32  # places that the first step writes to; the processor follows that many streams
+_MOST_BLOCKS = 16  # more would cost more calls than their smaller size gains
+_CYCLE_FROM = 128  # keys in turn from which a block's part of a round is a few lines of the cache
 _MOST_KEYS = 1 << 16  # of a block: a key's number within it takes two bytes
 _HEAD = 1 << 17  # rows whose keys are learnt before threads share the rest; usually all keys
 _NO_CODES = np.empty(0, np.uint16)
@@ -58,6 +62,7 @@ class Rows:
         self._slices = [slice(a, b) for a, b in pairwise(cuts)]
         self._local: Array = _NO_CODES
         self._regular: Regular | None = None
+        self._cycle = 0  # keys in turn, when the rows go round them
 
     def _each(self, work: Callable[[slice], Any]) -> list[Any]:
         return list(self._pool.map(work, self._slices))
@@ -71,6 +76,9 @@ class Rows:
             self._counts = [np.array([self.rows])]
             return self._counts[0]
         self._coded = dictionary.coded(self._keys, self._names, _HEAD)
+        self._cycle = self._find_cycle(self._coded)
+        if self._cycle:
+            return self._count_cycle(len(dictionary))
         step = int(kernel.first_step(self._coded.keys, self._start)) if self.rows else 0
         parts = self._tally(self._coded, len(dictionary), step)
         if sum(part[0] for part in parts) < self.rows:
@@ -90,6 +98,32 @@ class Rows:
             return done, even, seen, first
 
         return self._each(tally)
+
+    def _find_cycle(self, coded: Coded) -> int:
+        """How many keys the rows go round in turn, in the order of their slots, or 0."""
+        keys, texts = coded.keys, any(c.dtype.kind in "USO" for c in self._columns.values())
+        cycle = int(kernel.first_repeat(keys))
+        if not _CYCLE_FROM <= cycle <= _HEAD or texts:
+            return 0
+        first = coded.table[keys[:cycle] - coded.low]
+        same = np.array_equal(first, np.arange(cycle)) and self._repeat(keys, cycle, 0)
+        return cycle if same else 0
+
+    def _repeat(self, column: Ints, cycle: int, step: int) -> bool:
+        return all(
+            self._each(lambda rows: kernel.repeats(_before(column, rows, cycle), cycle, step))
+        )
+
+    def _count_cycle(self, keys: int) -> Ints:
+        cycle, start = self._cycle, self._start
+        counts = np.zeros(keys, np.int64)
+        counts[:cycle] = self.rows // cycle
+        counts[: self.rows % cycle] += 1
+        step = int(start[cycle] - start[0])
+        if step > 0 and self._repeat(start, cycle, step):
+            self._regular = Regular(start[:cycle].copy(), step)
+        self._counts = [counts]
+        return counts
 
     def _single(self) -> Regular | None:
         """The times of a source without keys, when they are even."""
@@ -123,9 +157,9 @@ class Rows:
             moving["\0start"] = self._start
         if self._end is not None:
             moving["\0end"] = self._end
-        if len(edges) > 2:
+        if len(edges) > 2 and not self._cycle:
             moving = self._dealt(moving, counts)
-        elif keys > 1:
+        elif keys > 1 and not self._cycle:
             self._local = self._coded.table[self._coded.keys - self._coded.low]
         self._moved = moving
 
@@ -164,8 +198,11 @@ class Rows:
         rows = slice(int(self._begins[number]), int(self._begins[number + 1]))
         slots = np.arange(high - low)
         offsets = to_offsets(self._total[low:high])
-        columns = {name: column[rows] for name, column in self._moved.items()}
-        if len(slots) > 1:
+        if self._cycle:
+            columns = {name: self._turned(c, int(low), offsets) for name, c in self._moved.items()}
+        else:
+            columns = {name: column[rows] for name, column in self._moved.items()}
+        if len(slots) > 1 and not self._cycle:
             local = self._local[rows]
             columns = {name: _grouped(local, offsets, c) for name, c in columns.items()}
         order = columns.pop("\0order", None)
@@ -179,6 +216,19 @@ class Rows:
             clock = start
         columns = {name: columns[name] for name in self._columns}
         return Events(slots, offsets, np.full(len(slots), INF), columns, clock, end)
+
+    def _turned(self, column: Array, low: int, offsets: Ints) -> Array:
+        """The rows of a block's keys, from rows that go round all keys in turn."""
+        plain = _plain(column)
+        out = buffers.empty(int(offsets[-1]), plain.dtype)
+        mine = offsets[: max(0, self._cycle - low) + 1]  # other sources may have further keys
+        kernel.turn(plain, self._cycle, low, mine, out)
+        return out.view(column.dtype)
+
+
+def _before(column: Array, rows: slice, cycle: int) -> Array:
+    """Some rows and the round before them."""
+    return column[max(0, rows.start - cycle) : rows.stop]
 
 
 def _joined(parts: list[tuple[Ints, Ints]], step: int) -> Regular | None:

@@ -48,7 +48,8 @@ class _Lease:
 
 
 _returned: deque[_Memory] = deque()  # appended to by finalisers, which must not wait for a lock
-_kept: list[_Memory] = []
+_kept: dict[int, list[_Memory]] = {}  # by size
+_total = 0
 _lock = Lock()
 
 
@@ -59,34 +60,54 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> Array:
     size = prod(int(n) for n in shape) * dtype.itemsize
     if size < _SMALLEST or dtype.hasobject:
         return np.empty(shape, dtype)
-    return np.asarray(_Lease(_take(size)))[:size].view(dtype).reshape(shape)
+    memory = np.asarray(_Lease(_take(size)))
+    flat: Array = memory[:size].view(dtype)
+    return flat if len(shape) == 1 else flat.reshape(shape)
 
 
 def release() -> int:
     """Give all kept memory back to the system; how many bytes that were."""
     with _lock:
-        total = _collect()
-        _kept.clear()
+        _collect()
+        total = _total
+        _drop(0)
     return total
 
 
 def _take(size: int) -> _Memory:
-    """The smallest kept piece that is large enough but not twice too large, or a new one."""
+    """A kept piece of about that size (the same or at most twice as large), or a new one."""
+    global _total
     wanted = -(-size // _UNIT) * _UNIT if size >= _UNIT else 1 << (size - 1).bit_length()
     with _lock:
-        total = _collect()
-        while total > LIMIT:  # what was kept longest goes first
-            total -= _kept.pop(0).size
-        fits = [memory for memory in _kept if wanted <= memory.size <= 2 * wanted]
-        if fits:
-            best = min(fits, key=lambda memory: memory.size)
-            _kept.remove(best)
-            return best
+        _collect()
+        found = wanted if _kept.get(wanted) else min(_larger(wanted), default=0)
+        if found:
+            _total -= found
+            return _kept[found].pop()
     return _Memory(wanted)
 
 
-def _collect() -> int:
-    """Put what came back beside what is kept; the size of all of it."""
+def _larger(wanted: int) -> list[int]:
+    return [size for size, pieces in _kept.items() if pieces and wanted < size <= 2 * wanted]
+
+
+def _collect() -> None:
+    """Put what came back beside what is kept."""
+    global _total
     while _returned:
-        _kept.append(_returned.popleft())
-    return sum(memory.size for memory in _kept)
+        memory = _returned.popleft()
+        _kept.setdefault(memory.size, []).append(memory)
+        _total += memory.size
+    if _total > LIMIT:
+        _drop(LIMIT)
+
+
+def _drop(limit: int) -> None:
+    """Keep no more than `limit` bytes; sizes that came up first go first."""
+    global _total
+    for size in list(_kept):
+        while _kept[size] and _total > limit:
+            _kept[size].pop()
+            _total -= size
+        if not _kept[size]:
+            del _kept[size]

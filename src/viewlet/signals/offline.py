@@ -32,7 +32,9 @@ def run(plan: Plan, given: dict[str, Any], lanes: int) -> Columns:
     lanes = lanes if rows >= _THREADS_FROM else 1
     with ThreadPoolExecutor(lanes) as pool:
         sources = {name: Rows(part, pool, lanes) for name, part in taken.items()}
-        counts = [source.count(front.keys) for source in sources.values()]
+        # the largest first: keys are numbered in its order, in which its blocks are together
+        by_size = sorted(sources.values(), key=lambda source: -source.rows)
+        counts = [source.count(front.keys) for source in by_size]
         total = np.zeros(len(front.keys), np.int64)
         for part in counts:
             total[: len(part)] += part

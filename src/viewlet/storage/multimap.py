@@ -60,7 +60,7 @@ from viewlet.storage.memory import (
     store_float,
     store_half,
 )
-from viewlet.storage.ordered import PARENT, link_tree, refresh, unlink_tree
+from viewlet.storage.ordered import PARENT, link_tree, pull_up, refresh, unlink_tree
 
 
 @njit(cache=True, nogil=True)
@@ -203,6 +203,16 @@ def refresh_trees(m: int, at: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def remake_trees(m: int, at: int) -> None:
+    """The same where sums above may be half done, because one of them was too large."""
+    record = (at - load(m, RECORDS)) // load(m, STRIDE)
+    for i in range(1, load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        if load(ix, KIND) == TREE:
+            pull_up(m, ix, record)
+
+
+@njit(cache=True, nogil=True)
 def is_dead(m: int, at: int) -> bool:
     keys = load(m, KEYS)
     return all_zero(at, keys, load(m, VALUES))
@@ -263,7 +273,7 @@ def rollback(m: int) -> int:
         for j in range(values):
             store(at, keys + j, load(row, j + 1))
         if load(m, INDEXES) > 1:
-            refresh_trees(m, at)
+            remake_trees(m, at)
     store(m, ZEROS, 1)
     removed = sweep(m)
     store(m, LOGGED, 0)

@@ -5,9 +5,10 @@ applyInPandas plus SciPy for the grouped queries; updates against recomputation 
 growth with events and with groups. Contestants take turns, and the medians are compared.
 
 ratio = time of the reference / time of viewlet (above 1: viewlet is faster). viewlet uses all
-cores; SciPy and pandas use the one that they use when called as people call them, and all have the
-allocator as it comes: memory that a contestant asks for anew is part of its time. Rows of growth
-compare processor time per event: 1 means that it is the same.
+cores; SciPy and pandas use the one that they use when called as people call them. All have the
+allocator as it comes, so memory that a contestant asks for anew is part of its time; viewlet keeps
+memory of dropped results for its next run (signals/buffers.py), and is warm when it is measured.
+Rows of growth compare processor time per event: 1 means that it is the same.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from scipy import fft as spectra
 from scipy import signal as scipy_signal
 
 import viewlet.signals as sg
+from viewlet.errors import ResolutionError
+from viewlet.signals import buffers
 
 Row = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -35,7 +38,8 @@ Columns = dict[str, Array]
 SIZES = (64, 128, 256, 512, 1024, 2048)
 GROUPS = (10, 100, 1_000, 10_000, 100_000)
 WINDOW, HOP = 64, 32  # of the grouped overlap-and-add; fits 100 samples per group
-OPTIONS = ("progress",)
+OPTIONS = ("progress", "parts")
+PARTS = ("pure", "grouped", "growth", "hopping", "spark")
 COLUMNS = (
     "query",
     "batch",
@@ -51,6 +55,7 @@ COLUMNS = (
     "memory_mb",
     "ns_per_event",
     "cpu_ns_per_event",
+    "reference_cpu_ns",
     "bytes_per_event",
     "load",
 )
@@ -60,34 +65,49 @@ PATTERN = np.random.default_rng(32).standard_normal(32)
 def run(
     quick: bool = False,
     events: int | None = None,
-    spark: bool = True,
+    parts: list[str] | None = None,
     repeats: int = 3,
     progress: Callable[[Row], None] | None = None,
 ) -> list[Row]:
-    """All parts; quick is one small size of each and ends within 45 s."""
+    """The parts (all if left out), row by row; quick is one small size of each, within 45 s.
+
+    A part that fails gives a row that says so, and the others go on.
+    """
+    chosen = parts or list(PARTS)
+    for name in chosen:
+        if name not in PARTS:
+            raise ResolutionError(f"there is no part {name}", hint=f"choose of {', '.join(PARTS)}")
     events = events or (400_000 if quick else 10_000_000)
     sizes = (64, 1024) if quick else SIZES
     groups = (10, 1_000) if quick else GROUPS
+    # the whole number of events once; many groups with fewer, for it takes a millisecond each
+    on_cluster = ((events // 4, 500),) if quick else ((events, 1_000), (events // 5, 10_000))
+    makers: dict[str, Callable[[], Iterator[Row]]] = {
+        "pure": lambda: pure(events, sizes, repeats),
+        "grouped": lambda: grouped(events, groups, repeats),
+        "growth": lambda: growth(memory_of_growth(events, groups), repeats),
+        "hopping": lambda: hopping(min(events, 2_000_000), repeats),
+        "spark": lambda: on_spark(on_cluster),
+    }
     rows: list[Row] = []
-    grown = memory_of_growth(events, groups)
-    parts = [
-        pure(events, sizes, repeats),
-        grouped(events, groups, repeats),
-        growth(grown, repeats),
-        hopping(min(events, 2_000_000), repeats),
-    ]
-    if spark:
-        # the whole number of events once; many groups with fewer, for it takes a millisecond each
-        few, many = (events, 1_000), (events // 5, 10_000)
-        runs = ((events // 4, 500),) if quick else (few, many)
-        parts.append(on_spark(runs))
-    for part in parts:
-        for made in part:
-            rows.append(made)
+    for name in PARTS:
+        if name not in chosen:
+            continue
+        made = makers[name]
+        for found in _guarded(name, made):
+            rows.append(found)
             if progress is not None:
-                progress(made)
+                progress(found)
         gc.collect()
     return rows
+
+
+def _guarded(name: str, made: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    try:
+        yield from made()
+    except Exception as error:  # whatever it is, the figures of the other parts are worth having
+        failed = dict.fromkeys(COLUMNS)
+        yield {**failed, "query": f"{name} failed: {error}", "engine": "viewlet", "maps": 0}
 
 
 # --- measuring -----------------------------------------------------------------------------------
@@ -150,6 +170,8 @@ def row(
         "memory_mb": memory,
         "target": target,
         "cpu_ms": round(1e3 * float(np.median(times.cpu)), 2),
+        "ns_per_event": round(1e9 * p50 / events, 2),
+        "cpu_ns_per_event": round(1e9 * min(times.cpu) / events, 2),
         "reference_ms": None,
         "reference_cpu_ms": None,
         "load": round(os.getloadavg()[0], 1),
@@ -157,6 +179,7 @@ def row(
     if theirs is not None:
         made["reference_ms"] = round(1e3 * float(np.median(theirs.wall)), 2)
         made["reference_cpu_ms"] = round(1e3 * float(np.median(theirs.cpu)), 2)
+        made["reference_cpu_ns"] = round(1e9 * min(theirs.cpu) / events, 2)
         made["ratio"] = round(float(np.median(theirs.wall)) / p50, 2)
     return made
 
@@ -173,6 +196,7 @@ def peak_memory() -> Iterator[Callable[[], float]]:
         return float("nan")
 
     gc.collect()
+    buffers.release()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # freed memory that stays resident would hide the growth
     with contextlib.suppress(OSError):
@@ -185,12 +209,23 @@ def peak_memory() -> Iterator[Callable[[], float]]:
 
 
 def readings(events: int, groups: int, period: int = 1, seed: int = 0) -> Columns:
-    """Interleaved uniform signals in time order; within a tick the sensors report in any order."""
+    """Interleaved uniform signals in time order; the order within a tick is random but fixed."""
     rng = np.random.default_rng(seed)
     ticks = max(1, events // groups)
     sensor = np.tile(rng.permutation(groups), ticks)
     moment = np.repeat(np.arange(ticks) * period, groups)
     return {"sensor": sensor, "t": moment, "v": rng.random(ticks * groups)}
+
+
+def shuffled(table: Columns, groups: int) -> Columns:
+    """The same rows, with the sensors of every tick in another order."""
+    rng = np.random.default_rng(7)
+    ticks = len(table["t"]) // groups
+    # a few hundred orders, taken by random ticks: as good as one for each, and made in no time
+    orders = np.stack([rng.permutation(groups) for _ in range(min(ticks, 256))])
+    order = orders[rng.integers(0, len(orders), ticks)]
+    rows = (order + np.arange(ticks)[:, None] * groups).reshape(-1)
+    return {name: column[rows] for name, column in table.items()}
 
 
 def sensors(name: str = "input") -> sg.Stream:
@@ -339,6 +374,18 @@ def grouped(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]
             )
             label = f"{name}, {count} groups"
             yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
+        if count == 1_000:
+            table = shuffled(table, count)
+            frame = pd.DataFrame(table)
+            query = correlation()
+            mine, theirs = turns(
+                repeats,
+                partial(query.run, table),
+                partial(pandas_one, frame, correlate_group),
+                warm=1,
+            )
+            label = f"correlation, {count} groups, shuffled"
+            yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
         del table, frame
         left, right = two_signals(events, count)
         frames = pd.DataFrame(left), pd.DataFrame(right)
@@ -383,8 +430,6 @@ def growth(grown: list[tuple[int, int, float]], repeats: int) -> Iterator[Row]:
         table = readings(events, groups)
         (times,) = turns(2 * repeats, partial(query.run, table))
         made = row(f"growth, {events} events, {groups} groups", events, times, memory=used)
-        made["ns_per_event"] = round(1e6 * made["p50_ms"] / events, 2)
-        made["cpu_ns_per_event"] = round(1e9 * min(times.cpu) / events, 2)
         made["bytes_per_event"] = round(used * 2**20 / events, 1)
         first = base.setdefault(kind, made)
         made["reference"] = f"processor time per event, {first['query']}"

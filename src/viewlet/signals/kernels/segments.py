@@ -281,6 +281,56 @@ def deal(
 
 
 @_jit
+def repeats(column: Any, distance: int, step: int) -> bool:
+    """Whether column[i] = column[i - distance] + step throughout; stops early where it is not."""
+    before, after = column[: len(column) - distance], column[distance:]
+    for low in range(0, len(after), 4096):
+        a, b = before[low : low + 4096], after[low : low + 4096]
+        different = 0
+        for i in range(len(a)):
+            different |= (b[i] - a[i]) ^ step
+        if different != 0:
+            return False
+    return True
+
+
+@_jit
+def first_repeat(keys: Any) -> int:
+    """The distance from the first row to the next one of the same key; 0 when there is none."""
+    for i in range(1, len(keys)):
+        if keys[i] == keys[0]:
+            return i
+    return 0
+
+
+@_jit
+def turn(column: Any, cycle: int, low: int, offsets: Any, out: Any) -> None:
+    """Rows that go round the keys in turn, key after key: out[offsets[k] + r] = row r of low + k.
+
+    Eight rounds at a time: eight sequential reads side by side, and whole lines written.
+    """
+    keys = len(offsets) - 1
+    rounds = len(column) // cycle
+    for r in range(0, rounds - 7, 8):
+        base = r * cycle + low
+        c0, c1 = column[base : base + keys], column[base + cycle : base + cycle + keys]
+        base += 2 * cycle
+        c2, c3 = column[base : base + keys], column[base + cycle : base + cycle + keys]
+        base += 2 * cycle
+        c4, c5 = column[base : base + keys], column[base + cycle : base + cycle + keys]
+        base += 2 * cycle
+        c6, c7 = column[base : base + keys], column[base + cycle : base + cycle + keys]
+        for k in range(keys):
+            mine = out[offsets[k] + r : offsets[k] + r + 8]
+            mine[0], mine[1], mine[2], mine[3] = c0[k], c1[k], c2[k], c3[k]
+            mine[4], mine[5], mine[6], mine[7] = c4[k], c5[k], c6[k], c7[k]
+    for k in range(keys):
+        mine = out[offsets[k] : offsets[k + 1]]
+        for r in range(rounds // 8 * 8, len(mine)):
+            mine[r] = column[r * cycle + low + k]
+
+
+@_jit
 def encode_hashed(keys: Any, table: Any, values: Any, known: int, codes: Any) -> int:
     """Codes of integer keys through open addressing; values[code] is the key of a code."""
     mask = len(table) - 1

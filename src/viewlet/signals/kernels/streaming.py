@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -17,8 +17,7 @@ _WIDTH = 8  # numbers of 8 bytes in a line of the cache
 _LINE = 64
 
 
-@intrinsic
-def _store_line(typing: Any, array: Any, index: Any, first: Any, step: Any) -> Any:
+def _store(typing: Any, array: Any, index: Any, first: Any, step: Any) -> Any:
     """array[index + i] = first + i step for the eight i of a line, which must begin there."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -42,8 +41,7 @@ def _store_line(typing: Any, array: Any, index: Any, first: Any, step: Any) -> A
     return types.void(array, types.intp, types.int64, types.int64), generate
 
 
-@intrinsic
-def settle(typing: Any) -> Any:
+def _fence(typing: Any) -> Any:
     """Other threads see the lines written so far before anything that is written after."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -51,6 +49,11 @@ def settle(typing: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+# compiled code calls them without the argument `typing`
+_store_line: Any = intrinsic(_store)
+settle: Any = intrinsic(_fence)
 
 
 @njit(cache=True, nogil=True)
