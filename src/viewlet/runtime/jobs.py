@@ -113,7 +113,7 @@ class Jobs:
             found: list[Any] = build().collect()
             return found
         except (Py4JError, PySparkException) as problem:
-            reason = _reason(str(problem))
+            reason = reason_of(str(problem))
             raise StateError(
                 f"{what} failed in Spark and changed nothing: {reason}", hint=_hint(reason)
             ) from problem
@@ -140,7 +140,7 @@ class Jobs:
         return len(jobs), len(stages)
 
 
-def _reason(text: str) -> str:
+def reason_of(text: str) -> str:
     """The line of a Spark error that says why: the last of the worker's traceback, else the first
     that names an exception."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

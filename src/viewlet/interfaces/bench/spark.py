@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -43,6 +44,7 @@ from viewlet.interfaces.bench.spark_runs import (
 )
 from viewlet.interfaces.bench.workload import chosen, compiled, queries
 from viewlet.runtime.cluster import Metrics
+from viewlet.runtime.jobs import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,8 +121,9 @@ def run(
                 if progress is not None:
                     progress(row)
         except Exception as problem:  # whatever it is, the figures of the others count
-            error = f"{type(problem).__name__}: {problem}".splitlines()[0]
+            error = f"{type(problem).__name__}: {reason_of(str(problem))}"
             rows.append(_blank(part, query) | {"error": error})
+            traceback.print_exc()
             print(f"{part} {query} failed: {error}", file=sys.stderr)
         gc.collect()
     bench.spark.stop()
