@@ -88,7 +88,7 @@ class Store:
                 target += f"-{id(self):x}-{_process()}-{self._sequence}"
             size = 0
             try:
-                with self._fs.open_output_stream(target) as out:
+                with self._opened(target, parent) as out:
                     for part in parts:
                         out.write(part)
                         size += len(part)
@@ -105,6 +105,13 @@ class Store:
                 hint="make room or repair the access, then repeat the step; nothing was committed",
             ) from problem
         return size
+
+    def _opened(self, target: str, parent: str) -> Any:
+        try:
+            return self._fs.open_output_stream(target)
+        except FileNotFoundError:  # the directory was there once, and somebody has removed it
+            self._fs.create_dir(parent, recursive=True)
+            return self._fs.open_output_stream(target)
 
     def get(self, path: str) -> bytes:
         try:
