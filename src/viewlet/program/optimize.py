@@ -197,6 +197,7 @@ def share_domains(program: Program) -> Program:
     """
     buffers: dict[str, Map] = {}
     triggers = []
+    costs = Keys(program)
     for trigger in program.triggers:
         statements: list[Statement] = []
         known: dict[str, Statement] = {}
@@ -208,7 +209,8 @@ def share_domains(program: Program) -> Program:
                 if not isinstance(factor, Exists) or not _is_domain(factor) or not keys:
                     loop.append(factor)
                     continue
-                factor = _by_presence(factor)
+                # In its place it may have relied on what stands to the left of it.
+                factor = schedule(_by_presence(factor), costs=costs)
                 form = canonical(factor, keys)
                 text = f"{[form.names[k] for k in keys]} {form.text}"
                 if text not in known:
