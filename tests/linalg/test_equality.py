@@ -265,3 +265,28 @@ def test_reachability_after_a_thousand_updates() -> None:
         graph[i, j] = not graph[i, j]
     walks = sum(np.linalg.matrix_power(graph.astype(int), k) for k in range(5))
     np.testing.assert_array_equal(live.matrix(), walks > 0)
+
+
+def test_a_dense_delta_that_is_another_ones_factor_stays_as_it_is() -> None:
+    """T += D and R += D V^T: making the second narrower must not touch the first.
+
+    Found by test_generated_programmes_stay_equal, as wrong results of the update after next.
+    """
+    a, x = la.matrix("A", 7, 7), la.matrix("X", 7, 5)
+    program = la.program(R=la.iterate(0.5 * a, x, 1, x) @ (x.T @ x))
+    rng = np.random.default_rng(0)
+    values = {m.name: random_value(rng, m.shape) for m in program.inputs}
+    live = program.start(values, strategy="hybrid", model="linear")
+    for name in ("A", "X", "A", "X"):
+        rows, columns = values[name].shape
+        u, v = rng.standard_normal((rows, 1)), rng.standard_normal((columns, 1))
+        values[name] = values[name] + u @ v.T
+        live.update({name: (u, v)})
+        assert relative(live["R"], reference(program, values)["R"]) <= 1e-8
+
+
+def test_transposing_what_is_shared_takes_time_linear_in_its_depth() -> None:
+    chain: Expr = la.matrix("B", 4, 4)
+    for i in range(60):
+        chain = (chain + la.matrix(f"C{i}", 4, 4)) @ (chain + la.matrix(f"D{i}", 4, 4))
+    assert chain.T.T is chain

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -320,8 +321,13 @@ def scale(coefficient: float, operand: Expr) -> Expr:
     return _intern(Scale, operand.shape, coefficient=coefficient, operand=operand)
 
 
+@lru_cache(maxsize=1 << 14)
 def transpose(e: Expr) -> Expr:
-    """Push transposition to the leaves: (A B)^T -> B^T A^T;  (E^T)^T -> E."""
+    """Push transposition to the leaves: (A B)^T -> B^T A^T;  (E^T)^T -> E.
+
+    Equal expressions are one object, and what is shared is transposed once: a product of sums that
+    contain each other would else take time exponential in its depth.
+    """
     match e:
         case Transpose():
             return e.operand

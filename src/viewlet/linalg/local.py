@@ -260,7 +260,11 @@ class LocalEngine:
             for slot, _ in op.args:
                 used.setdefault(slot, position)
         factored = {m: d for m, d in compiled.trigger.deltas.items() if isinstance(d, Factored)}
-        uses = Counter(symbol for d in factored.values() for symbol in (d.u, d.v))
+        uses = Counter(
+            symbol
+            for d in compiled.trigger.deltas.values()
+            for symbol in ((d.u, d.v) if isinstance(d, Factored) else (d.d,))
+        )
         hooks: dict[int, Callable[[dict[int, Value]], None]] = {}
         for matrix, delta in factored.items():
             if (
