@@ -1,4 +1,4 @@
-"""Arrays that grow where they are, and tables that follow their groups."""
+"""Arrays that grow where they are, and the tables over them."""
 
 from __future__ import annotations
 
@@ -62,13 +62,12 @@ def pool_of(groups: int, records: int) -> Pool:
 
 
 @pytest.mark.parametrize("groups", [1, 3, 1000, 50_000])
-def test_a_table_of_few_groups_stays_small(groups: int) -> None:
+def test_tables_count_their_groups_and_have_room_for_the_records(groups: int) -> None:
     pool = pool_of(groups, 50_000)
     unique, chain = (pool._arrays.array(table) for table in pool._tables)
     assert (unique >= 0).sum() == pool.descriptor[pool.layout.block(-1) + TAKEN] == 50_000
     assert (chain >= 0).sum() == pool.descriptor[pool.layout.block(0) + TAKEN] == groups
-    assert len(unique) >= 100_000
-    assert 2 * groups <= len(chain) <= max(8 * groups, 50_000 // 4)
+    assert len(unique) >= 100_000 and len(chain) >= 50_000
 
 
 def test_every_record_is_found_among_tags() -> None:

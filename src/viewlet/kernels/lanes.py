@@ -27,7 +27,8 @@ Task = list[int]
 """Numbers of steps, in their order."""
 
 _SMALLEST_SHARE = 0.15
-"""Of the work: below it, a second lane is not worth the loop over the rows that it needs."""
+_LEAST = 3.0
+"""Of the work, and of it in all, for a lane: less is not worth the loop over the rows."""
 
 
 def plan_lanes(steps: list[Step]) -> list[list[list[Step]]]:
@@ -105,7 +106,7 @@ def _two_lanes(groups: list[list[int]], costs: list[float]) -> list[list[int]]:
         least = loads.index(min(loads))
         lanes[least] += group
         loads[least] += work[id(group)]
-    if min(loads) < _SMALLEST_SHARE * sum(loads):
+    if min(loads) < max(_LEAST, _SMALLEST_SHARE * sum(loads)):
         return [sorted([*lanes[0], *lanes[1]])]
     return lanes
 
@@ -126,7 +127,11 @@ def _joined(phases: list[list[list[int]]]) -> Iterator[list[list[int]]]:
 
 
 def _cost(block: Block) -> float:
-    """Cache misses that a row of the batch makes, roughly; conditions halve what is behind them."""
+    """Cache misses that every row of the batch makes, roughly.
+
+    What is behind a filter does not count: it may let few rows pass, and then reading the rows is
+    most of the work, which a second lane does once more.
+    """
     found = 0.0
     for node in block:
         inside = sum(_cost(body) for body in bodies(node))
@@ -137,7 +142,9 @@ def _cost(block: Block) -> float:
                 found += 3 + inside
             case ir.Slice() | ir.Walk() | ir.Groups() | ir.Range() | ir.Border():
                 found += 3 + 2 * inside
-            case ir.If() | ir.MatchKey() | ir.IfTotal():
+            case ir.If():
+                found += 0.2
+            case ir.MatchKey() | ir.IfTotal():
                 found += 0.2 + 0.5 * inside
             case _:
                 found += 0.1 + inside

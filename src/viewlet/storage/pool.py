@@ -30,8 +30,6 @@ from viewlet.storage.multimap import find_records
 _FIRST_CAPACITY = 64
 _LIMIT = 2**31 - 1
 _LEAP = 1 << 20  # bytes up to which records grow fourfold
-_RARELY = 32
-"""A table has room for at least this part of the records before it is looked at again."""
 
 
 def table_size(groups: int) -> int:
@@ -95,9 +93,10 @@ class Pool:
         if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
             self._more_records()
         if self.descriptor[ROOM] <= 0:
-            # A table of few groups need not follow the records; but each time that it may be full
-            # costs a way through here, so that it keeps some room for them.
-            least = max(self.used // _RARELY, 1)
+            # Tables of groups follow the records too. Smaller ones would do for the groups; but
+            # dense keys lie side by side in them (memory.spread), and a search for one beyond
+            # them comes out among them: it would pass through all of them.
+            least = max(self.used, 1)
             for i in range(len(self._tables)):
                 slots = int(self._block(i)[MASK]) + 1
                 if self._room(i) < max(slots // 8, least):
