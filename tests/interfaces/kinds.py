@@ -17,6 +17,17 @@ from pyarrow import csv, parquet
 
 from viewlet.runtime.sinks import WEIGHT
 
+SHOPS = """
+CREATE TABLE shop (id INT PRIMARY KEY, name VARCHAR NOT NULL)
+  FROM csv 'shops.csv' WITH (static = true);
+CREATE STREAM sales (shop INT NOT NULL, price DECIMAL(12,2) NOT NULL) FROM csv 'in';
+CREATE MATERIALIZED VIEW totals AS
+  SELECT shop.name, SUM(price) AS total, COUNT(*) AS n
+  FROM sales JOIN shop ON shop.id = sales.shop GROUP BY shop.name;
+INSERT INTO parquet 'out' SELECT * FROM totals;
+"""
+"""Sales by shop: a static table, a stream of files, and the changes of a view."""
+
 FILES = ("arrow", "csv", "json", "parquet", "tbl")
 SINKS = ("arrow", "csv", "json", "parquet")
 

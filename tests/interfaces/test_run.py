@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from tests.interfaces import kinds
+from tests.interfaces.kinds import SHOPS
 
 from viewlet.errors import ViewletError
 from viewlet.interfaces.run import Settings, run_file
@@ -23,16 +24,12 @@ from viewlet.runtime.sinks import WEIGHT, SnapshotFile
 
 SOURCE = Path(__file__).parents[2] / "src"
 
-PIPELINE = """
-CREATE TABLE shop (id INT PRIMARY KEY, name VARCHAR NOT NULL)
-  FROM csv 'shops.csv' WITH (static = true);
-CREATE STREAM sales (shop INT NOT NULL, price DECIMAL(12,2) NOT NULL) FROM csv 'in';
-CREATE MATERIALIZED VIEW totals AS
-  SELECT shop.name, SUM(price) AS total, COUNT(*) AS n
-  FROM sales JOIN shop ON shop.id = sales.shop GROUP BY shop.name;
-INSERT INTO parquet 'out' SELECT * FROM totals;
+PIPELINE = (
+    SHOPS
+    + """\
 INSERT INTO json 'now.json' WITH (mode = 'snapshot') SELECT * FROM totals;
 """
+)
 
 
 @pytest.fixture

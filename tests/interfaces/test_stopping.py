@@ -12,21 +12,12 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
+from tests.interfaces.kinds import SHOPS
 
 from viewlet.interfaces.stopping import stopping, terminate
 from viewlet.runtime.sinks import WEIGHT
 
 SOURCE = Path(__file__).parents[2] / "src"
-
-PIPELINE = """
-CREATE TABLE shop (id INT PRIMARY KEY, name VARCHAR NOT NULL)
-  FROM csv 'shops.csv' WITH (static = true);
-CREATE STREAM sales (shop INT NOT NULL, price DECIMAL(12,2) NOT NULL) FROM csv 'in';
-CREATE MATERIALIZED VIEW totals AS
-  SELECT shop.name, SUM(price) AS total, COUNT(*) AS n
-  FROM sales JOIN shop ON shop.id = sales.shop GROUP BY shop.name;
-INSERT INTO parquet 'out' SELECT * FROM totals;
-"""
 
 
 class Command:
@@ -108,7 +99,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     Path("shops.csv").write_text("id,name\n1,ada\n2,bob\n")
-    Path("p.sql").write_text(PIPELINE)
+    Path("p.sql").write_text(SHOPS)
     yield tmp_path
 
 

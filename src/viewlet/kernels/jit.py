@@ -76,11 +76,13 @@ def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
         if hasattr(getattr(loaded, name), "compile")  # not where NUMBA_DISABLE_JIT is set
     ]
     helper = _compile_beside(loaded, [name for name in names if not _is_cached(loaded, name)])
-    for name in names:
-        compile_one(getattr(loaded, name))
-    if helper is not None:
-        helper.kill()
-        helper.wait()
+    try:
+        for name in names:
+            compile_one(getattr(loaded, name))
+    finally:
+        if helper is not None:
+            helper.kill()
+            helper.wait()
 
 
 def compile_one(kernel: Any) -> None:

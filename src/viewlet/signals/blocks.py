@@ -131,7 +131,7 @@ class Rows:
         step = int(start[1] - start[0]) if self.rows > 1 else 0
 
         def even(mine: slice) -> bool:
-            return bool(kernel.regular(start[mine.start : mine.stop + 1], step))
+            return bool(kernel.repeats(start[mine.start : mine.stop + 1], 1, step))
 
         return Regular(start[:1], step) if step > 0 and all(self._each(even)) else None
 

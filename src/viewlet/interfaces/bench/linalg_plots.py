@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewlet.errors import UnsupportedError
+from viewlet.interfaces.bench.canvas import pyplot_for
 
 Row = dict[str, Any]
 COLOURS = {
@@ -20,16 +20,7 @@ COLOURS = {
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """The figures that the rows allow, written to the folder."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise UnsupportedError(
-            "plots need matplotlib", hint="pip install matplotlib, or leave --plots out"
-        ) from None
-    folder.mkdir(parents=True, exist_ok=True)
+    pyplot = pyplot_for(folder)
     made = []
     for figure, (name, plot) in FIGURES.items():
         chosen = [row for row in rows if row.get("figure") == figure]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viewlet.errors import UnsupportedError
 from viewlet.interfaces.bench import scaling_plots
+from viewlet.interfaces.bench.canvas import pyplot_for
 from viewlet.interfaces.bench.output import Row, cell
 from viewlet.interfaces.bench.targets import BATCH_TARGETS, DBTOASTER_BATCH, SINGLE_TARGETS
 
@@ -48,18 +48,9 @@ def pictures(part: str, rows: Rows) -> list[Picture]:
 
 def draw(found: Mapping[str, Rows], folder: Path) -> list[Path]:
     """All pictures that the figures allow, written to the folder."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise UnsupportedError(
-            "plots need matplotlib", hint="pip install 'viewlet[bench]'"
-        ) from None
-    folder.mkdir(parents=True, exist_ok=True)
+    pyplot = pyplot_for(folder)
     made = []
-    with matplotlib.rc_context({"svg.hashsalt": "viewlet", "font.size": 9}):
+    with pyplot.rc_context({"font.size": 9}):
         for part, rows in found.items():
             for picture in pictures(part, rows):
                 canvas = pyplot.figure(layout="constrained")

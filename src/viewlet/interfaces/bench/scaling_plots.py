@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewlet.errors import UnsupportedError
+from viewlet.interfaces.bench.canvas import pyplot_for
 from viewlet.interfaces.bench.output import Row
 
 _COLOURS = ("#2f6f9f", "#5f8f3e", "#b5483a", "#8a6fb0", "#222222")
@@ -14,17 +14,7 @@ _COLOURS = ("#2f6f9f", "#5f8f3e", "#b5483a", "#8a6fb0", "#222222")
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """weak.svg and strong.svg: a panel for each query."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        matplotlib.rcParams["svg.hashsalt"] = "viewlet"
-        from matplotlib import pyplot
-    except ImportError:
-        raise UnsupportedError(
-            "plots need matplotlib", hint="pip install 'viewlet[bench]'"
-        ) from None
-    folder.mkdir(parents=True, exist_ok=True)
+    pyplot = pyplot_for(folder)
     made = []
     for name, panel in PANELS.items():
         mine = [row for row in rows if row.get("part") == name]

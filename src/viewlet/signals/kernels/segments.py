@@ -96,20 +96,6 @@ def scatter_regular(
 
 
 @_jit
-def regular(start: Any, step: int) -> bool:
-    """Whether times rise by step from each to the next; looked at in pieces, to stop early."""
-    before, after = start[:-1], start[1:]
-    for low in range(0, len(after), 4096):
-        a, b = before[low : low + 4096], after[low : low + 4096]
-        different = 0
-        for i in range(len(a)):
-            different |= (b[i] - a[i]) ^ step
-        if different != 0:
-            return False
-    return True
-
-
-@_jit
 def regular_fill(first: Any, offsets: Any, step: int) -> Any:
     out = np.empty(offsets[-1], np.int64)
     for s in range(len(first)):

@@ -82,7 +82,7 @@ def group_rows(
 def single_clock(start: Ints) -> Ints | Regular:
     """The times of one key: unwritten when they are evenly spaced."""
     step = int(start[1] - start[0]) if len(start) > 1 else 0
-    if step > 0 and kernel.regular(start, step):
+    if step > 0 and kernel.repeats(start, 1, step):
         return Regular(start[:1], step)
     return start
 
