@@ -10,7 +10,7 @@ import pytest
 from viewlet.schema import Physical
 from viewlet.storage import columns
 from viewlet.storage.absorb import absorb
-from viewlet.storage.columns import CHAIN, TAKEN, Index, KeyField, Layout, MemoryArrays
+from viewlet.storage.columns import CHAIN, Index, KeyField, Layout, MemoryArrays
 from viewlet.storage.pool import Pool
 
 LARGE = 1 << 20
@@ -61,17 +61,9 @@ def pool_of(groups: int, records: int) -> Pool:
     return pool
 
 
-@pytest.mark.parametrize("groups", [1, 3, 1000, 50_000])
-def test_tables_count_their_groups_and_have_room_for_the_records(groups: int) -> None:
-    pool = pool_of(groups, 50_000)
-    unique, chain = (pool._arrays.array(table) for table in pool._tables)
-    assert (unique >= 0).sum() == pool.descriptor[pool.layout.block(-1) + TAKEN] == 50_000
-    assert (chain >= 0).sum() == pool.descriptor[pool.layout.block(0) + TAKEN] == groups
-    assert len(unique) >= 100_000 and len(chain) >= 50_000
-
-
-def test_every_record_is_found_among_tags() -> None:
-    pool = pool_of(7, 30_000)
+@pytest.mark.parametrize("groups", [1, 7, 30_000])
+def test_every_record_is_found_among_tags(groups: int) -> None:
+    pool = pool_of(groups, 30_000)
     full = pool.full_keys(pool.live())
     assert (pool.find(full) == np.arange(30_000)).all()
     full[:, 2] += 30_000

@@ -34,7 +34,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Positions in a map's descriptor.
 USED = 0  # records ever taken from the pool: numbers 0 .. USED - 1
 FREE = 1  # first record of the free list, -1 at its end
-CAPACITY = 2  # of the pool
+CAPACITY = 2  # records that pool and tables have room for
 LOGGED = 3  # rows in the undo log
 LOG_CAPACITY = 4
 ZEROS = 5  # 1 when some value became zero since the last sweep
@@ -46,8 +46,7 @@ KEYS = 10  # words
 VALUES = 11
 RANKS = 12  # address of the strings' ranks by code
 INDEXES = 13  # number of index blocks, the unique index first
-ROOM = 14  # records that may still be made before some hash table could be too full
-HEADER = 15
+HEADER = 14
 
 # Positions in an index block.
 KIND = 0
@@ -61,8 +60,7 @@ SUMS = 7  # number of subtree sums
 PART = 8  # the hashed words, ascending
 SUM = 24  # for each subtree sum: the value word, its kind, the word that holds the sum
 GROUPS = 48  # an ordered index's first group: the record at its tree's root, -1 if there is none
-TAKEN = 49  # slots in use: groups
-BLOCK = 50
+BLOCK = 49
 
 UNIQUE, CHAIN, TREE = 0, 1, 2
 BY_INT, BY_FLOAT, BY_RANK = 0, 1, 2

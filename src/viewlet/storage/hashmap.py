@@ -21,10 +21,9 @@ from viewlet.storage.columns import (
     RECORDS,
     SLOTS,
     STRIDE,
-    TAKEN,
     UNIQUE,
 )
-from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store, store_half
+from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store_half
 
 Words = tuple[int, ...]
 """A key as words; kernels pass tuples, so that each length is compiled to straight code."""
@@ -176,20 +175,12 @@ def empty_slot(m: int, ix: int, slot: int) -> None:
             store_half(slots, slot, held)
             slot = probe
     store_half(slots, slot, -1)
-    store(ix, TAKEN, load(ix, TAKEN) - 1)
-
-
-@njit(cache=True, nogil=True)
-def room_in(ix: int) -> int:
-    """Groups that a table can still take: it is at most half full, so that runs stay short."""
-    return (load(ix, MASK) + 1) // 2 - load(ix, TAKEN)
 
 
 @njit(cache=True, nogil=True)
 def take_slot(ix: int, slot: int, record: int, code: int) -> None:
     """A new group: its record goes into an empty slot; `code` is the hash of its key."""
     store_half(load(ix, SLOTS), slot, record | (code & tags_of(ix)))
-    store(ix, TAKEN, load(ix, TAKEN) + 1)
 
 
 @njit(cache=True, nogil=True)

@@ -30,11 +30,9 @@ from viewlet.storage.columns import (
     LOGGED,
     MASK,
     RECORDS,
-    ROOM,
     SLOTS,
     STAMP,
     STRIDE,
-    TAKEN,
     TREE,
     USED,
     VALUES,
@@ -46,7 +44,6 @@ from viewlet.storage.hashmap import (
     hash_record,
     hash_words,
     record_in,
-    room_in,
     slot_for,
     tag_bits,
     take_slot,
@@ -144,22 +141,18 @@ def keep_old(m: int, record: int, at: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def take_record(m: int) -> int:
-    """The number of a free record, -1 when pool, tables or log are full."""
+    """The number of a free record, -1 when pool or log is full."""
     if load(m, STAMP) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
-        return -1
-    room = load(m, ROOM)
-    if room <= 0:
         return -1
     record = load(m, FREE)
     if record >= 0:
         at = load(m, RECORDS) + record * load(m, STRIDE)
         store(m, FREE, -2 - load(at, load(m, KEYS) + load(m, VALUES)))
-    else:
-        record = load(m, USED)
-        if record == load(m, CAPACITY):
-            return -1
-        store(m, USED, record + 1)
-    store(m, ROOM, room - 1)
+        return record
+    record = load(m, USED)
+    if record == load(m, CAPACITY):
+        return -1
+    store(m, USED, record + 1)
     return record
 
 
@@ -286,7 +279,6 @@ def clear_buffer(m: int) -> None:
     used = load(m, USED)
     if used == 0:
         return
-    room = load(m, CAPACITY)
     for i in range(load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
         slots = load(ix, SLOTS)
@@ -303,10 +295,7 @@ def clear_buffer(m: int) -> None:
                     while record_in(ix, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
-        store(ix, TAKEN, 0)
-        room = min(room, room_in(ix))
         store(ix, GROUPS, -1)
-    store(m, ROOM, room)
     store(m, USED, 0)
     store(m, FREE, -1)
     store(m, ZEROS, 0)

@@ -15,16 +15,14 @@ from viewlet.storage.columns import (
     LOGGED,
     MASK,
     RECORDS,
-    ROOM,
     SLOTS,
     STAMP,
-    TAKEN,
     USED,
     Array,
     Arrays,
     Layout,
 )
-from viewlet.storage.hashmap import rehash, room_in
+from viewlet.storage.hashmap import rehash
 from viewlet.storage.multimap import find_records
 
 _FIRST_CAPACITY = 64
@@ -32,9 +30,14 @@ _LIMIT = 2**31 - 1
 _LEAP = 1 << 20  # bytes up to which records grow fourfold
 
 
-def table_size(groups: int) -> int:
-    """Slots for so many groups: a power of two, at most half full (hashmap.room_in)."""
-    return 1 << max(2 * groups - 1, 1).bit_length()
+def table_size(capacity: int) -> int:
+    """Slots for so many records: a power of two, at most half full, so that runs stay short."""
+    return 1 << max(2 * capacity - 1, 1).bit_length()
+
+
+def table_room(slots: int) -> int:
+    """How many records so many slots can take."""
+    return slots // 2
 
 
 class Pool:
@@ -60,13 +63,14 @@ class Pool:
     def attach(self) -> None:
         """Write addresses and capacities of the arrays, wherever they are now."""
         self.descriptor[RECORDS] = self.records.ctypes.data
-        self.descriptor[CAPACITY] = self._rows
+        room = table_room(len(self._arrays.array(self._tables[0])))
+        self.descriptor[CAPACITY] = min(self._rows, room)
         self.descriptor[LOG] = self.log.ctypes.data
         self.descriptor[LOG_CAPACITY] = len(self.log) // self._row
         for i, table in enumerate(self._tables):
+            block = self.descriptor[self.layout.block(i - 1) :]
             slots = self._arrays.array(table)
-            self._block(i)[SLOTS], self._block(i)[MASK] = slots.ctypes.data, len(slots) - 1
-        self.descriptor[ROOM] = min(self._room(i) for i in range(len(self._tables)))
+            block[SLOTS], block[MASK] = slots.ctypes.data, len(slots) - 1
 
     @property
     def records(self) -> Array:
@@ -91,62 +95,51 @@ class Pool:
     def make_room(self) -> None:
         """What a kernel found full, doubled."""
         if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
-            self._more_records()
-        if self.descriptor[ROOM] <= 0:
-            # Tables of groups follow the records too. Smaller ones would do for the groups; but
-            # dense keys lie side by side in them (memory.spread), and a search for one beyond
-            # them comes out among them: it would pass through all of them.
-            least = max(self.used, 1)
-            for i in range(len(self._tables)):
-                slots = int(self._block(i)[MASK]) + 1
-                if self._room(i) < max(slots // 8, least):
-                    self._grow_table(i, max(2 * slots, table_size(self._taken(i) + least)))
+            self._grow()
         if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
             rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
             self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
         self.attach()
 
-    def _more_records(self) -> None:
-        """Pages that no record has touched cost nothing, but a small pool is copied each time."""
-        factor = 4 if self.records.nbytes < _LEAP else 2
-        rows = min(factor * self._rows, _LIMIT)
-        self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
-        self.attach()
+    def _grow(self) -> None:
+        """Twice the slots, or more records than are needed next.
 
-    def _grow_table(self, number: int, size: int) -> None:
-        """Links are record numbers, so only the table itself is made anew."""
-        table = self._tables[number]
-        old = self._arrays.array(table).copy()
-        self._arrays.resize(table, size)[:] = -1
-        self.attach()
-        rehash(self.address, self._block_address(number), old.ctypes.data, len(old))
+        Pages of the pool that no record has touched cost nothing, while a small one is copied each
+        time that it moves; slots are filled at once, so that tables follow the number of records.
+        All tables do: one of few groups would need less, but dense keys lie side by side in it
+        (memory.spread), and a search for one beyond them would pass through all of them.
+        """
+        used = self.used
+        if used == self._rows:
+            factor = 4 if self.records.nbytes < _LEAP else 2
+            rows = min(factor * used, _LIMIT)
+            self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
+            self.attach()
+        if used == self.descriptor[CAPACITY]:
+            self.reserve(min(2 * used, self._rows))
 
     @property
     def _rows(self) -> int:
         return len(self.records) // self.layout.width
 
-    def _block(self, number: int) -> Array:
-        return self.descriptor[self.layout.block(number - 1) :]
-
-    def _block_address(self, number: int) -> int:
-        return self.address + 8 * self.layout.block(number - 1)
-
-    def _taken(self, number: int) -> int:
-        return int(self._block(number)[TAKEN])
-
-    def _room(self, number: int) -> int:
-        return int(room_in(self._block_address(number)))
-
-    def reserve(self, more: int) -> None:
-        """Room for so many records beside those that are there."""
-        rows = min(self.used + more, _LIMIT)
-        if rows > self._rows:
-            self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
+    def reserve(self, capacity: int) -> None:
+        """Room for so many records; links are record numbers, so only tables are remade."""
+        capacity = min(capacity, _LIMIT)
+        if capacity > self._rows:
+            self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
             self.attach()
-        for i in range(len(self._tables)):
-            if self._room(i) < more:
-                self._grow_table(i, table_size(self._taken(i) + more))
+        if capacity <= self.descriptor[CAPACITY]:
+            return
+        old = [self._arrays.array(table).copy() for table in self._tables]
+        size = table_size(capacity)
+        for table in self._tables:
+            if len(self._arrays.array(table)) < size:
+                self._arrays.resize(table, size)
+            self._arrays.array(table)[:] = -1
         self.attach()
+        for i, slots in enumerate(old):
+            block = self.address + 8 * self.layout.block(i - 1)
+            rehash(self.address, block, slots.ctypes.data, len(slots))
 
     def trim_log(self, rows: int) -> None:
         """Give back the memory of a log that one large batch had blown up."""

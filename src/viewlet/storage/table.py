@@ -244,8 +244,9 @@ class TableRows:
     def put(self, rows: Array, weights: Array) -> None:
         """Add weights to the rows' counts; `fault` says whether that was right."""
         count = len(rows)
-        if count > self._head[CAPACITY]:
-            self._pool.reserve(count)
+        used, capacity = self._pool.used, int(self._head[CAPACITY])
+        if used + count > capacity and count > capacity:
+            self._pool.reserve(used + count)
         rows = np.ascontiguousarray(rows)
         weights = np.ascontiguousarray(weights, np.int64)
         if self.first:
