@@ -26,8 +26,6 @@ class Builder:
         self.signatures = loops.program.signatures()
         self.names: Counter[str] = Counter()
         self.uses: Counter[str] = Counter()
-        # Declared keys that the statement meets, by their variables.
-        self.referred: set[frozenset[str]] = set()
         # Records at hand at the current place: by map and key variables, their locals.
         self.at_hand: dict[tuple[str, tuple[str, ...]], str] = {}
 

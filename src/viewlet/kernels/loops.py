@@ -38,6 +38,7 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     These are the stages of a partition, which has one core: they have one lane.
     """
     loops = Loops(program, {m.name: m for m in program.maps}, Keys(program))
+    loops.small = loops.keys.small_groups(s for t in program.triggers for s in t.statements)
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
         steps = _TriggerBuilder(loops, trigger).steps(keep_buffers)
@@ -94,8 +95,6 @@ class _TriggerBuilder(RowBuilder):
 
     def _fill(self, statement: Statement, target: Map) -> list[Step]:
         self.uses = Counter(mentions(statement))
-        parts = (statement.loop, *(update for _, update in statement.updates))
-        self.referred = self.loops.keys.referred(parts)
         text = statement_text(statement).strip()
         return [
             Step(text, (target.name,), self._term(statement, term, target), statement.reads)

@@ -386,6 +386,8 @@ class Loops:
     hashed: dict[str, frozenset[str]] = field(default_factory=dict)
     probed: set[str] = field(default_factory=set)
     """Maps that are looked into by whole keys."""
+    small: dict[str, set[frozenset[int]]] = field(default_factory=dict)
+    """Positions of keys whose groups have few records, for each map (Keys.small_groups)."""
 
     def ordered(self, relation: str) -> list[Step]:
         """The steps of the batch shape in the order in which one core runs them."""

@@ -84,7 +84,8 @@ class RangeBuilder(Builder):
 
         A tree would cost every change of the map several times what a chain does.
         """
-        return any(key <= bound & set(atom.keys) for key in self.referred)
+        groups = self.loops.small.get(atom.name, ())
+        return any({atom.keys[i] for i in group} <= bound for group in groups)
 
     def _range_term(
         self,

@@ -25,7 +25,7 @@ from viewlet.calculus.expr import (
     walk,
 )
 from viewlet.calculus.scope import NONE, Names, inputs, outputs
-from viewlet.program.ir import Map, Program
+from viewlet.program.ir import Map, Program, Statement
 
 
 class Keys:
@@ -89,10 +89,26 @@ class Keys:
         keys = [self._placed_key(atom) for atom in placed]
         return 1 if any(key and key <= touched for key in keys) else 2
 
-    def referred(self, exprs: Iterable[Expr]) -> set[Names]:
+    def small_groups(self, statements: Iterable[Statement]) -> dict[str, set[frozenset[int]]]:
+        """For each map the positions of keys whose groups are few records wherever they are met:
+        some statement meets them beside a row whose declared key they are.
+        """
+        found: dict[str, set[frozenset[int]]] = {}
+        for statement in statements:
+            exprs = (statement.loop, *(update for _, update in statement.updates))
+            atoms = [node for expr in exprs for node in walk(expr)]
+            keys = self._referred(atoms)
+            for atom in atoms:
+                if isinstance(atom, MapRef):
+                    groups = (key for key in keys if key <= {*atom.keys})
+                    places = {frozenset(map(atom.keys.index, key)) for key in groups}
+                    found.setdefault(atom.name, set()).update(places)
+        return found
+
+    def _referred(self, atoms: Iterable[Expr]) -> set[Names]:
         """The declared keys, by the variables that stand for them, of all that is looked into."""
         found: set[Names] = set()
-        for atom in (node for expr in exprs for node in walk(expr)):
+        for atom in atoms:
             if isinstance(atom, Delta):
                 found.add(self._key(atom))
             elif isinstance(atom, MapRef) and atom.name in self._maps:
