@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -154,6 +154,7 @@ def _write(path: Path, text: str) -> None:
     Path(file.name).replace(path)
 
 
+@lru_cache(64)
 def _digest(text: str) -> str:
     return hashlib.sha256(f"{_foundation()}{text}".encode()).hexdigest()[:24]
 

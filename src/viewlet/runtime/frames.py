@@ -24,7 +24,7 @@ import numpy as np
 from viewlet.errors import DataError, ViewletError
 from viewlet.runtime.batching import Batch, make_batch
 from viewlet.runtime.chunks import Columns, Message, batch_columns, spread
-from viewlet.runtime.program import Site, Status, program_of
+from viewlet.runtime.program import Site, Status, program_of, spare_collector
 from viewlet.runtime.worker import CHUNK, DRIVER, FAILURE, OUTPUT, WORKED, Record, problem_of
 from viewlet.schema import Column, Kind, Relation
 
@@ -221,6 +221,7 @@ class Opener:
             else:
                 status.shuffled += len(data)
                 yield target, (CHUNK, OPENING, (index, 0), data)
+        spare_collector()
         yield here, (WORKED, OPENING, index, status)
 
     def _sent(self, index: int, source: _Source, rows: pa.Table) -> dict[int, Message]:

@@ -17,6 +17,7 @@ from viewlet.runtime.state import PartitionState
 DRIVER = -1  # destination of outputs that go to the driver
 ADOPT = -2  # stage of the log entry with which a generation begins
 
+_TRACKED = 10_000  # objects that one collection may walk over, about 3 ms
 _PROGRAMS: OrderedDict[str, PartitionProgram] = OrderedDict()
 _STORES: dict[str, Store] = {}
 
@@ -149,7 +150,15 @@ def program_of(site: Site) -> PartitionProgram:
         _PROGRAMS[key] = pickle.loads(site.program)
         while len(_PROGRAMS) > 8:
             _PROGRAMS.popitem(last=False)
-        # A worker forks no more, and what is loaded by now lives as long as it does: keep the
-        # collector from walking over it in every task.
-        gc.freeze()
     return _PROGRAMS[key]
+
+
+def spare_collector() -> None:
+    """Keep the collector from walking over modules, programmes and kernels.
+
+    PySpark's worker collects after every task, and the next one waits for it: 30 ms for what a
+    programme with its kernels has loaded. It forks no more, and what is loaded lives as long as it
+    does. Garbage of the running task may be kept with it, which is why it is not done every time.
+    """
+    if len(gc.get_objects(generation=2)) > _TRACKED:
+        gc.freeze()

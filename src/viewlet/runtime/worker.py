@@ -20,7 +20,15 @@ from typing import Any, cast
 from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.head import partition_lock
 from viewlet.runtime.partition import Partition, detach
-from viewlet.runtime.program import DRIVER, PartitionProgram, Repartitioning, Site, Status, Step
+from viewlet.runtime.program import (
+    DRIVER,
+    PartitionProgram,
+    Repartitioning,
+    Site,
+    Status,
+    Step,
+    spare_collector,
+)
 from viewlet.runtime.snapshot import Order, no_other, start, take
 from viewlet.runtime.state import PartitionState
 
@@ -84,6 +92,7 @@ def run_stage(
         else:
             status.shuffled += len(payload)
             yield target, (CHUNK, stage, (partition, 0), payload)
+    spare_collector()
     status.task_seconds.append(time.perf_counter() - started)
     yield partition, (STATUS, stage, partition, status)
 

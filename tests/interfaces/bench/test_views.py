@@ -123,6 +123,8 @@ def test_answers_are_bags() -> None:
     assert not same_answer(answer(), rows, rows[:1], rows)
     assert not same_answer(answer(), [(1, None)], [(1, 0)], [])
     assert not same_answer(answer(), [(0.3,)], [(0.3001,)], [])
+    assert same_answer(answer(), [(25.5375871,)], [(Decimal("25.537587"),)], [])
+    assert not same_answer(answer(), [(25.5375876,)], [(Decimal("25.537587"),)], [])
 
 
 def test_a_limit_may_cut_any_of_equal_rows() -> None:

@@ -161,12 +161,19 @@ def _same_bags(left: Sequence[Row], right: Sequence[Row]) -> bool:
 
 def _same(left: Any, right: Any) -> bool:
     if isinstance(left, float) or isinstance(right, float):
-        return (
-            left is not None
-            and right is not None
-            and math.isclose(float(left), float(right), rel_tol=10.0**-_DIGITS, abs_tol=1e-9)
-        )
+        if left is None or right is None:
+            return False
+        within = max(1e-9, _half_unit(left), _half_unit(right))
+        return math.isclose(float(left), float(right), rel_tol=10.0**-_DIGITS, abs_tol=within)
     return bool(left == right)
+
+
+def _half_unit(value: Any) -> float:
+    """What rounding may have taken from a DECIMAL: Spark has an average of DECIMALs as one."""
+    if not isinstance(value, decimal.Decimal):
+        return 0.0
+    exponent = value.as_tuple().exponent
+    return 0.5000001 * 10.0**exponent if isinstance(exponent, int) else 0.0
 
 
 def _place(row: Row) -> list[tuple[int, Any]]:
