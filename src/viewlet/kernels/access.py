@@ -125,11 +125,11 @@ class AccessWriter(BlockWriter):
             self.line(f"{slot} &= mask_{name}")
             self.line(f"{held} = load_half(slots_{name}, {slot})")
             with self.nest(f"while {held} >= 0:"):
-                self.line(f"{number} = {held} ^ {tag}")
+                self.line(f"{number} = {held}")
                 self.line(f"{slot} = ({slot} + 1) & mask_{name}")
                 self.line(f"{held} = load_half(slots_{name}, {slot})")
-                with self.nest(f"if {number} & tags_{name} == 0:"):
-                    self._record(node.record, node.map, number)
+                with self.nest(f"if {number} & tags_{name} == {tag}:"):
+                    self._record(node.record, node.map, f"({number} & numbers_in(mask_{name}))")
                     self._matching(node.record, node.map, list(bound.items()), node.body)
 
     def _matching(

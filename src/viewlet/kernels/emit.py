@@ -37,6 +37,7 @@ from viewlet.storage.hashmap import (
     find_group,
     hash_words,
     likely,
+    numbers_in,
     only_group,
     tag_bits,
 )

@@ -3,8 +3,10 @@
 A slot holds the number of a record: of the only record with that key (unique index), of the head of
 a chain, or of the root of a tree. Keys are never stored twice; a probe compares with the record.
 The unique index has more slots than records, so that some bits of a slot are not needed for the
-number: they hold a part of the key's hash, the tag. A probe that passes by slots of other keys need
-not look at their records, each of which would be a wait for memory.
+number. Its words are  way | tag | number:  the tag is the bits of the key's hash above those that
+the slot's place tells, the way how far the slot lies behind the one where its key belongs. A probe
+that passes by slots of other keys need not look at their records, each of which would be a wait for
+memory, and a table grows without looking at any: place, way and tag are the hash.
 `m` is the address of a map's descriptor, `ix` that of an index block, `at` that of a record.
 """
 
@@ -39,16 +41,39 @@ def hash_words(key: Words) -> int:
     return seed
 
 
+_WAY = 28  # where the way begins; three bits
+_FAR = 7  # a way of so many slots or more
+
+
+@njit(cache=True, nogil=True)
+def numbers_in(mask: int) -> int:
+    """Bits of a slot of the unique index that hold the record number, below half the slots."""
+    return mask >> 1
+
+
 @njit(cache=True, nogil=True)
 def tag_bits(mask: int) -> int:
-    """Bits of a slot of the unique index that its record number, below half the slots, leaves."""
-    return ~(mask >> 1) & 0x7FFFFFFF
+    """Bits of a slot of the unique index that hold the tag."""
+    return ~(mask >> 1) & ((1 << _WAY) - 1)
 
 
 @njit(cache=True, nogil=True)
 def tags_of(ix: int) -> int:
-    """The same of any index: a table of groups may be smaller than its records are many."""
+    """The same of any index: slots of groups hold the number alone."""
     return tag_bits(load(ix, MASK)) if load(ix, KIND) == UNIQUE else 0
+
+
+@njit(cache=True, nogil=True)
+def knows_ways(mask: int) -> bool:
+    """Whether record numbers leave room for ways: up to 2**28 slots."""
+    return mask < 1 << _WAY
+
+
+@njit(cache=True, nogil=True)
+def slot_word(mask: int, slot: int, record: int, code: int) -> int:
+    """What a slot of the unique index holds for a record whose key has this hash."""
+    way = min((slot - code) & mask, _FAR) << _WAY if knows_ways(mask) else 0
+    return record | (code & tag_bits(mask)) | way
 
 
 @njit(cache=True, nogil=True)
@@ -66,7 +91,7 @@ def find(slots: int, mask: int, records: int, stride: int, by: Words, key: Words
         if held < 0:
             return 0
         if held & tags == tag:
-            at = records + (held ^ tag) * stride
+            at = records + (held & numbers_in(mask)) * stride
             same = True
             for i in range(len(key)):
                 same &= load(at, i) == key[i]
@@ -80,7 +105,7 @@ def likely(slots: int, mask: int, code: int) -> int:
     """The record in the first slot for a hash, 0 if that surely has another key: to prefetch."""
     held = load_half(slots, code & mask)
     tags = tag_bits(mask)
-    return held & ~tags if held >= 0 and held & tags == code & tags else 0
+    return held & numbers_in(mask) if held >= 0 and held & tags == code & tags else 0
 
 
 @njit(cache=True, nogil=True)
@@ -134,6 +159,7 @@ def slot_for(m: int, ix: int, at: int) -> int:
     parts = load(m, KEYS) if unique else load(ix, PARTS)
     code = hash_record(ix, at)
     tags = tags_of(ix)
+    numbers = numbers_in(mask) if unique else -1
     tag = code & tags
     slot = code & mask
     while True:
@@ -141,7 +167,7 @@ def slot_for(m: int, ix: int, at: int) -> int:
         if held < 0:
             return slot
         if held & tags == tag:
-            other = load(m, RECORDS) + (held ^ tag) * load(m, STRIDE)
+            other = load(m, RECORDS) + (held & numbers) * load(m, STRIDE)
             same = True
             for i in range(parts):
                 word = i if unique else load(ix, PART + i)
@@ -155,7 +181,9 @@ def slot_for(m: int, ix: int, at: int) -> int:
 def record_in(ix: int, slot: int) -> int:
     """The record that a slot names, -1 if it is empty."""
     held = load_half(load(ix, SLOTS), slot)
-    return held if held < 0 else held & ~tags_of(ix)
+    if held < 0 or load(ix, KIND) != UNIQUE:
+        return held
+    return held & numbers_in(load(ix, MASK))
 
 
 @njit(cache=True, nogil=True)
@@ -163,35 +191,48 @@ def empty_slot(m: int, ix: int, slot: int) -> None:
     """Take a slot out and move later ones of its run up, so that no probe meets a gap."""
     slots = load(ix, SLOTS)
     mask = load(ix, MASK)
-    numbers = ~tags_of(ix)
     probe = slot
     while True:
         probe = (probe + 1) & mask
-        held = load_half(slots, probe)
-        if held < 0:
+        record = record_in(ix, probe)
+        if record < 0:
             break
-        at = load(m, RECORDS) + (held & numbers) * load(m, STRIDE)
-        if (probe - hash_record(ix, at)) & mask >= (probe - slot) & mask:
-            store_half(slots, slot, held)
+        code = hash_record(ix, load(m, RECORDS) + record * load(m, STRIDE))
+        if (probe - code) & mask >= (probe - slot) & mask:
+            take_slot(ix, slot, record, code)
             slot = probe
     store_half(slots, slot, -1)
 
 
 @njit(cache=True, nogil=True)
 def take_slot(ix: int, slot: int, record: int, code: int) -> None:
-    """A new group: its record goes into an empty slot; `code` is the hash of its key."""
-    store_half(load(ix, SLOTS), slot, record | (code & tags_of(ix)))
+    """A group's record goes into a slot; `code` is the hash of its key."""
+    unique = load(ix, KIND) == UNIQUE
+    held = slot_word(load(ix, MASK), slot, record, code) if unique else record
+    store_half(load(ix, SLOTS), slot, held)
 
 
 @njit(cache=True, nogil=True)
 def rehash(m: int, ix: int, old: int, length: int) -> int:
     """Enter the slots of an old table of `length` slots into the index's new, empty one."""
-    slots = load(ix, SLOTS)
     mask = load(ix, MASK)
     records = load(m, RECORDS)
     stride = load(m, STRIDE)
-    tags = tags_of(ix)
-    numbers = ~tag_bits(length - 1) if load(ix, KIND) == UNIQUE else -1
+    if load(ix, KIND) == UNIQUE and knows_ways(mask):
+        numbers = numbers_in(length - 1)
+        tags = tag_bits(length - 1)
+        for i in range(length):
+            held = load_half(old, i)
+            if held >= 0:
+                way = held >> _WAY
+                record = held & numbers
+                if way < _FAR:
+                    code = ((i - way) & (length - 1)) | (held & tags)
+                else:
+                    code = hash_record(ix, records + record * stride)
+                _enter(ix, mask, record, code)
+        return 0
+    numbers = numbers_in(length - 1) if load(ix, KIND) == UNIQUE else -1
     for i in range(length):
         # Records lie in the order of their arrival, not of their hashes: each is a wait for memory.
         if i + 24 < length:
@@ -199,9 +240,15 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
         held = load_half(old, i)
         if held >= 0:
             record = held & numbers
-            code = hash_record(ix, records + record * stride)
-            slot = code & mask
-            while load_half(slots, slot) >= 0:
-                slot = (slot + 1) & mask
-            store_half(slots, slot, record | (code & tags))
+            _enter(ix, mask, record, hash_record(ix, records + record * stride))
     return 0
+
+
+@njit(cache=True, nogil=True)
+def _enter(ix: int, mask: int, record: int, code: int) -> None:
+    """Into the first empty slot from where it belongs."""
+    slots = load(ix, SLOTS)
+    slot = code & mask
+    while load_half(slots, slot) >= 0:
+        slot = (slot + 1) & mask
+    take_slot(ix, slot, record, code)

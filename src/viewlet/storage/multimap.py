@@ -43,6 +43,7 @@ from viewlet.storage.hashmap import (
     empty_slot,
     hash_record,
     hash_words,
+    numbers_in,
     record_in,
     slot_for,
     tag_bits,
@@ -79,7 +80,7 @@ def upsert(m: int, by: Words, key: Words) -> int:
         if held < 0:
             break
         if held & tags == tag:
-            record = held ^ tag
+            record = held & numbers_in(mask)
             at = records + record * stride
             same = True
             for i in range(len(key)):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from viewlet.errors import RangeError
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CAPACITY,
@@ -24,6 +25,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import rehash
 from viewlet.storage.multimap import find_records
+from viewlet.storage.undivided import undivided
 
 _FIRST_CAPACITY = 64
 _LIMIT = 2**31 - 1
@@ -94,12 +96,13 @@ class Pool:
 
     def make_room(self) -> None:
         """What a kernel found full, doubled."""
-        if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
-            self._grow()
-        if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
-            rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
-            self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
-        self.attach()
+        with undivided():
+            if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
+                self._grow()
+            if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
+                rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
+                self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
+            self.attach()
 
     def _grow(self) -> None:
         """Twice the slots, or more records than are needed next.
@@ -110,6 +113,11 @@ class Pool:
         (memory.spread), and a search for one beyond them would pass through all of them.
         """
         used = self.used
+        if used >= _LIMIT:
+            raise RangeError(
+                f"map {self.layout.name} has {used:,} records, which is the most that one can have",
+                hint="spread it over partitions: connect(engine='spark')",
+            )
         if used == self._rows:
             factor = 4 if self.records.nbytes < _LEAP else 2
             rows = min(factor * used, _LIMIT)
@@ -124,7 +132,10 @@ class Pool:
 
     def reserve(self, capacity: int) -> None:
         """Room for so many records; links are record numbers, so only tables are remade."""
-        capacity = min(capacity, _LIMIT)
+        with undivided():
+            self._reserve(min(capacity, _LIMIT))
+
+    def _reserve(self, capacity: int) -> None:
         if capacity > self._rows:
             self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
             self.attach()
