@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from viewlet.errors import StateError
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CAPACITY,
@@ -14,11 +15,15 @@ from viewlet.storage.columns import (
     LOG_CAPACITY,
     LOGGED,
     MASK,
+    NODES,
+    NODES_CAPACITY,
+    NODES_USED,
     RECORDS,
     ROOM,
     SLOTS,
     STAMP,
     TAKEN,
+    TREE,
     USED,
     Array,
     Arrays,
@@ -26,6 +31,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import rehash, room_in
 from viewlet.storage.multimap import find_records
+from viewlet.storage.ordered import nodes_wanted
 
 _FIRST_CAPACITY = 64
 _LIMIT = 2**31 - 1
@@ -46,6 +52,12 @@ class Pool:
         self._arrays = arrays
         self.descriptor = descriptor
         self._tables = [f"{layout.name}.slots{i}" for i in range(len(layout.indexes) + 1)]
+        # The nodes of ordered indexes, by the numbers of their blocks.
+        self._nodes = {
+            i: f"{layout.name}.nodes{i}"
+            for i, index in enumerate(layout.indexes, 1)
+            if index.kind == TREE
+        }
 
     def create(self) -> None:
         """Empty arrays of the first capacity."""
@@ -55,6 +67,8 @@ class Pool:
         self._arrays.create(f"{name}.log", 0 if self.buffer else 64 * self._row, np.int64)
         for table in self._tables:
             self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
+        for number, nodes in self._nodes.items():
+            self._arrays.create(nodes, 2 * self._nodes_wanted(number), np.int64)
         self.attach()
 
     def attach(self) -> None:
@@ -66,6 +80,9 @@ class Pool:
         for i, table in enumerate(self._tables):
             slots = self._arrays.array(table)
             self._block(i)[SLOTS], self._block(i)[MASK] = slots.ctypes.data, len(slots) - 1
+        for i, name in self._nodes.items():
+            nodes = self._arrays.array(name)
+            self._block(i)[NODES], self._block(i)[NODES_CAPACITY] = nodes.ctypes.data, len(nodes)
         self.descriptor[ROOM] = min(self._room(i) for i in range(len(self._tables)))
 
     @property
@@ -101,6 +118,9 @@ class Pool:
                 slots = int(self._block(i)[MASK]) + 1
                 if self._room(i) < max(slots // 8, least):
                     self._grow_table(i, max(2 * slots, table_size(self._taken(i) + least)))
+        for i in self._nodes:
+            if self._node_room(i) < self._nodes_wanted(i):
+                self._more_nodes(i)
         if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
             rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
             self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
@@ -112,6 +132,25 @@ class Pool:
         rows = min(factor * self._rows, _LIMIT)
         self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
         self.attach()
+
+    def _more_nodes(self, number: int) -> None:
+        nodes = self._arrays.array(self._nodes[number])
+        factor = 4 if nodes.nbytes < _LEAP else 2
+        size = min(max(factor * len(nodes), self._nodes_wanted(number)), _LIMIT)
+        if self._node_room(number) + size - len(nodes) < self._nodes_wanted(number):
+            raise StateError(
+                f"an ordered index of map {self.layout.name} has more entries than it can number",
+                hint="partition the view, or keep fewer rows",
+            )
+        self._arrays.resize(self._nodes[number], size)
+        self.attach()
+
+    def _node_room(self, number: int) -> int:
+        block = self._block(number)
+        return int(block[NODES_CAPACITY] - block[NODES_USED])
+
+    def _nodes_wanted(self, number: int) -> int:
+        return int(nodes_wanted(self._block_address(number)))
 
     def _grow_table(self, number: int, size: int) -> None:
         """Links are record numbers, so only the table itself is made anew."""
@@ -225,9 +264,11 @@ class Pool:
     def nbytes(self) -> int:
         """Bytes in use: records and tables, without the untouched part of the pool."""
         tables = sum(self._arrays.array(table).nbytes for table in self._tables)
-        return 8 * self.used * self.layout.width + tables + self.log.nbytes
+        nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
+        return 8 * self.used * self.layout.width + nodes + tables + self.log.nbytes
 
     def array_names(self) -> Iterator[str]:
         yield f"{self.layout.name}.records"
         yield f"{self.layout.name}.log"
         yield from self._tables
+        yield from self._nodes.values()
