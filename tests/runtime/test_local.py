@@ -103,6 +103,29 @@ def test_growth_within_a_batch_repeats_nothing(single: bool) -> None:
     assert engine.contents("q", "total") == {(a,): 150 for a in range(1500)}
 
 
+PAIRS = """
+relation r(k: INTEGER not null, a: BIGINT not null)
+map q[k: int](n: int)
+map m[k: int, p: int](n: int)
+on r:
+  q[k] += Δr(k, a) * Sum[k](m[k, p].n * {p < a}) | n: 1
+  m[k, a] += Δr(k, a) | n: 1
+"""
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_ordered_indexes_grow_within_a_batch(single: bool) -> None:
+    program = parse_program(PAIRS)
+    engine = LocalEngine(program, single=single)
+    rows = 3000
+    engine.apply([("r", batch(program, "r", [(a % 2, a) for a in range(rows)]))])
+    half = rows // 2
+    met = half * (half - 1) // 2 if single else 0
+    assert engine.contents("q", "n") == ({(0,): met, (1,): met} if met else {})
+    engine.apply([("r", batch(program, "r", [(0, 10 * rows), (1, 0)]))])
+    assert engine.contents("q", "n") == {(0,): met + half, **({(1,): met} if met else {})}
+
+
 def test_changed_gives_old_and_new(totals: LocalEngine) -> None:
     program = totals.program
     totals.apply([("r", batch(program, "r", [(1, 10, 0.5), (2, 20, 1.5)]))])
@@ -146,8 +169,9 @@ def test_double_sums_come_back() -> None:
     assert abs(engine.contents("q", "real")[1,] - 0.1) <= 40_000 * 2e10 * 2.0**-102 + 2e-17
 
 
-def test_save_and_restore(tmp_path: Path) -> None:
-    pair = Pair(STRINGS)
+@pytest.mark.parametrize("text", [STRINGS, RANGES], ids=["strings", "ranges"])
+def test_save_and_restore(tmp_path: Path, text: str) -> None:
+    pair = Pair(text)
     pair.run(seed=3, batches=4)
     pair.engine.save(tmp_path / "state")
     twin = LocalEngine(pair.program)

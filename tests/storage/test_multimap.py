@@ -23,7 +23,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import find_group
 from viewlet.storage.indexes import next_in_chain
-from viewlet.storage.memory import load, load_float
+from viewlet.storage.memory import load, load_float, load_half
 from viewlet.storage.multimap import (
     add_float,
     add_int,
@@ -33,7 +33,19 @@ from viewlet.storage.multimap import (
     sweep,
     upsert,
 )
-from viewlet.storage.ordered import LEFT, NEXT, RIGHT, first_counted, kin, next_counted, node
+from viewlet.storage.nodes import (
+    BELOW,
+    ENTRIES,
+    HEAD,
+    KEY,
+    LEVEL,
+    NEXT,
+    entry_at,
+    node_at,
+    record_at,
+    whole_total,
+)
+from viewlet.storage.ordered import find_root, first_counted, next_counted
 from viewlet.storage.pool import Pool
 
 SUMS = ((0, TOTAL), (1, TOTAL), (0, COUNT), (0, NEGATIVES), (1, NEGATIVES))
@@ -54,7 +66,7 @@ def bump(m: int, group: int, key: int, by: int, real: float) -> bool:
     if at == 0:
         return False
     add_int(m, at, 2, by)
-    add_float(m, at, 3, real, 0.0)
+    add_float(m, at, 3, real, 0.0, abs(real))
     refresh_trees(m, at)
     return True
 
@@ -66,49 +78,54 @@ def look(m: int, group: int, bound: int) -> tuple[int, float, int, int, bool]:
     linked = 0
     record = find_group(m, chain, (group,))
     while record >= 0:
-        linked += 1 if load(node(m, record), 2) != 0 else 0
-        record = next_in_chain(chain, node(m, record))
-    root = find_group(m, tree, (group,))
+        linked += 1 if load(record_at(m, record), 2) != 0 else 0
+        record = next_in_chain(chain, record_at(m, record))
+    root = find_root(m, tree, (group,))
     walked, last, ordered = 0, -1, True
     record = first_counted(m, tree, root, 2, 0)
     while record >= 0:
-        key = load(node(m, record), 1)
+        key = load(record_at(m, record), 1)
         ordered = ordered and key > last
         last = key
         walked += 1
         record = next_counted(m, tree, record, 2, 0)
     if root >= 0:
-        ordered = ordered and load(node(m, root), COUNT_WORD) == walked
+        ordered = ordered and whole_total(tree, node_at(tree, root), COUNT_WORD) == walked
     whole, real = 0, 0.0
-    record = root
-    while record >= 0:
-        at, left = node(m, record), kin(m, tree, record, LEFT)
-        if load(at, 1) >= bound:
-            record = left
-            continue
-        whole, real = whole + load(at, 2), real + load_float(at, 3)
-        if left >= 0:
-            whole += load(node(m, left), WHOLE_WORD)
-            real += load_float(node(m, left), REAL_WORD)
-        record = kin(m, tree, record, RIGHT)
+    number = root
+    while number >= 0:
+        node, low = node_at(tree, number), 0
+        inner = load_half(node, LEVEL) > 0
+        ahead = 1 if inner else 0
+        while low + ahead < load_half(node, ENTRIES):
+            entry = entry_at(tree, node, low)
+            if load(entry_at(tree, node, low + ahead), KEY) >= bound:
+                break
+            whole, real = whole + load(entry, WHOLE_WORD), real + load_float(entry, REAL_WORD)
+            low += 1
+        number = load(entry_at(tree, node, low), BELOW) if inner else -1
     return whole, real, linked, walked, ordered
 
 
 @njit
 def negatives(m: int, group: int) -> tuple[int, int]:
-    root = find_group(m, m + TREE_BLOCK, (group,))
+    tree = m + TREE_BLOCK
+    root = find_root(m, tree, (group,))
     if root < 0:
         return 0, 0
-    return load(node(m, root), NEGATIVE_WORD), load(node(m, root), NEGATIVE_WORD + 1)
+    node = node_at(tree, root)
+    return whole_total(tree, node, NEGATIVE_WORD), whole_total(tree, node, NEGATIVE_WORD + 1)
 
 
 @njit
 def groups(m: int) -> list[int]:
     """The groups of the ordered index, by the list of its roots."""
-    found, root = [-1], load(m + TREE_BLOCK, GROUPS)
+    tree = m + TREE_BLOCK
+    found, root = [-1], load(tree, GROUPS)
     while root >= 0:
-        found.append(load(node(m, root), 0))
-        root = kin(m, m + TREE_BLOCK, root, NEXT)
+        node = node_at(tree, root)
+        found.append(load(record_at(m, load_half(node, HEAD)), 0))
+        root = load_half(node, NEXT)
     return found[1:]
 
 

@@ -98,6 +98,19 @@ class BlockWriter(WeightWriter):
             self.block(node.body)
 
     def _total(self, node: ir.Total) -> None:
+        before, last = node.body[:-1], node.body[-1] if node.body else None
+        if (
+            isinstance(last, ir.AddTo)
+            and last.name == node.name
+            and node.physical is FLOAT
+            and not _adds(before, node.name)
+        ):
+            # A pair that is added to nothing; the compiler does not see that it is the sum.
+            if before:
+                self.block(before)
+            high, low = self.pair(last.factors)
+            self.line(f"{node.name}, {node.name}_low = {high}, {low}")
+            return
         self.line(f"{node.name} = {'0.0' if node.physical is FLOAT else '0'}")
         if node.physical is FLOAT:
             self.line(f"{node.name}_low = 0.0")
@@ -135,6 +148,15 @@ class BlockWriter(WeightWriter):
             self.line(f"{node.variable.null} = np.int64(0)")
         if node.stop is not None:
             self.line(f"{node.stop} = 1")
+
+
+def _adds(block: Block, total: str) -> bool:
+    """Whether something in a block adds to a total."""
+    return any(
+        (isinstance(node, ir.AddTo) and node.name == total)
+        or any(_adds(body, total) for body in ir.bodies(node))
+        for node in block
+    )
 
 
 def identifier(name: str) -> str:

@@ -18,6 +18,7 @@ from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
 from viewlet.kernels.nodes import Block, Loops, Step, bodies
+from viewlet.kernels.prefetch import later_slots
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalars import Texts
 from viewlet.kernels.updates import UpdateWriter
@@ -31,14 +32,23 @@ import numpy as np
 from numba import njit
 
 from viewlet.kernels.natives import *
-from viewlet.storage.arithmetic import minus, pair_of, pair_plus, pair_times, plus, times
+from viewlet.storage.arithmetic import (
+    gather,
+    gathered,
+    minus,
+    pair_of,
+    pair_plus,
+    pair_times,
+    plus,
+    rounded,
+    times,
+)
 from viewlet.storage.hashmap import (
     find,
     find_group,
     hash_words,
     likely,
     numbers_in,
-    only_group,
     tag_bits,
 )
 from viewlet.storage.memory import (
@@ -58,7 +68,8 @@ from viewlet.storage.multimap import (
     refresh_trees,
     upsert,
 )
-from viewlet.storage.ordered import first_counted, next_counted
+from viewlet.storage.nodes import whole_total
+from viewlet.storage.ordered import find_root, first_counted, next_counted, only_root
 
 '''
 
@@ -170,6 +181,8 @@ class _TriggerWriter(UpdateWriter):
         self.line(f"step = load(control, {STEP})")
         self.line(f"skip = load(control, {SKIP})")
         with self.nest("while row < high:"):
+            for text in later_slots(steps, self.frame):
+                self.line(text)
             for number, step in enumerate(steps):
                 self.step = number
                 self._begin_step(step)

@@ -6,6 +6,7 @@ from collections import Counter
 
 from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
+from viewlet.kernels.alone import alone
 from viewlet.kernels.lanes import plan_lanes
 from viewlet.kernels.nodes import (
     AddTo,
@@ -26,6 +27,7 @@ from viewlet.kernels.nodes import (
 from viewlet.kernels.patterns import column_position, mentions, with_lookups_first
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
+from viewlet.kernels.sharing import shared
 from viewlet.program.ir import Map, Program, Statement, Trigger
 from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
@@ -43,8 +45,11 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
         loops.columns[trigger.relation] = set()
         steps = _TriggerBuilder(loops, trigger).steps(keep_buffers)
         phases = [[steps]] if keep_buffers else plan_lanes(steps)
-        loops.steps[trigger.relation] = _fused(steps)
         loops.phases[trigger.relation] = [[_fused(lane) for lane in phase] for phase in phases]
+        single = trigger if keep_buffers else alone(trigger, program)
+        if single is not trigger:
+            steps = _TriggerBuilder(loops, single).steps(keep_buffers)
+        loops.steps[trigger.relation] = _fused(steps)
     return loops
 
 
@@ -176,7 +181,7 @@ def _fused(steps: list[Step]) -> list[Step]:
             found.append(step)
         else:
             found[-1] = fused
-    return found
+    return [shared(step) for step in found]
 
 
 def _fuse(left: Step, right: Step) -> Step | None:

@@ -158,7 +158,7 @@ class AtBorder:
 class Range:
     """sums over the keys that satisfy all bounds; of all others, if `outside`
 
-    The group is that of `key`, or the one whose tree has its root at the record `root`.
+    The group is that of `key`, or the one whose tree has its root at the node `root`.
     """
 
     sums: list[Kept]

@@ -1,8 +1,12 @@
 """Ordered indexes as source: range sums, borders, groups, walks from an end (storage.ordered).
 
-Each descent is a function of its own, with the positions of keys, links and sums as constants and
-all sums of one range in one descent. Equal descents are one function: they are many, in the terms
-of a statement and in both shapes of a trigger, and compiling them takes most of the time.
+Each descent is a function of its own, with the positions of keys and sums as constants and all sums
+of one range in one descent. Equal descents are one function: they are many, in the terms of a
+statement and in both shapes of a trigger, and compiling them takes most of the time.
+
+A descent goes from a node to the entry in which a border lies, and adds the entries on one side of
+it. An entry above the leaves lies before a border if the key of the next one does: `ahead` is how
+far the key that decides about an entry is away from it.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from viewlet.kernels.nodes import Kept
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalars import Scope, Variable
-from viewlet.storage.columns import GROUPS, Index, KeyField
-from viewlet.storage.ordered import LEFT, NEXT, RIGHT
+from viewlet.kernels.weights import key_words
+from viewlet.storage.columns import FRONT, GROUPS, NODES, Index, KeyField
+from viewlet.storage.nodes import BELOW, ENTRIES, HEAD, KEY, LEFT, LEVEL, NEXT, RIGHT
 
 
 @dataclass
@@ -42,10 +47,9 @@ class OrderedWriter(AccessWriter):
 
     def _group(self, node: ir.Walk | ir.Range | ir.Border | ir.Monotone, words: str) -> str:
         root = self.temporary("root")
-        if node.key:
-            self.line(f"{root} = find_group({map_name(node.map)}, {self._block(node)}, {words})")
-        else:
-            self.line(f"{root} = only_group({self._block(node)})")
+        common = f"{map_name(node.map)}, {self._block(node)}"
+        found = f"find_root({common}, {words})" if node.key else f"only_root({common})"
+        self.line(f"{root} = {found}")
         return root
 
     def _parts(self, node: ir.Walk | ir.Range | ir.Border | ir.Monotone) -> list[int]:
@@ -67,9 +71,10 @@ class OrderedWriter(AccessWriter):
     def _groups(self, node: ir.Groups) -> None:
         self.line(f"{node.root} = load({self._block(node)}, {GROUPS})")
         with self.nest(f"while {node.root} >= 0:"):
-            self._record(node.record, node.map, node.root)
+            top = self.local("node", f"{self._nodes(node)} + 8 * {node.root}")
+            self._record(node.record, node.map, f"load_half({top}, {HEAD})")
             self.block(node.body)
-            self.line(f"{node.root} = {self._kin(node, node.record, NEXT)}")
+            self.line(f"{node.root} = load_half({top}, {NEXT})")
 
     def _monotone(self, node: ir.Monotone) -> None:
         layout = self.frame.layouts[node.map]
@@ -78,9 +83,11 @@ class OrderedWriter(AccessWriter):
         with self._key(node.map, self._parts(node), node.key) as words:
             root = self._group(node, words)
             with self.nest(f"if {root} >= 0:"):
-                at = self.temporary("at")
-                self._record(at, node.map, root)
-                counts = [f"load({at}, {layout.sum_word(node.index, p)})" for p in node.places]
+                top = self.local("node", f"{self._nodes(node)} + 8 * {root}")
+                counts = [
+                    f"whole_total({self._block(node)}, {top}, {layout.sum_word(node.index, p)})"
+                    for p in node.places
+                ]
                 self.line(f"{negatives} = {' + '.join(counts)}")
         with self.nest(f"if {negatives} == 0:"):
             self.block(node.body)
@@ -111,10 +118,20 @@ class OrderedWriter(AccessWriter):
 
     def _root(self, node: ir.Range | ir.Border) -> str:
         """A local with the root of a group's tree, -1 where there is none."""
-        root = self.temporary("root")
-        self.line(f"{root} = zero - 1")
-        with self._key(node.map, self._parts(node), node.key) as words:
-            self.line(f"{root} = {self._group(node, words)}")
+        words, tests = key_words(self.frame.layouts[node.map], self._parts(node), node.key)
+        place = (f"{node.map} {node.index}", words)
+        known, depth = self.found.get(place, ("", 0))
+        if known and depth <= self.depth:
+            return known
+        if tests:
+            root = self.temporary("root")
+            self.line(f"{root} = zero - 1")
+            with self.nest(f"if {' and '.join(tests)}:"):
+                self.line(f"{root} = {self._group(node, words)}")
+        else:
+            root = self._group(node, words)
+        if node.map not in self.written:
+            self.found[place] = (root, self.depth)
         return root
 
     # Range sums.
@@ -131,7 +148,8 @@ class OrderedWriter(AccessWriter):
         tests: dict[bool, WrittenTest] = {}
         for i, bound in enumerate(node.bounds):
             if isinstance(bound, KeyTest):
-                tests[bound.upper] = _key_test(node, bound, inputs.scope)
+                turned = replace(bound, holds=not bound.holds) if node.outside else bound
+                tests[bound.upper] = _key_test(node, turned, inputs.scope)
             elif isinstance(bound, Bound):
                 code = self.scalars.code(bound.scalar, node.scope)
                 if code.null is not None:
@@ -148,75 +166,116 @@ class OrderedWriter(AccessWriter):
         if guards:
             self.line(f"if {' and '.join(guards)}:")
             self.depth += 1
-        call = self._call("range", inputs, lambda inner: inner._sum_between(node, tests))
-        self.line(f"{', '.join(_locals(node.sums))} = {call}")
+        once: dict[int, Kept] = {}
+        for kept in node.sums:
+            once.setdefault(kept.place, kept)
+        asked = replace(node, sums=list(once.values()))
+        call = self._call("range", inputs, lambda inner: inner._sum_between(asked, tests))
+        self.line(f"{', '.join(_locals(asked.sums))} = {call}")
+        for kept in node.sums:
+            if kept is not once[kept.place]:
+                self._copy(kept, once[kept.place])
         self.depth = depth
 
     def _sum_between(self, node: ir.Range, tests: dict[bool, WrittenTest]) -> None:
-        """From the root to the first key in the range, then along both of its borders."""
+        """What lies before a border, behind one, between two, or outside them."""
         sums = [Kept(f"sum{i}", k.physical, k.place) for i, k in enumerate(node.sums)]
         node = replace(node, sums=sums)
         for kept in sums:
             self._zero(kept)
-        record, at = "root", self.temporary("at")
-        if node.outside:
-            with self.nest(f"if {record} >= 0:"):
-                self._record(at, node.map, record)
-                self._add_sums(node, sums, at)
         if len(tests) == 1:
             ((upper, test),) = tests.items()
-            self._sum_along(node, record, test, upper)
+            self._sum_along(node, "root", test, upper)
+        elif node.outside:
+            below, beyond = tests[False], tests[True]
+
+            def above(writer: OrderedWriter, at: str) -> str:
+                # Where nothing is left inside, what is below must not count twice.
+                return f"({beyond(writer, at)}) and not ({below(writer, at)})"
+
+            other = self.temporary("r")
+            self.line(f"{other} = root")
+            self._sum_along(node, "root", below, upper=True)
+            self._sum_along(node, other, above, upper=False)
         else:
-            self._sum_inside(node, record, at, tests)
+            self._sum_inside(node, "root", tests)
+        for kept in sums:
+            self._end_sum(kept)
         self.line(f"return {', '.join(_locals(sums))}")
 
-    def _sum_inside(
-        self, node: ir.Range, record: str, at: str, tests: dict[bool, WrittenTest]
-    ) -> None:
-        self.line(f"{at} = zero")
-        with self.nest(f"while {record} >= 0:"):
-            self._record(at, node.map, record)
-            with self.nest(f"if not ({tests[True](self, at)}):"):
-                self.line(f"{record} = {self._kin(node, at, LEFT)}")
-                self.line("continue")
-            with self.nest(f"if not ({tests[False](self, at)}):"):
-                self.line(f"{record} = {self._kin(node, at, RIGHT)}")
-                self.line("continue")
+    def _sum_inside(self, node: ir.Range, number: str, tests: dict[bool, WrittenTest]) -> None:
+        """To the node in which both borders lie in different entries, then along both of them."""
+        size = self._size(node)
+        low, high = self.temporary("r"), self.temporary("r")
+        self.line(f"{low} = {high} = zero - 1")
+        with self.nest(f"while {number} >= 0:"):
+            at, last, level, ahead = self._enter(node, number)
+            with self.nest(f"while {at} + {ahead} <= {last}:"):
+                with self.nest(f"if {tests[False](self, f'{at} + {ahead}')}:"):
+                    self.line("break")
+                self.line(f"{at} += {size}")
+            with self.nest(f"if {level} > 0:"):
+                self.line(f"{number} = load({at}, {BELOW})")
+                with self.nest(f"if {at} == {last}:"):
+                    self.line("continue")
+                with self.nest(f"if not ({tests[True](self, f'{at} + {size}')}):"):
+                    self.line("continue")
+                self.line(f"{low} = {number}")
+                self.line(f"{at} += {size}")
+            with self.nest(f"while {at} + {ahead} <= {last}:"):
+                with self.nest(f"if not ({tests[True](self, f'{at} + {ahead}')}):"):
+                    self.line("break")
+                self._add_sums(node, node.sums, at)
+                self.line(f"{at} += {size}")
+            with self.nest(f"if {level} > 0:"):
+                self.line(f"{high} = load({at}, {BELOW})")
             self.line("break")
-        with self.nest(f"if {record} >= 0:"):
-            self._add_own(node, at)
-            other = self.temporary("r")
-            self.line(f"{other} = {self._kin(node, at, RIGHT)}")
-            self.line(f"{record} = {self._kin(node, at, LEFT)}")
-            self._sum_along(node, record, tests[False], upper=False)
-            self._sum_along(node, other, tests[True], upper=True)
+        self._sum_along(node, low, tests[False], upper=False)
+        self._sum_along(node, high, tests[True], upper=True)
 
-    def _sum_along(self, node: ir.Range, record: str, test: WrittenTest, upper: bool) -> None:
-        """Add all of a subtree up to a border, or from one on."""
-        inner, outer = (LEFT, RIGHT) if upper else (RIGHT, LEFT)
-        at, child, below = self.temporary("at"), self.temporary("r"), self.temporary("at")
-        with self.nest(f"while {record} >= 0:"):
-            self._record(at, node.map, record)
-            with self.nest(f"if {test(self, at)}:"):
-                self._add_own(node, at)
-                self.line(f"{child} = {self._kin(node, at, inner)}")
-                with self.nest(f"if {child} >= 0:"):
-                    self._record(below, node.map, child)
-                    self._add_sums(node, node.sums, below, minus=node.outside)
-                self.line(f"{record} = {self._kin(node, at, outer)}")
-            with self.nest("else:"):
-                self.line(f"{record} = {self._kin(node, at, inner)}")
+    def _sum_along(self, node: ir.Range, number: str, test: WrittenTest, upper: bool) -> None:
+        """Add all of a tree up to a border, or from one on."""
+        size = self._size(node)
+        with self.nest(f"while {number} >= 0:"):
+            at, last, level, ahead = self._enter(node, number)
+            if upper:
+                with self.nest(f"while {at} + {ahead} <= {last}:"):
+                    with self.nest(f"if not ({test(self, f'{at} + {ahead}')}):"):
+                        self.line("break")
+                    self._add_sums(node, node.sums, at)
+                    self.line(f"{at} += {size}")
+                end = at
+            else:
+                with self.nest(f"while {last} - {ahead} >= {at}:"):
+                    with self.nest(f"if not ({test(self, last)}):"):
+                        self.line("break")
+                    self._add_sums(node, node.sums, last)
+                    self.line(f"{last} -= {size}")
+                end = last
+            self.line(f"{number} = zero - 1")
+            with self.nest(f"if {level} > 0:"):
+                self.line(f"{number} = load({end}, {BELOW})")
 
-    def _add_own(self, node: ir.Range, at: str) -> None:
-        for kept in node.sums:
-            self._add(kept, at, self._own_word(node, kept), node.outside)
+    def _enter(self, node: ir.Range | ir.Border, number: str) -> tuple[str, str, str, str]:
+        """Locals with the first and the last entry of a node, its level, and `ahead`."""
+        at, last, level, ahead = (self.temporary(n) for n in ("at", "last", "level", "ahead"))
+        size = self._size(node)
+        top = self.local("node", f"{self._nodes(node)} + 8 * {number}")
+        self.line(f"{at} = {top} + {8 * FRONT}")
+        self.line(f"{last} = {at} + {size} * (load_half({top}, {ENTRIES}) - 1)")
+        self.line(f"{level} = load_half({top}, {LEVEL})")
+        self.line(f"{ahead} = {size} if {level} > 0 else 0")
+        return at, last, level, ahead
 
-    def _add_sums(
-        self, node: ir.Range | ir.Border, sums: list[Kept], at: str, *, minus: bool = False
-    ) -> None:
+    def _add_sums(self, node: ir.Range | ir.Border, sums: list[Kept], at: str) -> None:
         layout = self.frame.layouts[node.map]
         for kept in sums:
-            self._add(kept, at, layout.sum_word(node.index, kept.place), minus)
+            name, word = kept.name, layout.sum_word(node.index, kept.place)
+            if kept.physical is FLOAT:
+                found = f"load_float({at}, {word}), load_float({at}, {word + 1})"
+                self.line(f"{name}, {name}_low = gather({name}, {name}_low, {found})")
+            else:
+                self.line(f"{name} = plus({name}, load({at}, {word}))")
 
     # Borders.
 
@@ -249,9 +308,10 @@ class OrderedWriter(AccessWriter):
             self._zero(kept)
         at_none = self.local("large", self._is_large(node))
         with self.nest("if root >= 0:"):
-            at = self.temporary("at")
-            self._record(at, node.map, "root")
-            self._add_sums(node, sums, at)
+            at, last, _, _ = self._enter(node, "root")
+            with self.nest(f"while {at} <= {last}:"):
+                self._add_sums(node, sums, at)
+                self.line(f"{at} += {self._size(node)}")
         at_all = self.local("large", self._is_large(node))
         # Where nothing turns, the condition is met by all keys or by none.
         self.line(f"{name}_some = True")
@@ -264,35 +324,34 @@ class OrderedWriter(AccessWriter):
             self._descend_to_border(node, "root", far)
         self.line(f"return {name}, {name}_in, {name}_some")
 
-    def _descend_to_border(self, node: ir.Border, root: str, far: int) -> None:
-        sums = [kept for _, kept in node.sums]
-        record, at = self.temporary("r"), self.temporary("at")
-        child, below = self.temporary("r"), self.temporary("at")
+    def _descend_to_border(self, node: ir.Border, number: str, far: int) -> None:
+        """In every node from the far end to the first entry with which the sums are large."""
+        sums, size = [kept for _, kept in node.sums], self._size(node)
         before = [Kept(self.temporary("beyond"), kept.physical, kept.place) for kept in sums]
         for kept in before:
             self._zero(kept)
-        self.line(f"{record} = {root}")
-        with self.nest(f"while {record} >= 0:"):
-            self._record(at, node.map, record)
-            self.line(f"{child} = {self._kin(node, at, far)}")
-            for kept, known in zip(sums, before, strict=True):
-                self._copy(kept, known)
-            with self.nest(f"if {child} >= 0:"):
-                self._record(below, node.map, child)
-                self._add_sums(node, sums, below)
-            with self.nest(f"if {self._is_large(node)}:"):
-                self.line(f"{record} = {child}")
-            with self.nest("else:"):
-                self.line(f"{node.name} = {self._order(node, at)}")
+        with self.nest(f"while {number} >= 0:"):
+            at, last, level, _ = self._enter(node, number)
+            here, near, sign = (last, at, "-") if far == RIGHT else (at, last, "+")
+            with self.nest("while True:"):
                 for kept, known in zip(sums, before, strict=True):
-                    self._add(kept, at, self._own_word(node, kept), False)
+                    self._copy(kept, known)
+                self._add_sums(node, sums, here)
+                with self.nest(f"if {here} == {near} or {self._is_large(node)}:"):
+                    self.line("break")
+                for kept, known in zip(sums, before, strict=True):
                     self._copy(known, kept)
-                self.line(f"{record} = {self._kin(node, at, 1 - far)}")
+                self.line(f"{here} {sign}= {size}")
+            with self.nest(f"if {level} == 0:"):
+                self.line(f"{node.name} = {self._order(node, here)}")
+                self.line("break")
+            self.line(f"{number} = load({here}, {BELOW})")
 
     def _is_large(self, node: ir.Border) -> str:
         """Whether the sums are on the large side of where the condition turns."""
         for variable, kept in node.sums:
-            self.line(f"{variable.name} = {kept.name}")
+            low = f"rounded({kept.name}, {kept.name}_low)"
+            self.line(f"{variable.name} = {low if kept.physical is FLOAT else kept.name}")
         met = " and ".join(self.scalars.truth(test, node.scope) for test in node.tests)
         return f"({met})" if node.rises else f"(not ({met}))"
 
@@ -301,7 +360,7 @@ class OrderedWriter(AccessWriter):
             return "inf" if node.upper else "-inf"
         return f"np.int64({2**63 - 1 if node.upper else -(2**63)})"
 
-    # Parts of records.
+    # Parts of nodes.
 
     def _index(self, node: ir.Range | ir.Border) -> Index:
         return self.frame.layouts[node.map].indexes[node.index]
@@ -313,21 +372,19 @@ class OrderedWriter(AccessWriter):
         return self._order_field(node).physical is STR
 
     def _order(self, node: ir.Range | ir.Border, at: str) -> str:
-        """The key that orders a record; the rank of a string."""
-        word = self.frame.layouts[node.map].key_words[self._index(node).order]
+        """The key of an entry; the rank of a string."""
         if self._by_rank(node):
             self.frame.texts.ranks = True
-            return f"load(ranks, load({at}, {word}))"
+            return f"load(ranks, load({at}, {KEY}))"
         load = "load_float" if self._order_field(node).physical is FLOAT else "load"
-        return f"{load}({at}, {word})"
+        return f"{load}({at}, {KEY})"
 
-    def _kin(self, node: ir.Range | ir.Border | ir.Groups, at: str, which: int) -> str:
-        link = self.frame.layouts[node.map].link_words[node.index]
-        return f"load_half({at}, {2 * link + which})"
+    def _nodes(self, node: ir.Range | ir.Border | ir.Groups | ir.Monotone) -> str:
+        return f"load({self._block(node)}, {NODES})"
 
-    def _own_word(self, node: ir.Range | ir.Border, kept: Kept) -> int:
-        column, _ = self._index(node).sums[kept.place]
-        return self.frame.layouts[node.map].value_words[column]
+    def _size(self, node: ir.Range | ir.Border) -> int:
+        """Bytes of an entry."""
+        return 8 * self.frame.layouts[node.map].entry_words(node.index)
 
     # Sums in locals.
 
@@ -342,18 +399,14 @@ class OrderedWriter(AccessWriter):
         if kept.physical is FLOAT:
             self.line(f"{kept.name}_low = {other.name}_low")
 
-    def _add(self, kept: Kept, at: str, word: int, minus: bool) -> None:
-        name = kept.name
+    def _end_sum(self, kept: Kept) -> None:
         if kept.physical is FLOAT:
-            sign = "-" if minus else ""
-            found = f"{sign}load_float({at}, {word}), {sign}load_float({at}, {word + 1})"
-            self.line(f"{name}, {name}_low = pair_plus({name}, {name}_low, {found})")
-        else:
-            self.line(f"{name} = {'minus' if minus else 'plus'}({name}, load({at}, {word}))")
+            both = f"{kept.name}, {kept.name}_low"
+            self.line(f"{both} = gathered({both})")
 
 
 WrittenTest = Callable[[OrderedWriter, str], str]
-"""Source of a test of a record's key, given the local with the record's address."""
+"""Source of a test of an entry's key, given source of the entry's address."""
 
 
 def _comparison(node: ir.Range, operator: str, limit: str) -> WrittenTest:

@@ -9,7 +9,7 @@ rows are known, so both loads can be on their way while earlier rows are worked 
 
 Only accesses that every row makes, with keys that are columns of the batch or of the buffer that
 is gone through: behind a filter most lines would come for nothing, and maps that fit into a cache
-need none.
+need none. Where rows come one by one only the row itself is known, but its steps are several.
 """
 
 from __future__ import annotations
@@ -58,6 +58,28 @@ def prefetches(node: ir.Rows | ir.Scan, frame: Frame) -> list[str]:
     lines = [f"if row + {FAR} < {end}:"]
     for mask, found in far.items():
         lines += [f"    if {mask} > {SMALL}:", *dict.fromkeys(found)]
+    return lines
+
+
+def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
+    """Lines for the head of a row whose steps run one after the other: what later ones look up."""
+    lines: list[str] = []
+    for step in steps[1:]:
+        outer = step.block[0] if len(step.block) == 1 else None
+        if not isinstance(outer, ir.Rows):
+            continue
+        columns = {variable.name: column for variable, column in outer.binds}
+        for slots, mask, _, _, key in _tables(outer.body, frame):
+            if any(v.slot.nullable or v.name not in columns for v in key):
+                continue
+            words = [
+                f"float_bits(load_float(column_{columns[v.name]}, row))"
+                if v.slot.physical is Physical.FLOAT
+                else f"load(column_{columns[v.name]}, row)"
+                for v in key
+            ]
+            place = f"{slots} + 4 * (hash_words(({', '.join(words)},)) & {mask})"
+            lines += [f"if {mask} > {SMALL}:", f"    prefetch({place})"]
     return lines
 
 

@@ -54,14 +54,31 @@ class UpdateWriter(OrderedWriter):
             with self.nest(f"if {at} == 0:"):
                 self._return_full(node.map)
         self.begun = False
+        pairs: dict[int, list[tuple[str, ...]]] = {}
         for word, weight in weights:
             if len(weight) == 2:
-                self.line(f"add_float({map}, {at}, {word}, {weight[0]}, {weight[1]})")
+                pairs.setdefault(word, []).append(weight)
             else:
                 self.line(f"add_int({map}, {at}, {word}, {weight[0]})")
+        for word, parts in pairs.items():
+            self._add_pairs(f"{map}, {at}, {word}", parts)
         if any(index.kind == TREE for index in layout.indexes):
             self.line(f"refresh_trees({map}, {at})")
         self.depth = depth
+
+    def _add_pairs(self, place: str, parts: list[tuple[str, ...]]) -> None:
+        """Several terms for one sum are added up first: each addition to a kept sum takes long."""
+        by, low = parts[0]
+        if len(parts) > 1:
+            for other, other_low in parts[1:]:
+                last, last_low = by, low
+                by = self.temporary("p")
+                low = f"{by}_low"
+                self.line(f"{by}, {low} = gather({last}, {last_low}, {other}, {other_low})")
+            self.line(f"{by}, {low} = gathered({by}, {low})")
+        largest = ", ".join(f"abs({part[0]})" for part in parts)
+        largest = f"max({largest})" if len(parts) > 1 else largest
+        self.line(f"add_float({place}, {by}, {low}, {largest})")
 
     def _update_weights(self, node: ir.Update) -> list[tuple[int, tuple[str, ...]]]:
         """The word of each column with its weight: one local, or two for a pair."""

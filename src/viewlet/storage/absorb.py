@@ -79,7 +79,8 @@ def add_rows(m: int, rows: int, first: int, count: int, kinds: int) -> int:
         while word < values:
             here = keys + word
             if load(kinds, word) == 1:
-                add_float(m, at, here, load_float(row, here), load_float(row, here + 1))
+                by = load_float(row, here)
+                add_float(m, at, here, by, load_float(row, here + 1), abs(by))
                 word += 2
             else:
                 add_int(m, at, here, load(row, here))

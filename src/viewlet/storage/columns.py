@@ -5,12 +5,12 @@ One record is a row of 64-bit words:
     keys      one word for each key column, two where it is nullable (value, then 1 for NULL)
     values    one word for each int column, two for each float column (a pair hi, lo)
     stamp     the number of the last batch that touched the record; negative in free records
-    links     one word for each slice index (next, previous), three or more for each ordered index
-              (left and right, parent and next group, subtree sums)
+    links     one word for each slice index (next, previous), one for each ordered index (leaf, and
+              root of the group's tree)
 
 Everything about a record is in one place, so that a probe costs one cache miss in the index and one
 in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
-floats their bits.
+floats their bits. The nodes of an ordered index lie in an array of their own (storage.nodes).
 
 A descriptor of each map (addresses, counters, index blocks) lies in the programme's state array;
 the constants below are its positions. Who owns what: Python owns the arrays and is the only one to
@@ -53,14 +53,24 @@ KIND = 0
 SLOTS = 1  # address of the hash table: record numbers, -1 where empty
 MASK = 2
 PARTS = 3  # number of key words that the index hashes
-LINK = 4  # first link word in the record
+LINK = 4  # the link word in the record
 ORDER = 5  # the key word that orders
 ORDER_KIND = 6
-SUMS = 7  # number of subtree sums
+SUMS = 7  # number of sums that entries have
 PART = 8  # the hashed words, ascending
-SUM = 24  # for each subtree sum: the value word, its kind, the word that holds the sum
-GROUPS = 48  # an ordered index's first group: the record at its tree's root, -1 if there is none
-BLOCK = 49
+SUM = 24  # for each sum: the value word in the record, its kind, the word of an entry that holds it
+GROUPS = 48  # an ordered index's first group: the root of its tree, -1 if there is none
+NODES = 49  # address of the nodes
+NODES_USED = 50  # words
+NODES_CAPACITY = 51
+ENTRY = 52  # words of an entry
+TALLEST = 53  # the level of the highest root there has been
+FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
+MOVED = 60  # how far whole sums have moved while they are brought up to date
+BLOCK = 68
+
+LARGEST = 4
+FRONT = 3  # words of a node before its entries
 
 UNIQUE, CHAIN, TREE = 0, 1, 2
 BY_INT, BY_FLOAT, BY_RANK = 0, 1, 2
@@ -68,7 +78,7 @@ SUM_INT, SUM_FLOAT, COUNT_INT, COUNT_FLOAT, NEGATIVE_INT, NEGATIVE_FLOAT = 0, 1,
 TOTAL, COUNT, NEGATIVES = 0, 1, 2
 
 _MAX_PARTS = SUM - PART
-_MAX_SUMS = (GROUPS - SUM) // 3
+_MAX_SUMS = (GROUPS - SUM) // 3  # as many as MOVED has words
 MOST_HASHED = _MAX_PARTS // 2  # key columns, of two words each at most
 
 
@@ -76,8 +86,8 @@ MOST_HASHED = _MAX_PARTS // 2  # key columns, of two words each at most
 class Index:
     """A secondary index: records by some key columns, and for TREE in the order of another.
 
-    `sums` are what is kept of each subtree: of a value column its TOTAL, the COUNT of records in
-    which it is not zero, or the number of records in which it is one of the NEGATIVES.
+    `sums` are what is kept of the records below each entry of a tree: of a value column its TOTAL,
+    the COUNT of records in which it is not zero, or in how many it is one of the NEGATIVES.
     """
 
     kind: int
@@ -122,9 +132,9 @@ class Layout:
             value_words.append(word)
             word += 2 if value is Physical.FLOAT else 1
         stamp, word = word, word + 1
-        for index in self.indexes:
+        for _ in self.indexes:
             link_words.append(word)
-            word += 1 if index.kind == CHAIN else 2 + sum(self._sum_widths(index))
+            word += 1
         for name, found in (
             ("key_words", tuple(key_words)),
             ("value_words", tuple(value_words)),
@@ -161,9 +171,12 @@ class Layout:
         return 2 if self.keys[part].nullable else 1
 
     def sum_word(self, index: int, place: int) -> int:
-        """Where a record holds a subtree sum of one of its ordered indexes."""
-        widths = self._sum_widths(self.indexes[index])
-        return self.link_words[index] + 2 + sum(widths[:place])
+        """Where an entry of an ordered index holds a sum; its key and what is below come first."""
+        return 2 + sum(self._sum_widths(self.indexes[index])[:place])
+
+    def entry_words(self, index: int) -> int:
+        """Words of an entry of an ordered index."""
+        return self.sum_word(index, len(self.indexes[index].sums))
 
     @property
     def descriptor_words(self) -> int:
@@ -212,6 +225,8 @@ class Layout:
             )
         block[SUMS] = len(index.sums)
         block[GROUPS] = -1
+        block[ENTRY] = self.entry_words(number)
+        block[FREE_NODES : FREE_NODES + LARGEST + 1] = -1
         for place, (column, what) in enumerate(index.sums):
             kind = 2 * what + (self.values[column] is Physical.FLOAT)
             at = SUM + 3 * place

@@ -19,7 +19,6 @@ from viewlet.storage.columns import (
     CAPACITY,
     CHAIN,
     FREE,
-    GROUPS,
     HEADER,
     INDEXES,
     KEYS,
@@ -29,6 +28,8 @@ from viewlet.storage.columns import (
     LOG_CAPACITY,
     LOGGED,
     MASK,
+    NODES_CAPACITY,
+    NODES_USED,
     RECORDS,
     SLOTS,
     STAMP,
@@ -54,11 +55,22 @@ from viewlet.storage.memory import (
     load,
     load_float,
     load_half,
+    prefetch,
     store,
     store_float,
     store_half,
 )
-from viewlet.storage.ordered import PARENT, link_tree, pull_up, refresh, unlink_tree
+from viewlet.storage.nodes import LEAF, ROOT, node_at
+from viewlet.storage.ordered import (
+    clear_trees,
+    link_tree,
+    nodes_wanted,
+    refresh,
+    remake,
+    unlink_tree,
+)
+
+_AHEAD = 8  # rows of a log
 
 
 @njit(cache=True, nogil=True)
@@ -145,6 +157,8 @@ def take_record(m: int) -> int:
     """The number of a free record, -1 when pool or log is full."""
     if load(m, STAMP) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
         return -1
+    if lacks_nodes(m):
+        return -1
     record = load(m, FREE)
     if record >= 0:
         at = load(m, RECORDS) + record * load(m, STRIDE)
@@ -155,6 +169,18 @@ def take_record(m: int) -> int:
         return -1
     store(m, USED, record + 1)
     return record
+
+
+@njit(cache=True, nogil=True)
+def lacks_nodes(m: int) -> bool:
+    """Whether an ordered index might not find the nodes for one more record."""
+    for i in range(1, load(m, INDEXES)):
+        ix = m + 8 * (HEADER + BLOCK * i)
+        if load(ix, KIND) == TREE:
+            room = load(ix, NODES_CAPACITY) - load(ix, NODES_USED)
+            if room < nodes_wanted(ix):
+                return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -177,9 +203,9 @@ def add_int(m: int, at: int, word: int, by: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def add_float(m: int, at: int, word: int, by: float, by_low: float) -> None:
-    """The same for a pair."""
-    high, low = settle(load_float(at, word), load_float(at, word + 1), by, by_low)
+def add_float(m: int, at: int, word: int, by: float, by_low: float, largest: float) -> None:
+    """The same for a pair, which is a sum of terms of which one is the largest."""
+    high, low = settle(load_float(at, word), load_float(at, word + 1), by, by_low, largest)
     store_float(at, word, high)
     store_float(at, word + 1, low)
     if high == 0.0:
@@ -188,7 +214,7 @@ def add_float(m: int, at: int, word: int, by: float, by_low: float) -> None:
 
 @njit(cache=True, nogil=True)
 def refresh_trees(m: int, at: int) -> None:
-    """Bring the subtree sums of all ordered indexes up to date with a record."""
+    """Bring the sums of all ordered indexes up to date with a record."""
     record = (at - load(m, RECORDS)) // load(m, STRIDE)
     for i in range(1, load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
@@ -203,7 +229,7 @@ def remake_trees(m: int, at: int) -> None:
     for i in range(1, load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
         if load(ix, KIND) == TREE:
-            pull_up(m, ix, record)
+            remake(m, ix, record)
 
 
 @njit(cache=True, nogil=True)
@@ -237,6 +263,20 @@ def remove(m: int, record: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def expect_removal(m: int, record: int) -> None:
+    """Ask for the cache lines that `remove` will need, if it comes to that."""
+    at = load(m, RECORDS) + record * load(m, STRIDE)
+    if is_dead(m, at):
+        unique = m + 8 * HEADER
+        slot = hash_record(unique, at) & load(unique, MASK)
+        prefetch(load(unique, SLOTS) + 4 * slot)
+        for i in range(1, load(m, INDEXES)):
+            ix = m + 8 * (HEADER + BLOCK * i)
+            if load(ix, KIND) == TREE:
+                prefetch(node_at(ix, load_half(at, 2 * load(ix, LINK) + LEAF)))
+
+
+@njit(cache=True, nogil=True)
 def sweep(m: int) -> int:
     """Remove the touched records that have become nothing; all of them if the log is off."""
     if load(m, ZEROS) == 0:
@@ -245,9 +285,15 @@ def sweep(m: int) -> int:
     stamp_word = load(m, KEYS) + load(m, VALUES)
     logged = load(m, STAMP) != 0
     count = load(m, LOGGED) if logged else load(m, USED)
+    log = load(m, LOG)
     row_size = 8 * (load(m, VALUES) + 1)
     for i in range(count):
-        record = load(load(m, LOG) + i * row_size, 0) if logged else i
+        # Records of a log lie anywhere, and so does what has to be changed to take one out.
+        if logged and i + 2 * _AHEAD < count:
+            far = load(log + (i + 2 * _AHEAD) * row_size, 0)
+            prefetch(load(m, RECORDS) + far * load(m, STRIDE))
+            expect_removal(m, load(log + (i + _AHEAD) * row_size, 0))
+        record = load(log + i * row_size, 0) if logged else i
         at = load(m, RECORDS) + record * load(m, STRIDE)
         if load(at, stamp_word) >= 0 and is_dead(m, at):
             remove(m, record)
@@ -296,7 +342,8 @@ def clear_buffer(m: int) -> None:
                     while record_in(ix, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
-        store(ix, GROUPS, -1)
+        if load(ix, KIND) == TREE:
+            clear_trees(ix)
     store(m, USED, 0)
     store(m, FREE, -1)
     store(m, ZEROS, 0)
@@ -304,13 +351,13 @@ def clear_buffer(m: int) -> None:
 
 @njit(cache=True, nogil=True)
 def holds_slot(m: int, ix: int, record: int) -> bool:
-    """Whether the record is the one in its group's slot: head of a chain, root of a tree."""
+    """Whether the record is the one in its group's slot: head of a chain or of a tree."""
     at = load(m, RECORDS) + record * load(m, STRIDE)
     kind = load(ix, KIND)
     if kind == CHAIN:
         return load_half(at, 2 * load(ix, LINK) + 1) < 0
     if kind == TREE:
-        return load_half(at, 2 * load(ix, LINK) + PARENT) < 0
+        return load_half(at, 2 * load(ix, LINK) + ROOT) >= 0
     return True
 
 

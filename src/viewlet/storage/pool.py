@@ -15,9 +15,13 @@ from viewlet.storage.columns import (
     LOG_CAPACITY,
     LOGGED,
     MASK,
+    NODES,
+    NODES_CAPACITY,
+    NODES_USED,
     RECORDS,
     SLOTS,
     STAMP,
+    TREE,
     USED,
     Array,
     Arrays,
@@ -25,6 +29,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import rehash
 from viewlet.storage.multimap import find_records
+from viewlet.storage.ordered import nodes_wanted
 from viewlet.storage.undivided import undivided
 
 _FIRST_CAPACITY = 64
@@ -51,6 +56,12 @@ class Pool:
         self._arrays = arrays
         self.descriptor = descriptor
         self._tables = [f"{layout.name}.slots{i}" for i in range(len(layout.indexes) + 1)]
+        # The nodes of ordered indexes, by the numbers of their blocks.
+        self._nodes = {
+            i: f"{layout.name}.nodes{i}"
+            for i, index in enumerate(layout.indexes, 1)
+            if index.kind == TREE
+        }
 
     def create(self) -> None:
         """Empty arrays of the first capacity."""
@@ -60,6 +71,8 @@ class Pool:
         self._arrays.create(f"{name}.log", 0 if self.buffer else 64 * self._row, np.int64)
         for table in self._tables:
             self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
+        for number, nodes in self._nodes.items():
+            self._arrays.create(nodes, 2 * self._nodes_wanted(number), np.int64)
         self.attach()
 
     def attach(self) -> None:
@@ -70,9 +83,18 @@ class Pool:
         self.descriptor[LOG] = self.log.ctypes.data
         self.descriptor[LOG_CAPACITY] = len(self.log) // self._row
         for i, table in enumerate(self._tables):
-            block = self.descriptor[self.layout.block(i - 1) :]
             slots = self._arrays.array(table)
-            block[SLOTS], block[MASK] = slots.ctypes.data, len(slots) - 1
+            self._block(i)[SLOTS], self._block(i)[MASK] = slots.ctypes.data, len(slots) - 1
+        for i, name in self._nodes.items():
+            nodes = self._arrays.array(name)
+            self._block(i)[NODES], self._block(i)[NODES_CAPACITY] = nodes.ctypes.data, len(nodes)
+
+    def _block(self, number: int) -> Array:
+        """The descriptor from one index on; 0 is the unique one."""
+        return self.descriptor[self.layout.block(number - 1) :]
+
+    def _block_address(self, number: int) -> int:
+        return self.address + 8 * self.layout.block(number - 1)
 
     @property
     def records(self) -> Array:
@@ -99,6 +121,9 @@ class Pool:
         with undivided():
             if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
                 self._grow()
+            for i in self._nodes:
+                if self._node_room(i) < self._nodes_wanted(i):
+                    self._more_nodes(i)
             if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
                 rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
                 self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
@@ -149,8 +174,26 @@ class Pool:
             self._arrays.array(table)[:] = -1
         self.attach()
         for i, slots in enumerate(old):
-            block = self.address + 8 * self.layout.block(i - 1)
-            rehash(self.address, block, slots.ctypes.data, len(slots))
+            rehash(self.address, self._block_address(i), slots.ctypes.data, len(slots))
+
+    def _more_nodes(self, number: int) -> None:
+        nodes = self._arrays.array(self._nodes[number])
+        factor = 4 if nodes.nbytes < _LEAP else 2
+        size = min(max(factor * len(nodes), self._nodes_wanted(number)), _LIMIT)
+        if self._node_room(number) + size - len(nodes) < self._nodes_wanted(number):
+            raise RangeError(
+                f"an ordered index of map {self.layout.name} has more entries than it can number",
+                hint="spread it over partitions: connect(engine='spark')",
+            )
+        self._arrays.resize(self._nodes[number], size)
+        self.attach()
+
+    def _node_room(self, number: int) -> int:
+        block = self._block(number)
+        return int(block[NODES_CAPACITY] - block[NODES_USED])
+
+    def _nodes_wanted(self, number: int) -> int:
+        return int(nodes_wanted(self._block_address(number)))
 
     def trim_log(self, rows: int) -> None:
         """Give back the memory of a log that one large batch had blown up."""
@@ -229,9 +272,11 @@ class Pool:
     def nbytes(self) -> int:
         """Bytes in use: records and tables, without the untouched part of the pool."""
         tables = sum(self._arrays.array(table).nbytes for table in self._tables)
-        return 8 * self.used * self.layout.width + tables + self.log.nbytes
+        nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
+        return 8 * self.used * self.layout.width + nodes + tables + self.log.nbytes
 
     def array_names(self) -> Iterator[str]:
         yield f"{self.layout.name}.records"
         yield f"{self.layout.name}.log"
         yield from self._tables
+        yield from self._nodes.values()
