@@ -44,7 +44,8 @@ def main(order: dict[str, Any]) -> None:
         database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
         database.execute(sql_programs.TABLES)
         database.execute(sql_programs.VIEWS)
-        database.insert("r", sql_programs.table())
+        for name, rows in sql_programs.tables().items():
+            database.insert(name, rows)
         engine = database._engine
     assert isinstance(engine, engine_module.SparkEngine)
     say(started=engine.cluster.version)
@@ -63,7 +64,7 @@ def main(order: dict[str, Any]) -> None:
             await_file(Path(order["faults"]) / "again")
         say(step=number, version=engine.cluster.version)
     say(
-        sums={view: rows_of(database, view) for view in ("v", "total")},
+        sums={view: rows_of(database, view) for view in sql_programs.NAMES},
         incidents=engine.cluster.incidents,
         killed=killed_tasks(spark),
     )

@@ -175,7 +175,7 @@ class Opens(Protocol):
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """Where the rows of a range of tasks, from `first` on, come from."""
 
     first: int
@@ -193,7 +193,7 @@ class Opener:
     number: int
     constants: bytes
     partitions: int
-    sources: tuple[_Source, ...] = ()
+    sources: tuple[Source, ...] = ()
 
     def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
         """The Arrow batches of one task -> what it sends on, as (destination, record) pairs."""
@@ -224,7 +224,7 @@ class Opener:
         spare_collector()
         yield here, (WORKED, OPENING, index, status)
 
-    def _sent(self, index: int, source: _Source, rows: pa.Table) -> dict[int, Message]:
+    def _sent(self, index: int, source: Source, rows: pa.Table) -> dict[int, Message]:
         sent: dict[int, Message] = {}
         if rows.num_rows:
             batch = _batch(source.relation, source.used, rows, source.weight)
@@ -239,10 +239,18 @@ class Opener:
 
 
 def opened_frames(spark: SparkSession, given: Sequence[Given], opener: Opener) -> RDD[Any]:
-    """The records that a trigger's first stage makes of DataFrames, in the tasks that read them.
+    """The records that a trigger's first stage makes of DataFrames, in the tasks that read them."""
+    rows, sources = arrow_batches(spark, given, opener.partitions)
+    return rows.mapPartitionsWithIndex(replace(opener, sources=sources))
 
-    The JVM itself makes the Arrow batches: mapInArrow would cost a Python process more, and the
-    rows that it gives back another.
+
+def arrow_batches(
+    spark: SparkSession, given: Sequence[Given], most: int
+) -> tuple[RDD[bytes], tuple[Source, ...]]:
+    """The rows of DataFrames as Arrow batches, in at most so many tasks for each.
+
+    The JVM itself makes them: mapInArrow would cost a Python process more, and the rows that it
+    gives back another.
     """
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer
@@ -250,20 +258,19 @@ def opened_frames(spark: SparkSession, given: Sequence[Given], opener: Opener) -
 
     context = spark.sparkContext
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    sources: list[_Source] = []
+    sources: list[Source] = []
     parts: list[RDD[Any]] = []
     count = 0
     for one in given:
         chosen = _selected(one.frame, one.relation, one.used)
         schema = to_arrow_schema(chosen.schema, timezone=zone)
         batches = chosen._jdf.toArrowBatchRdd(_ROWS, zone, False, False).toJavaRDD()
-        if batches.getNumPartitions() > opener.partitions:
-            batches = batches.coalesce(opener.partitions)
-        sources.append(_Source(count, one.relation, one.used, one.weight, schema))
+        if batches.getNumPartitions() > most:
+            batches = batches.coalesce(most)
+        sources.append(Source(count, one.relation, one.used, one.weight, schema))
         parts.append(RDD(batches, context, NoOpSerializer()))
         count += batches.getNumPartitions()
-    rows = context.union(parts) if len(parts) > 1 else parts[0]
-    return rows.mapPartitionsWithIndex(replace(opener, sources=tuple(sources)))
+    return context.union(parts) if len(parts) > 1 else parts[0], tuple(sources)
 
 
 _ROWS = 1 << 17  # of an Arrow batch

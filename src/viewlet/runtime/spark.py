@@ -280,11 +280,15 @@ class SparkEngine:
         assert wanted is not None
         site = _cluster(conductor).site
         opener = Opener(site, number, conductor.constants(wanted), self._partitions)
-        given = [
+        return opened_frames(self.spark, self.given(frames), opener)
+
+    def given(self, frames: Sequence[tuple[str, DataFrame, int]]) -> list[Given]:
+        """DataFrames with the columns of them that a batch reads."""
+        conductor = self._opened()
+        return [
             Given(frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight)
             for name, frame, weight in frames
         ]
-        return opened_frames(self.spark, given, opener)
 
     def is_committed(self, batch_id: str | None) -> bool:
         return batch_id is not None and self.cluster.committed(batch_id) is not None

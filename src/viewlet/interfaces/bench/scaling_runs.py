@@ -29,6 +29,7 @@ from viewlet.interfaces.bench.spark_runs import (
     SparkView,
     Tables,
     bench_session,
+    release,
     stages_of,
 )
 from viewlet.interfaces.bench.workload import compiled
@@ -138,6 +139,7 @@ def _batches(
             high = low + size / tables.total
             frames = tables.frames(spark, low, high, workers)
             taken.append((view.refresh_frames(frames), view.metrics()))
+            release(frames)
             low = high
         found.append(taken[1:])
     return found

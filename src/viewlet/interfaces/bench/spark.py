@@ -5,7 +5,7 @@ proportion to their sizes; `p50_ms` is the time until it is committed. Its rows 
 memory of the driver (engine `spark`), sending them included, or in DataFrames in the memory of the
 executors (`spark/frames`). Spark SQL computes the same view over the whole tables, cached in
 memory. `overhead_ms` is what is left of a refresh above the kernels and above empty jobs of the
-stages that it ran.
+stages that it ran, over the same DataFrames where it has some.
 
 A measurement that fails is a row with its `error`, and the others go on.
 """
@@ -33,12 +33,14 @@ from viewlet.interfaces.bench.scaling_runs import checked, machine, work
 from viewlet.interfaces.bench.spark_runs import (
     CachedTables,
     EmptyJobs,
+    Frames,
     Recomputed,
     SparkView,
     Tables,
     bench_session,
     equal,
     median_ms,
+    release,
     stages_of,
     summed,
 )
@@ -195,13 +197,15 @@ class Bench:
             theirs: list[float] = []
             with closing(EmptyJobs(self.spark, view.engine.partitions)) as empty:
                 for turn, (low, high) in enumerate(tables.shares(size, start)):
+                    frames: Frames = []
                     if turn % 2:
                         frames = tables.frames(self.spark, low, high, view.engine.partitions)
                         taken = view.refresh_frames(frames)
                     else:
                         taken = view.refresh(tables.part(low, high))
-                    nothing = empty.run(stages[turn % 2])
+                    nothing = empty.run(stages[turn % 2], view.engine.given(frames))
                     ours[turn % 2].add(taken, view.metrics(), nothing)
+                    release(frames)
                     if turn % 2 and recomputed is not None:
                         theirs.append(recomputed.run())
             kept = _state(view)
