@@ -104,11 +104,15 @@ def run(
         if name not in chosen:
             continue
         made = makers[name]
-        for found in _guarded(name, made):
-            rows.append(found)
-            if progress is not None:
-                progress(found)
         gc.collect()
+        gc.freeze()  # modules and classes: to look at them before every turn would take seconds
+        try:
+            for found in _guarded(name, made):
+                rows.append(found)
+                if progress is not None:
+                    progress(found)
+        finally:
+            gc.unfreeze()
     return rows
 
 
@@ -292,7 +296,7 @@ def growth(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]:
         *(("events", n, 1_000) for n in (events // 4, events // 2, events)),
         *(("groups", events, count) for count in groups),
     ]
-    peaks = signals_memory.peaks([(n, count) for _, n, count in sizes])
+    peaks = signals_memory.peaks(list(dict.fromkeys((n, count) for _, n, count in sizes)))
     for name, made_for in QUERIES.items():
         base: dict[str, Row] = {}
         for kind, n, count in sizes:

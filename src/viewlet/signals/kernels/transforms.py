@@ -5,8 +5,7 @@ through the same butterflies side by side, one in each lane of a vector. A real 
 is a complex one of N / 2 whose spectrum is then split (the usual packing). Rows are transformed in
 place, decimation in frequency by four (by two at the end), and come out in digit-reversed order;
 the split, which reads every row once, undoes it. Between windows in memory and rows of lanes lie
-transpositions in registers, eight by eight numbers; they were half of the time when numbers moved
-one by one.
+transpositions in registers, eight by eight numbers.
 
 A group of fewer than `LANES` windows fills the other lanes with its last window, which is then
 computed and written more than once. Every window takes the same steps in whichever lane it is, so
@@ -26,7 +25,7 @@ LANES = WIDTH
 _ROW = 2 * LANES  # a row: re of all lanes, im of all lanes
 _LINE = 64
 _jit = njit(cache=True, nogil=True, error_model="numpy")
-# a call would count references to all of its arrays up and down, which takes longer than its work
+# a call counts references to all of its arrays up and down: half of the time of short windows
 _inlined = njit(inline="always", error_model="numpy")
 
 
