@@ -77,3 +77,34 @@ def test_a_step_that_changes_the_size_unsaid_is_refused():
     table = {"t": np.arange(100), "v": np.arange(100.0)}
     with pytest.raises(TypingError, match=r"arrays of \[4\] where the pipeline says 8"):
         query.map(lambda a: a[:, :4]).overlap_add().run(table)
+
+
+@pytest.mark.parametrize("change", [lambda a: a, np.asfortranarray, lambda a: a.astype("c8")])
+@pytest.mark.parametrize(
+    ("size", "hop"),
+    [(8, 1), (8, 8), (16, 5), (64, 32), (64, 13), (128, 100), (2048, 512), (60, 30)],
+)
+def test_windows_of_inverse_transforms_are_summed(size, hop, change, monkeypatch):
+    """By the kernel itself, or after SciPy where the spectra are not for it; in several parts."""
+    monkeypatch.setattr("viewlet.signals.batches._PART_SAMPLES", 16 * size)
+    rng = np.random.default_rng(size + hop)
+    counts = [size + hop * windows for windows in (0, 40, 3, 17)]
+    keys = np.repeat(np.arange(len(counts)), counts)
+    table = {
+        "k": np.append(keys, 99),  # too short for a window
+        "t": np.append(np.concatenate([np.arange(n) for n in counts]), 0),
+        "v": rng.standard_normal(len(keys) + 1),
+    }
+    frames = sg.source(key="k", time="t", value="v").sample(1).window(size, hop)
+    out = frames.rfft().map(change).irfft().overlap_add().run(table)
+    assert out["v"].dtype == np.float64
+    single = change(np.zeros((1, 1), complex)).dtype == np.complex64
+    for key, count in enumerate(counts):
+        values = table["v"][table["k"] == key]
+        expected = np.zeros(count)
+        for at in range(0, count - size + 1, hop):
+            expected[at : at + size] += values[at : at + size]
+        assert list(out["t"][out["k"] == key]) == list(range(count))
+        found = out["v"][out["k"] == key]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if single else 1e-12)
+    assert 99 not in out["k"]

@@ -51,7 +51,7 @@ class Framed(Query):
         """Real windows of `size` (the window's own size if left out) from half spectra."""
         size = size or self.schema.size
         require(size > 0, "irfft cannot know the size of its windows", "write irfft(size)")
-        return self._step("irfft", lambda a: transforms.irfft(a, size), size)
+        return self._step("irfft", transforms.InverseReal(size), size)
 
     def taper(self, window: Any) -> Framed:
         """Multiply by a windowing function: an array, or a name for scipy.signal.get_window."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ class Tables(NamedTuple):
     twiddles: Array
     where: Ints
     roots: Array
+    scales: Array
 
 
 @lru_cache(maxsize=16)
@@ -35,10 +37,13 @@ def tables(size: int) -> Tables:
         powers = np.arange(n // 4)[:, None] * np.array([1, 2, 3])
         parts.append(np.exp(-2j * np.pi * powers / n))
         n //= 4
-    twiddles = np.concatenate(parts).view(np.float64).reshape(-1, 6)
-    where = np.empty(half, np.int64)
+    where = np.empty(half + 1, np.int64)
     where[_frequencies(half)] = np.arange(half)
-    return Tables(twiddles, where, np.exp(-2j * np.pi * np.arange(half) / size))
+    where[half] = where[0]
+    roots = np.exp(-2j * np.pi * np.arange(half) / size)
+    twiddles = np.concatenate(parts).reshape(-1)
+    numbers = (table.view(np.float64) for table in (roots / 2, roots / size))
+    return Tables(twiddles.view(np.float64), where, *numbers)
 
 
 def _frequencies(rows: int) -> Ints:
@@ -64,7 +69,8 @@ def _windows(windows: Array | WindowView) -> tuple[Array, Ints, int] | None:
     else:
         return None
     flat, _, size = found
-    return found if flat.dtype == np.float64 and _short(size) else None
+    fits = flat.dtype == np.float64 and flat.flags.c_contiguous and _short(size)
+    return found if fits else None
 
 
 def _array(windows: Array | WindowView) -> Array:
@@ -90,24 +96,66 @@ def rfft(windows: Array | WindowView) -> Array:
 def irfft(spectrum: Array | WindowView, size: int) -> Array:
     """Real windows of `size` samples from half spectra (scipy.fft.irfft)."""
     values = _array(spectrum)
-    fits = values.ndim == 2 and values.shape[1] == size // 2 + 1 and _short(size)
-    if not fits or values.dtype != np.complex128 or not values.flags.c_contiguous:
+    if not _half_spectra(values, size):
         return np.asarray(spectra.irfft(values, size, axis=1))
-    known = tables(size)
+    twiddles, where, _, scales = tables(size)
     parts = values.view(np.float64)
     out = buffers.empty((len(values), size), np.float64)
-    _each(len(values), size, lambda rows: kernel.backward(parts[rows], *known, out[rows]))
+    _each(
+        len(values),
+        size,
+        lambda rows: kernel.backward(parts[rows], twiddles, where, scales, out[rows]),
+    )
     return out
 
 
+def _half_spectra(values: Array, size: int) -> bool:
+    """Whether our kernel takes them."""
+    return (
+        _short(size)
+        and values.ndim == 2
+        and values.shape[1] == size // 2 + 1
+        and values.dtype == np.complex128
+        and values.flags.c_contiguous
+    )
+
+
+@dataclass(frozen=True)
+class InverseReal:
+    """`irfft` as a step: the last one before windows are summed can do so by itself."""
+
+    size: int
+
+    def __call__(self, spectrum: Array) -> Array:
+        return irfft(spectrum, self.size)
+
+    def add(
+        self,
+        spectrum: Array,
+        offsets: Ints,
+        segment: int,
+        at: int,
+        hop: int,
+        rows: Ints,
+        out: Array,
+    ) -> bool:
+        """Sum the windows of these spectra into out (`overlap_sum`), or say that it cannot."""
+        if not _half_spectra(spectrum, self.size) or out.dtype != np.float64:
+            return False
+        twiddles, where, _, scales = tables(self.size)
+        known = (spectrum.view(np.float64), twiddles, where, scales)
+        kernel.backward_sum(*known, offsets, segment, at, hop, rows, out)
+        return True
+
+
 def _forward(flat: Array, starts: Ints, size: int, full: bool) -> Array:
-    known = tables(size)
+    twiddles, where, roots, _ = tables(size)
     out = buffers.empty((len(starts), size if full else size // 2 + 1), np.complex128)
     parts = out.view(np.float64)
     _each(
         len(starts),
         size,
-        lambda rows: kernel.forward(flat, starts[rows], *known, full, parts[rows]),
+        lambda rows: kernel.forward(flat, starts[rows], twiddles, where, roots, full, parts[rows]),
     )
     return out
 

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from viewlet.interfaces.bench import output, signals
+from viewlet.interfaces.bench import output, signals_memory
+from viewlet.interfaces.bench import signals_queries as signals
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,6 +40,17 @@ def test_references_compute_the_same(groups):
     mine = signals.interpolation().run(left=left, right=right)
     assert len(theirs) > 0
     pd.testing.assert_frame_equal(ordered(mine), ordered(theirs))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
+def test_memory_is_that_of_the_result_and_little_more():
+    """A result has 24 bytes per event; those of the extremes are few."""
+    events = 1_000_000
+    found = signals_memory.peaks([(events, 1_000), (events, 10)])
+    assert len(found) == 2 * len(signals.QUERIES)
+    for (name, _, _), used in found.items():
+        result = 0 if name.startswith("interpolation") else 24
+        assert result - 2 < used / events < result + 40, name
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@
     spark, spark_runs        views on Spark beside Spark SQL
     scaling, scaling_runs    a model of many workers, its costs and its check
     spark_page, *_plots      what the page says and draws of them
+    signals_queries, _memory what signals runs, also in a process where its memory is measured
 
 linalg and signals measure by themselves and share the output.
 """

@@ -8,19 +8,17 @@ ratio = time of the reference / time of viewlet (above 1: viewlet is faster). vi
 cores; SciPy and pandas use the one that they use when called as people call them. All have the
 allocator as it comes, so memory that a contestant asks for anew is part of its time; viewlet keeps
 memory of dropped results for its next run (signals/buffers.py), and is warm when it is measured.
-Rows of growth compare processor time per event: 1 means that it is the same.
+Rows of growth compare processor time per event: 1 means that it is the same; peak memory is
+measured in another process (signals_memory.py), where nothing is kept.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,14 +28,27 @@ from scipy import signal as scipy_signal
 
 import viewlet.signals as sg
 from viewlet.errors import ResolutionError
-from viewlet.signals import buffers
+from viewlet.interfaces.bench import signals_memory
+from viewlet.interfaces.bench.signals_queries import (
+    QUERIES,
+    Array,
+    Columns,
+    correlate_group,
+    correlation,
+    interpolate_group,
+    interpolation,
+    overlap_add,
+    overlap_group,
+    pandas_one,
+    pandas_two,
+    readings,
+    shuffled,
+    two_signals,
+)
 
 Row = dict[str, Any]
-Array = np.ndarray[Any, Any]
-Columns = dict[str, Array]
 SIZES = (64, 128, 256, 512, 1024, 2048)
 GROUPS = (10, 100, 1_000, 10_000, 100_000)
-WINDOW, HOP = 64, 32  # of the grouped overlap-and-add; fits 100 samples per group
 OPTIONS = ("progress", "parts")
 PARTS = ("pure", "grouped", "growth", "hopping", "spark")
 COLUMNS = (
@@ -59,7 +70,6 @@ COLUMNS = (
     "bytes_per_event",
     "load",
 )
-PATTERN = np.random.default_rng(32).standard_normal(32)
 
 
 def run(
@@ -85,7 +95,7 @@ def run(
     makers: dict[str, Callable[[], Iterator[Row]]] = {
         "pure": lambda: pure(events, sizes, repeats),
         "grouped": lambda: grouped(events, groups, repeats),
-        "growth": lambda: growth(memory_of_growth(events, groups), repeats),
+        "growth": lambda: growth(events, groups, repeats),
         "hopping": lambda: hopping(min(events, 2_000_000), repeats),
         "spark": lambda: on_spark(on_cluster),
     }
@@ -94,11 +104,15 @@ def run(
         if name not in chosen:
             continue
         made = makers[name]
-        for found in _guarded(name, made):
-            rows.append(found)
-            if progress is not None:
-                progress(found)
         gc.collect()
+        gc.freeze()  # modules and classes: to look at them before every turn would take seconds
+        try:
+            for found in _guarded(name, made):
+                rows.append(found)
+                if progress is not None:
+                    progress(found)
+        finally:
+            gc.unfreeze()
     return rows
 
 
@@ -182,134 +196,6 @@ def row(
         made["reference_cpu_ns"] = round(1e9 * min(theirs.cpu) / events, 2)
         made["ratio"] = round(float(np.median(theirs.wall)) / p50, 2)
     return made
-
-
-@contextlib.contextmanager
-def peak_memory() -> Iterator[Callable[[], float]]:
-    """Peak resident memory of the block beyond what there was before, in MB (Linux; else NaN)."""
-    status = Path("/proc/self/status")
-
-    def read(field: str) -> float:
-        for line in status.read_text().splitlines():
-            if line.startswith(field):
-                return int(line.split()[1]) / 1024
-        return float("nan")
-
-    gc.collect()
-    buffers.release()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # freed memory that stays resident would hide the growth
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    begin = read("VmRSS") if status.exists() else float("nan")
-    yield lambda: round(read("VmHWM") - begin, 1) if status.exists() else float("nan")
-
-
-# --- data and queries ----------------------------------------------------------------------------
-
-
-def readings(events: int, groups: int, period: int = 1, seed: int = 0) -> Columns:
-    """Interleaved uniform signals in time order; the order within a tick is random but fixed."""
-    rng = np.random.default_rng(seed)
-    ticks = max(1, events // groups)
-    sensor = np.tile(rng.permutation(groups), ticks)
-    moment = np.repeat(np.arange(ticks) * period, groups)
-    return {"sensor": sensor, "t": moment, "v": rng.random(ticks * groups)}
-
-
-def shuffled(table: Columns, groups: int) -> Columns:
-    """The same rows, with the sensors of every tick in another order."""
-    rng = np.random.default_rng(7)
-    ticks = len(table["t"]) // groups
-    # a few hundred orders, taken by random ticks: as good as one for each, and made in no time
-    orders = np.stack([rng.permutation(groups) for _ in range(min(ticks, 256))])
-    order = orders[rng.integers(0, len(orders), ticks)]
-    rows = (order + np.arange(ticks)[:, None] * groups).reshape(-1)
-    return {name: column[rows] for name, column in table.items()}
-
-
-def sensors(name: str = "input") -> sg.Stream:
-    return sg.source(key="sensor", time="t", value="v", name=name)
-
-
-def correlation() -> sg.Uniform:
-    return sensors().sample(1).correlate(PATTERN)
-
-
-def interpolation() -> Any:
-    """Both signals extreme at once: l.Sample(5, 0, FirstOrder(20)).Plus(r).Where(...)."""
-    left = sensors("left").sample(5, 0, sg.linear(20))
-    return (left + sensors("right").sample(5)).where(lambda e: (e.v < 1e-4) | (e.v > 1.9999))
-
-
-def overlap_add() -> Any:
-    frames = sensors().sample(1).window(WINDOW, HOP)
-    return frames.rfft().map(lambda spectrum: spectrum).irfft().overlap_add()
-
-
-def correlate_group(v: Array, t: Array) -> tuple[Array, Array]:
-    if len(v) < len(PATTERN):
-        return t[:0], v[:0]
-    # SciPy's direct method is np.correlate, chosen here as the fastest of its methods at 32 taps
-    return t[len(PATTERN) - 1 :], scipy_signal.correlate(v, PATTERN, "valid", method="direct")
-
-
-def interpolate_group(t1: Array, v1: Array, t2: Array, v2: np.ndarray) -> tuple[Array, Array]:
-    t = np.arange(t1[0], t1[-1] + 1, 5)
-    t, _, there = np.intersect1d(t, t2, assume_unique=True, return_indices=True)
-    total = np.interp(t, t1, v1) + v2[there]
-    extreme = (total < 1e-4) | (total > 1.9999)
-    return t[extreme], total[extreme]
-
-
-def overlap_group(v: Array, t: Array) -> tuple[Array, Array]:
-    if len(v) < WINDOW:
-        return t[:0], v[:0]
-    frames = np.lib.stride_tricks.sliding_window_view(v, WINDOW)[::HOP]
-    smooth = spectra.irfft(spectra.rfft(frames, axis=1), WINDOW, axis=1)
-    out = np.zeros((len(frames) - 1) * HOP + WINDOW)
-    for part in range(WINDOW // HOP):
-        span = out[part * HOP : part * HOP + len(frames) * HOP]
-        span += smooth[:, part * HOP : (part + 1) * HOP].reshape(-1)
-    return t[: len(out)], out
-
-
-def pandas_one(frame: pd.DataFrame, work: Callable[..., Any]) -> pd.DataFrame:
-    keys, moments, values = [], [], []
-    for key, group in frame.groupby("sensor", sort=False):
-        t, v = work(group["v"].to_numpy(), group["t"].to_numpy())
-        keys.append(np.full(len(t), key))
-        moments.append(t)
-        values.append(v)
-    return _frame(keys, moments, values)
-
-
-def pandas_two(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    others = dict(iter(right.groupby("sensor", sort=False)))
-    keys, moments, values = [], [], []
-    for key, group in left.groupby("sensor", sort=False):
-        other = others[key]
-        t, v = interpolate_group(
-            group["t"].to_numpy(),
-            group["v"].to_numpy(),
-            other["t"].to_numpy(),
-            other["v"].to_numpy(),
-        )
-        keys.append(np.full(len(t), key))
-        moments.append(t)
-        values.append(v)
-    return _frame(keys, moments, values)
-
-
-def _frame(keys: list[Any], moments: list[Any], values: list[Any]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"sensor": np.concatenate(keys), "t": np.concatenate(moments), "v": np.concatenate(values)}
-    )
-
-
-def two_signals(events: int, groups: int) -> tuple[Columns, Columns]:
-    """Periods 20 and 5 over the same span: one fifth and four fifths of the events."""
-    return readings(events // 5, groups, 20, 1), readings(events // 5 * 4, groups, 5, 2)
 
 
 # --- the parts -----------------------------------------------------------------------------------
@@ -401,41 +287,29 @@ def grouped(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]
         yield row(label, events, mine, "pandas groupby + SciPy", theirs, target)
 
 
-def memory_of_growth(events: int, groups: tuple[int, ...]) -> list[tuple[int, int, float]]:
-    """(events, groups, MB beyond the input at the peak) as each of the two grows."""
-    query = correlation()
-    query.run(readings(1_000, 10))
-    found = []
-    for n, count in (
-        *((n, 1_000) for n in (events // 4, events // 2, events)),
-        *((events, count) for count in groups),
-    ):
-        table = readings(n, count)
-        with peak_memory() as peak:
-            query.run(table)
-            found.append((n, count, peak()))
-        del table
-    return found
-
-
-def growth(grown: list[tuple[int, int, float]], repeats: int) -> Iterator[Row]:
+def growth(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]:
     """Time and memory as events grow fourfold, and as groups grow with the events fixed.
 
     ratio = processor time per event of the first of each kind / that of this row: flat is 1.
     """
-    query = correlation()
-    base: dict[str, Row] = {}
-    for place, (events, groups, used) in enumerate(grown):
-        kind = "events" if place < 3 else "groups"
-        table = readings(events, groups)
-        (times,) = turns(2 * repeats, partial(query.run, table))
-        made = row(f"growth, {events} events, {groups} groups", events, times, memory=used)
-        made["bytes_per_event"] = round(used * 2**20 / events, 1)
-        first = base.setdefault(kind, made)
-        made["reference"] = f"processor time per event, {first['query']}"
-        made["ratio"] = round(first["cpu_ns_per_event"] / made["cpu_ns_per_event"], 2)
-        made["target"] = "ratio about 1"
-        yield made
+    sizes = [
+        *(("events", n, 1_000) for n in (events // 4, events // 2, events)),
+        *(("groups", events, count) for count in groups),
+    ]
+    peaks = signals_memory.peaks(list(dict.fromkeys((n, count) for _, n, count in sizes)))
+    for name, made_for in QUERIES.items():
+        base: dict[str, Row] = {}
+        for kind, n, count in sizes:
+            (times,) = turns(2 * repeats, made_for(n, count))
+            used = peaks.get((name, n, count))
+            mega = None if used is None else round(used / 2**20, 1)
+            made = row(f"growth, {name}, {n} events, {count} groups", n, times, memory=mega)
+            made["bytes_per_event"] = None if used is None else round(used / n, 1)
+            first = base.setdefault(kind, made)
+            made["reference"] = f"processor time per event, {first['query']}"
+            made["ratio"] = round(first["cpu_ns_per_event"] / made["cpu_ns_per_event"], 2)
+            made["target"] = "ratio about 1"
+            yield made
 
 
 def energy(window: Any, out: Any) -> None:

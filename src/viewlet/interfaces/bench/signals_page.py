@@ -72,7 +72,7 @@ def _growth(rows: Sequence[Row]) -> str:
             "ms": lambda row: cell(row["p50_ms"]),
             "processor ns per event": lambda row: cell(row["cpu_ns_per_event"]),
             "ratio": lambda row: cell(row["ratio"]),
-            "bytes per event beyond the input": lambda row: cell(row["bytes_per_event"]),
+            "memory, bytes per event beyond the input": lambda row: cell(row["bytes_per_event"]),
         },
     )
 

@@ -1,78 +1,250 @@
 """Fourier transforms of many short real windows at once.
 
 SciPy transforms one window after the other, two numbers per instruction. Here `LANES` windows go
-through the same butterflies side by side, so every instruction works on as many numbers as the
-processor has room for; windows of 64 take a third of the time. A real window of N samples is a
-complex one of N / 2 whose spectrum is then split (the usual packing). Rows are transformed in
-place, decimation in frequency by four (by two at the end): the four rows of a butterfly are the
-only pointers of its loop, few enough for the compiler to prove them apart and use the vector unit.
-Spectra come out in digit-reversed rows; the copy to the caller's layout, needed anyway, undoes it.
+through the same butterflies side by side, one in each lane of a vector. A real window of N samples
+is a complex one of N / 2 whose spectrum is then split (the usual packing). Rows are transformed in
+place, decimation in frequency by four (by two at the end), and come out in digit-reversed order;
+the split, which reads every row once, undoes it. Between windows in memory and rows of lanes lie
+transpositions in registers, eight by eight numbers.
 
-Every window takes the same steps in whichever lane it is, so results do not depend on batches.
+A group of fewer than `LANES` windows fills the other lanes with its last window, which is then
+computed and written more than once. Every window takes the same steps in whichever lane it is, so
+results do not depend on batches.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-LANES = 32
-_WIDTH = 2 * LANES
-_jit = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+from viewlet.signals.kernels.vectors import WIDTH, Code, Vector, emitted, transposed
+
+LANES = WIDTH
+_ROW = 2 * LANES  # a row: re of all lanes, im of all lanes
+_LINE = 64
+_jit = njit(cache=True, nogil=True, error_model="numpy")
+# a call counts references to all of its arrays up and down: half of the time of short windows
+_inlined = njit(inline="always", error_model="numpy")
 
 
-@_jit
-def _row(z: Any, row: int) -> Any:
-    """A row as a slice: within it im lies at a distance from re that the compiler knows."""
-    return z[row * _WIDTH : row * _WIDTH + _WIDTH]
+class _Complex(NamedTuple):
+    re: Vector
+    im: Vector
+
+    def plus(self, other: _Complex) -> _Complex:
+        return _Complex(self.re + other.re, self.im + other.im)
+
+    def minus(self, other: _Complex) -> _Complex:
+        return _Complex(self.re - other.re, self.im - other.im)
+
+    def times(self, other: _Complex) -> _Complex:
+        re = self.re * other.re - self.im * other.im
+        return _Complex(re, self.re * other.im + self.im * other.re)
+
+    def turned(self) -> _Complex:
+        """-i times this."""
+        return _Complex(self.im, -self.re)
+
+    def conjugate(self) -> _Complex:
+        return _Complex(self.re, -self.im)
 
 
-@_jit
-def _rows(z: Any, twiddles: Any) -> None:
-    """The complex transform over rows of (re of all lanes, im of all lanes), in place.
+# --- pieces of vector code -----------------------------------------------------------------------
 
-    The rows are left in digit-reversed order.
+
+def _row(code: Code, z: Any, row: Any) -> _Complex:
+    at = code.place(row, 0, _ROW)
+    return _Complex(code.load(z, at), code.load(z, code.place(at, LANES)))
+
+
+def _put_row(code: Code, value: _Complex, z: Any, row: Any) -> None:
+    at = code.place(row, 0, _ROW)
+    code.store(value.re, z, at)
+    code.store(value.im, z, code.place(at, LANES))
+
+
+def _factor(code: Code, table: Any, place: Any) -> _Complex:
+    """The complex number at a place of a table of numbers, for all lanes."""
+    return _Complex(code.everywhere(table, place), code.everywhere(table, code.place(place, 1)))
+
+
+def _lanes(code: Code, places: Any, shift: Any) -> list[Any]:
+    """Where the lanes' windows lie, `shift` numbers after their begin."""
+    return [code.place(code.number(places, code.place(n)), shift) for n in range(LANES)]
+
+
+def _read(code: Code, flat: Any, places: Any, shift: Any) -> list[Vector]:
+    """Eight numbers of every window -> eight vectors over the lanes."""
+    return transposed([code.load(flat, at) for at in _lanes(code, places, shift)])
+
+
+def _write(
+    code: Code, values: list[_Complex], flat: Any, places: Any, shift: Any, count: int = 8
+) -> None:
+    """Four complex vectors over the lanes -> eight numbers of every window (the first `count`)."""
+    vectors = transposed([part for value in values for part in value])
+    for vector, at in zip(vectors, _lanes(code, places, shift), strict=True):
+        code.store(vector.mixed(vector, range(count)) if count < 8 else vector, flat, at)
+
+
+def _by_four(code: Code, z: Any, row: Any, distance: Any, table: Any, at: Any) -> None:
+    """Rows row + (0, 1, 2, 3) distance, times the table's three factors from `at` on.
+
+    Without a table all factors are 1.
     """
-    rows = len(z) // _WIDTH
+    places = [row]
+    for _ in range(3):
+        places.append(code.place(places[-1], distance))
+    a, b, c, d = (_row(code, z, place) for place in places)
+    e, f, g, h = a.plus(c), a.minus(c), b.plus(d), b.minus(d).turned()
+    out = [e.plus(g), f.plus(h), e.minus(g), f.minus(h)]
+    if table is not None:
+        for n in range(1, 4):
+            out[n] = out[n].times(_factor(code, table, code.place(at, 2 * n - 2)))
+    for place, value in zip(places, out, strict=True):
+        _put_row(code, value, z, place)
+
+
+def _by_two(code: Code, z: Any, row: Any) -> None:
+    other = code.place(row, 1)
+    a, b = _row(code, z, row), _row(code, z, other)
+    _put_row(code, a.plus(b), z, row)
+    _put_row(code, a.minus(b), z, other)
+
+
+def _enter(code: Code, flat: Any, places: Any, shift: Any, z: Any) -> None:
+    """z[n] = number n of every window, for the eight n from `shift` on."""
+    for n, vector in enumerate(_read(code, flat, places, shift)):
+        code.store(vector, z, code.place(shift, n * LANES, LANES))
+
+
+def _leave(code: Code, z: Any, where: Any, row: Any, flat: Any, places: Any) -> None:
+    """The conjugates of rows where[row], where[row + 1], ... as eight numbers of every window."""
+    rows = [code.number(where, code.place(row, n)) for n in range(4)]
+    values = [_row(code, z, place).conjugate() for place in rows]
+    _write(code, values, flat, places, code.place(row, 0, 2))
+
+
+def _separate(
+    code: Code, z: Any, where: Any, roots: Any, k: Any, half: Any, flat: Any, places: Any, full: int
+) -> None:
+    """Frequencies k to k + 3 and half - k - 3 to half - k of every window.
+
+    X[k] = (Z[k] + conj Z[M - k]) / 2 + w[k] (Z[k] - conj Z[M - k]) / 2i,  X[M - k] the same with
+    the second term taken away, conjugated; roots[k] = w[k] / 2. full = 1 also writes the negative
+    frequencies, 2 does so for k = 0, where the negative of the first is itself.
+    """
+    direct, mirror = [], []
+    one_half = code.constant(0.5)
+    for n in range(4):
+        here = code.place(k, n)
+        there = code.minus(half, here)
+        a = _row(code, z, code.number(where, here))
+        b = _row(code, z, code.number(where, there)).conjugate()
+        mean = _Complex((a.re + b.re) * one_half, (a.im + b.im) * one_half)
+        turn = a.minus(b).turned().times(_factor(code, roots, code.place(here, 0, 2)))
+        direct.append(mean.plus(turn))
+        mirror.append(mean.minus(turn).conjugate())
+    low = code.place(k, 0, 2)
+    high = code.minus(code.place(half, -6, 2), low)
+    if full:
+        size = code.place(half, 0, 4)
+        negative = [value.conjugate() for value in reversed(direct)]
+        place = code.minus(code.place(size, -6), low)
+        _write(code, negative, flat, places, place, 6 if full == 2 else 8)
+        place = code.place(low, code.place(half, 0, 2))
+        _write(code, [value.conjugate() for value in mirror], flat, places, place)
+    _write(code, direct, flat, places, low)
+    _write(code, mirror[::-1], flat, places, high)
+
+
+def _unite(
+    code: Code, flat: Any, places: Any, k: Any, half: Any, scales: Any, z: Any, begin: bool
+) -> None:
+    """`_separate` undone and conjugated: rows k to k + 3 and half - k - 3 to half - k.
+
+    scales[k] = w[k] / N, scales[0] = 1 / N. The imaginary parts of the first and the last frequency
+    (`begin`) count as zero.
+    """
+    low = code.place(k, 0, 2)
+    direct = _read(code, flat, places, low)
+    mirror = _read(code, flat, places, code.minus(code.place(half, -6, 2), low))
+    scale = code.everywhere(scales, code.place(0))
+    for n in range(4):
+        here = code.place(k, n)
+        a = _Complex(direct[2 * n], direct[2 * n + 1])
+        b = _Complex(mirror[6 - 2 * n], mirror[7 - 2 * n])
+        if begin and n == 0:
+            a, b = _Complex(a.re, code.constant(0.0)), _Complex(b.re, code.constant(0.0))
+        b = b.conjugate()
+        mean = _Complex((a.re + b.re) * scale, (a.im + b.im) * scale)
+        factor = _factor(code, scales, code.place(here, 0, 2))
+        turn = a.minus(b).conjugate().times(factor).turned()
+        _put_row(code, mean.conjugate().plus(turn), z, here)
+        if not (begin and n == 0):
+            _put_row(code, mean.minus(turn.conjugate()), z, code.minus(half, here))
+
+
+def _unite_middle(code: Code, flat: Any, places: Any, k: Any, scales: Any, z: Any) -> None:
+    """Row k = half / 2, whose mirror it is itself."""
+    scale = code.everywhere(scales, code.place(0))
+    at = code.place(k, 0, 2)
+    re, im = (code.gathered(flat, _lanes(code, places, code.place(at, n))) for n in range(2))
+    _put_row(code, _Complex((re + re) * scale, (im + im) * scale), z, k)
+
+
+def _move(code: Code, a: Any, at: Any, b: Any, place: Any, add: bool) -> None:
+    """Eight numbers of a to b, or added to what b has."""
+    numbers = code.load(a, at)
+    code.store(code.load(b, place) + numbers if add else numbers, b, place)
+
+
+_take_samples: Any = emitted(_enter)
+_butterfly: Any = emitted(_by_four)
+_plain_butterfly: Any = emitted(_by_four, table=None, at=None)
+_last_butterfly: Any = emitted(_by_two)
+_give_half: Any = emitted(_separate, full=0)
+_give_full: Any = emitted(_separate, full=1)
+_give_full_begin: Any = emitted(_separate, full=2)
+_take_begin: Any = emitted(_unite, begin=True)
+_take_half: Any = emitted(_unite, begin=False)
+_take_middle: Any = emitted(_unite_middle)
+_give_samples: Any = emitted(_leave)
+_add_eight: Any = emitted(_move, add=True)
+_copy_eight: Any = emitted(_move, add=False)
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+@_jit
+def _scratch(numbers: int) -> Any:
+    """Memory that begins at a line of the cache: no vector of it then lies across two lines."""
+    whole = np.empty(numbers + _LINE // 8)
+    skip = (-whole.ctypes.data % _LINE) // 8
+    return whole[skip : skip + numbers]
+
+
+@_inlined
+def _rows(z: Any, rows: int, twiddles: Any) -> None:
+    """The complex transform over all rows, in place; the rows are left in digit-reversed order."""
     n = rows
     at = 0
     while n >= 4:
         m = n >> 2
-        for p in range(m):
-            w1r, w1i = twiddles[at, 0], twiddles[at, 1]
-            w2r, w2i = twiddles[at, 2], twiddles[at, 3]
-            w3r, w3i = twiddles[at, 4], twiddles[at, 5]
-            at += 1
-            for b in range(p, rows, n):
-                za, zb, zc, zd = _row(z, b), _row(z, b + m), _row(z, b + 2 * m), _row(z, b + 3 * m)
-                for lane in range(LANES):
-                    ar, ai, br, bi = za[lane], za[lane + LANES], zb[lane], zb[lane + LANES]
-                    cr, ci, dr, di = zc[lane], zc[lane + LANES], zd[lane], zd[lane + LANES]
-                    er, ei, fr, fi = ar + cr, ai + ci, ar - cr, ai - ci
-                    gr, gi, hr, hi = br + dr, bi + di, br - dr, bi - di
-                    za[lane] = er + gr
-                    za[lane + LANES] = ei + gi
-                    ur, ui = fr + hi, fi - hr
-                    zb[lane] = ur * w1r - ui * w1i
-                    zb[lane + LANES] = ur * w1i + ui * w1r
-                    ur, ui = er - gr, ei - gi
-                    zc[lane] = ur * w2r - ui * w2i
-                    zc[lane + LANES] = ur * w2i + ui * w2r
-                    ur, ui = fr - hi, fi + hr
-                    zd[lane] = ur * w3r - ui * w3i
-                    zd[lane + LANES] = ur * w3i + ui * w3r
+        for row in range(0, rows, n):
+            _plain_butterfly(z, row, m)
+        at += 6
+        for p in range(1, m):
+            for row in range(p, rows, n):
+                _butterfly(z, row, m, twiddles, at)
+            at += 6
         n = m
     if n == 2:
-        for b in range(0, rows, 2):
-            za, zb = _row(z, b), _row(z, b + 1)
-            for lane in range(LANES):
-                ar, ai, br, bi = za[lane], za[lane + LANES], zb[lane], zb[lane + LANES]
-                za[lane] = ar + br
-                za[lane + LANES] = ai + bi
-                zb[lane] = ar - br
-                zb[lane + LANES] = ai - bi
+        for row in range(0, rows, 2):
+            _last_butterfly(z, row)
 
 
 @_jit
@@ -81,104 +253,124 @@ def forward(
 ) -> None:
     """out[w] = spectrum of flat[starts[w] : starts[w] + N] as re, im, re, im, ...
 
-    N / 2 + 1 frequencies, or with `full` all N. where[k] is the row of frequency k after `_rows`,
-    roots[k] = exp(-2 pi i k / N). With Z the spectrum of x[2k] + i x[2k + 1]:
-    X[k] = (Z[k] + conj Z[M - k]) / 2 + roots[k] (Z[k] - conj Z[M - k]) / 2i,  M = N / 2.
+    N / 2 + 1 frequencies, or with `full` all N. where[k] is the row of frequency k after `_rows`
+    (where[N / 2] = where[0]), roots[k] = exp(-2 pi i k / N) / 2 as re, im, re, im, ...
     """
-    half = len(where)
+    half = len(where) - 1
     size = 2 * half
-    z = np.zeros(half * _WIDTH)
+    z = _scratch(half * _ROW)
+    sources, targets = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    width = out.shape[1]
+    numbers = out.reshape(-1)
     for begin in range(0, len(starts), LANES):
-        width = min(LANES, len(starts) - begin)
-        # four rows at a time: a line of the cache is then read and written whole
-        for tile in range(0, half, 4):
-            rows = z[tile * _WIDTH : (tile + 4) * _WIDTH]
-            for lane in range(width):
-                at = starts[begin + lane] + 2 * tile
-                x = flat[at : at + 8]
-                for k in range(4):
-                    rows[k * _WIDTH + lane] = x[2 * k]
-                    rows[k * _WIDTH + LANES + lane] = x[2 * k + 1]
-        _rows(z, twiddles)
-        for k in range(1, half // 2):
-            za, zb = _row(z, where[k]), _row(z, where[half - k])
-            wr, wi = 0.5 * roots[k].real, 0.5 * roots[k].imag
-            for lane in range(LANES):
-                ar, ai, br, bi = za[lane], za[lane + LANES], zb[lane], zb[lane + LANES]
-                er, ei = 0.5 * (ar + br), 0.5 * (ai - bi)
-                dr, di = ai + bi, br - ar
-                tr, ti = dr * wr - di * wi, dr * wi + di * wr
-                za[lane] = er + tr
-                za[lane + LANES] = ei + ti
-                zb[lane] = er - tr
-                zb[lane + LANES] = ti - ei
-        for tile in range(0, half, 4):
-            z0, z1 = _row(z, where[tile]), _row(z, where[tile + 1])
-            z2, z3 = _row(z, where[tile + 2]), _row(z, where[tile + 3])
-            for lane in range(width):
-                y = out[begin + lane, 2 * tile : 2 * tile + 8]
-                y[0], y[1] = z0[lane], z0[lane + LANES]
-                y[2], y[3] = z1[lane], z1[lane + LANES]
-                y[4], y[5] = z2[lane], z2[lane + LANES]
-                y[6], y[7] = z3[lane], z3[lane + LANES]
-        for lane in range(width):
-            y = out[begin + lane]
-            even, odd = y[0], y[1]
-            y[0], y[1] = even + odd, 0.0
-            y[size], y[size + 1] = even - odd, 0.0
-            y[half + 1] = -y[half + 1]
+        count = min(LANES, len(starts) - begin)
+        for lane in range(LANES):
+            window = begin + min(lane, count - 1)
+            sources[lane] = starts[window]
+            targets[lane] = window * width
+        for shift in range(0, size, LANES):
+            _take_samples(flat, sources, shift, z)
+        _rows(z, half, twiddles)
+        if full:
+            _give_full_begin(z, where, roots, 0, half, numbers, targets)
+            for k in range(4, half // 2, 4):
+                _give_full(z, where, roots, k, half, numbers, targets)
+        else:
+            for k in range(0, max(1, half // 2), 4):
+                _give_half(z, where, roots, k, half, numbers, targets)
+        middle = where[half // 2] * _ROW
+        for lane in range(LANES):
+            at, re, im = targets[lane] + half, z[middle + lane], z[middle + LANES + lane]
+            numbers[at], numbers[at + 1] = re, -im
             if full:
-                for k in range(1, half):
-                    y[2 * (size - k)] = y[2 * k]
-                    y[2 * (size - k) + 1] = -y[2 * k + 1]
+                numbers[at + size], numbers[at + size + 1] = re, im
+
+
+@_inlined
+def _inverse(
+    numbers: Any,
+    sources: Any,
+    twiddles: Any,
+    where: Any,
+    scales: Any,
+    z: Any,
+    out: Any,
+    places: Any,
+) -> None:
+    """The windows of eight half spectra, which begin at `sources`, to `places` of out."""
+    half = len(where) - 1
+    _take_begin(numbers, sources, 0, half, scales, z)
+    for k in range(4, half // 2, 4):
+        _take_half(numbers, sources, k, half, scales, z)
+    _take_middle(numbers, sources, half // 2, scales, z)
+    _rows(z, half, twiddles)
+    for row in range(0, half, 4):
+        _give_samples(z, where, row, out, places)
 
 
 @_jit
-def backward(spectra: Any, twiddles: Any, where: Any, roots: Any, out: Any) -> None:
+def backward(spectra: Any, twiddles: Any, where: Any, scales: Any, out: Any) -> None:
     """out[w] = the real window of the half spectrum spectra[w] (re, im, re, im, ...).
 
     `forward` undone step by step; the inverse transform is the conjugate of the forward one of the
-    conjugate, and takes the scale 1 / N along.
+    conjugate, and takes the scale along: scales[k] = exp(-2 pi i k / N) / N as re, im, re, im, ...
     """
-    half = len(where)
-    size = 2 * half
-    scale = 1.0 / size
-    z = np.zeros(half * _WIDTH)
+    z = _scratch((len(where) - 1) * _ROW)
+    sources, targets = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    numbers, windows = spectra.reshape(-1), out.reshape(-1)
     for begin in range(0, len(spectra), LANES):
-        width = min(LANES, len(spectra) - begin)
-        for tile in range(0, half, 4):
-            rows = z[tile * _WIDTH : (tile + 4) * _WIDTH]
-            for lane in range(width):
-                y = spectra[begin + lane, 2 * tile : 2 * tile + 8]
-                for k in range(4):
-                    rows[k * _WIDTH + lane] = y[2 * k]
-                    rows[k * _WIDTH + LANES + lane] = y[2 * k + 1]
-        for lane in range(width):
-            first, last = spectra[begin + lane, 0], spectra[begin + lane, size]
-            za, zb = _row(z, 0), _row(z, half // 2)
-            za[lane] = (first + last) * scale
-            za[lane + LANES] = (last - first) * scale
-            zb[lane] *= 2 * scale
-            zb[lane + LANES] *= 2 * scale
-        for k in range(1, half // 2):
-            za, zb = _row(z, k), _row(z, half - k)
-            wr, wi = roots[k].real * scale, -roots[k].imag * scale
-            for lane in range(LANES):
-                ar, ai, br, bi = za[lane], za[lane + LANES], zb[lane], zb[lane + LANES]
-                er, ei = (ar + br) * scale, (ai - bi) * scale
-                dr, di = ar - br, ai + bi
-                tr, ti = dr * wr - di * wi, dr * wi + di * wr
-                za[lane] = er - ti
-                za[lane + LANES] = -ei - tr
-                zb[lane] = er + ti
-                zb[lane + LANES] = ei - tr
-        _rows(z, twiddles)
-        for tile in range(0, half, 4):
-            z0, z1 = _row(z, where[tile]), _row(z, where[tile + 1])
-            z2, z3 = _row(z, where[tile + 2]), _row(z, where[tile + 3])
-            for lane in range(width):
-                x = out[begin + lane, 2 * tile : 2 * tile + 8]
-                x[0], x[1] = z0[lane], -z0[lane + LANES]
-                x[2], x[3] = z1[lane], -z1[lane + LANES]
-                x[4], x[5] = z2[lane], -z2[lane + LANES]
-                x[6], x[7] = z3[lane], -z3[lane + LANES]
+        for lane in range(LANES):
+            window = min(begin + lane, len(spectra) - 1)
+            sources[lane] = window * spectra.shape[1]
+            targets[lane] = window * out.shape[1]
+        _inverse(numbers, sources, twiddles, where, scales, z, windows, targets)
+
+
+@_inlined
+def _lay(windows: Any, at: int, size: int, shared: int, out: Any, place: int) -> None:
+    """A window to its place: the first `shared` numbers are added to what is there."""
+    k = 0
+    while k + LANES <= shared:
+        _add_eight(windows, at + k, out, place + k)
+        k += LANES
+    while k < shared:
+        out[place + k] += windows[at + k]
+        k += 1
+    while k + LANES <= size:
+        _copy_eight(windows, at + k, out, place + k)
+        k += LANES
+    while k < size:
+        out[place + k] = windows[at + k]
+        k += 1
+
+
+@_jit
+def backward_sum(
+    spectra: Any,
+    twiddles: Any,
+    where: Any,
+    scales: Any,
+    offsets: Any,
+    segment: int,
+    first: int,
+    hop: int,
+    rows: Any,
+    out: Any,
+) -> None:
+    """`backward`, and its windows summed (as filtering.overlap_sum does) while they are hot."""
+    size = 2 * (len(where) - 1)
+    z = _scratch((len(where) - 1) * _ROW)
+    windows = _scratch(LANES * size)
+    sources, targets = np.empty(LANES, np.int64), np.arange(LANES) * size
+    numbers = spectra.reshape(-1)
+    for begin in range(0, len(spectra), LANES):
+        for lane in range(LANES):
+            sources[lane] = min(begin + lane, len(spectra) - 1) * spectra.shape[1]
+        _inverse(numbers, sources, twiddles, where, scales, z, windows, targets)
+        for lane in range(min(LANES, len(spectra) - begin)):
+            window = first + begin + lane
+            while window >= offsets[segment + 1]:
+                segment += 1
+            number = window - offsets[segment]
+            shared = size - hop if number > 0 else 0
+            _lay(windows, lane * size, size, shared, out, rows[segment] + number * hop)

@@ -34,6 +34,7 @@ from viewlet.signals.operators.filters import frontier_after
 from viewlet.signals.pools import pair
 from viewlet.signals.state import OperatorState
 from viewlet.signals.stretches import Rule, stretch
+from viewlet.signals.transforms import InverseReal
 
 _NONE = np.empty(0, np.int64)
 _MODES = {"sum": 0, "mean": 0, "min": 1, "max": 2, "last": 3}
@@ -303,26 +304,47 @@ class _Sum:
         return out
 
     def deferred(self) -> Deferred:
-        parts = self._parts()
+        column, last = self._without_last()
+        parts = self._parts(column)
         first = next(parts)
+        dtype = first[1].dtype if last is None else np.dtype(np.float64)
         return Deferred(
-            int(self.rows[-1]), lambda out: self._fill(chain([first], parts), out), first[1].dtype
+            int(self.rows[-1]), lambda out: self._fill(chain([first], parts), last, out), dtype
         )
 
-    def _parts(self) -> Iterator[tuple[int, Array]]:
+    def _without_last(self) -> tuple[Any, InverseReal | None]:
+        """The column without an inverse transform at its end, which then sums its own windows."""
         column = self.column
-        # one thread sums; what all threads may do together is done before
-        if isinstance(column, Pipeline) and spectra.get_workers() == 1:
+        if isinstance(column, Pipeline) and len(column.steps) > 1 and _alone():
+            last = column.steps[-1].function
+            if isinstance(last, InverseReal):
+                return Pipeline(column.windows, column.steps[:-1]), last
+        return column, None
+
+    def _parts(self, column: Any) -> Iterator[tuple[int, Array]]:
+        if isinstance(column, Pipeline) and _alone():
             for at, values in column.parts():
                 yield at, numeric(values)
         else:
             yield 0, numeric(column)
 
-    def _fill(self, parts: Iterable[tuple[int, Array]], out: Array) -> None:
+    def _fill(
+        self, parts: Iterable[tuple[int, Array]], last: InverseReal | None, out: Array
+    ) -> None:
         for at, values in parts:
-            _require_size(values, self.size)
             segment = int(np.searchsorted(self.offsets, at, side="right")) - 1
+            if last is not None:
+                place = (self.offsets, segment, at, self.hop, self.rows, out)
+                if last.add(values, *place):
+                    continue
+                values = numeric(last(values))
+            _require_size(values, self.size)
             filtering.overlap_sum(self.offsets, segment, at, values, self.hop, self.rows, out)
+
+
+def _alone() -> bool:
+    """One thread sums; what all threads may do together is then done before."""
+    return int(spectra.get_workers()) == 1
 
 
 def _require_size(values: Array, size: int) -> None:
