@@ -10,14 +10,22 @@ import random
 
 import pytest
 
+import viewlet
 from tests.distributed.streams import database, program_of, stream
+from tests.oracle.harness import REGRESSIONS, Case
 from viewlet.calculus.ring import Gmr, Key, Weight
-from viewlet.distributed import DistributedProgram, SimulatedCluster, compile_distributed
+from viewlet.distributed import (
+    DistributedProgram,
+    SimulatedCluster,
+    compile_all,
+    compile_distributed,
+)
 from viewlet.distributed.interpret import Site
-from viewlet.distributed.ir import Compute, Transfer
+from viewlet.distributed.ir import Compute, Mode, Transfer, sites
 from viewlet.distributed.jobs import Stage, jobs_of, route_of
 from viewlet.distributed.location import LOCAL, RANDOM, Location, node_of
 from viewlet.program.interpret import Interpreter
+from viewlet.runtime.reference import ReferenceEngine
 
 DRIVER = -1
 Message = tuple[str, str, Key, Weight]
@@ -114,3 +122,20 @@ def test_isolated_workers(query: str, batch: Location) -> None:
                 for column in kept.columns:
                     expected = reference.store[kept.name, column.name]
                     assert cluster.column(kept.name, column.name) == expected, kept.name
+
+
+def test_a_shuffle_before_the_next_job_is_received() -> None:
+    """What workers send each other while the driver computes what the next job needs."""
+    case = Case.load(REGRESSIONS / "domain-behind-another.json")
+    with viewlet.connect("interpreter") as database:
+        for table in case.tables:
+            database.execute(table)
+        database.execute(f"CREATE VIEW v AS {case.select}")
+        engine = database._engine
+        assert isinstance(engine, ReferenceEngine)
+        triggers = compile_all(engine.program).triggers
+    jobs = [job for trigger in triggers for job in jobs_of(trigger) if job.stages]
+    for job in jobs:
+        sent = [transfer.to for transfer in job.stages[-1].sends]
+        assert all(Mode.DISTRIBUTED not in sites(place) for place in sent)
+    assert any(not job.stages[-1].statements and len(job.stages) > 1 for job in jobs)

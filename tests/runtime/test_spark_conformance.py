@@ -65,8 +65,9 @@ def run_named(workload: str, query: str, spark: Any, *partitions: int) -> None:
         engine = database._engine
         assert isinstance(engine, SparkEngine)
         ran = engine.metrics()
-        assert 1 <= ran.jobs <= jobs
-        assert 1 <= ran.stages <= stages
+        # Rows on the driver for a view that is there too take no job.
+        assert ran.jobs <= jobs
+        assert ran.stages <= stages
 
     with ExitStack() as opened:
         databases = [

@@ -75,6 +75,7 @@ def jobs_of(trigger: DistributedTrigger) -> list[Job]:
                 _add_driver_statement(operation, jobs[-1], waiting)
             elif operation.kind is Kind.SCATTER:
                 if operation.reads & waiting:
+                    _receive(jobs[-1])
                     jobs.append(Job())
                     waiting = set()
                 jobs[-1].before.append(operation)
@@ -84,6 +85,13 @@ def jobs_of(trigger: DistributedTrigger) -> list[Job]:
                 jobs[-1].stages[-1].sends.append(operation)
                 waiting |= {r for r in operation.writes if r[0] is Mode.LOCAL}
     return jobs
+
+
+def _receive(job: Job) -> None:
+    """A shuffle at the end of a job that others follow ends in a stage which only receives it."""
+    sends = job.stages[-1].sends if job.stages else []
+    if any(Mode.DISTRIBUTED in sites(transfer.to) for transfer in sends):
+        job.stages.append(Stage())
 
 
 def _add_driver_statement(statement: Compute, job: Job, waiting: set[Resource]) -> None:
