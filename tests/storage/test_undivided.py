@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,6 +14,13 @@ from viewlet.storage import pool
 from viewlet.storage.absorb import absorb
 from viewlet.storage.columns import KeyField, Layout, MemoryArrays
 from viewlet.storage.undivided import undivided
+
+
+@pytest.fixture(autouse=True)
+def _python_handles_interrupts() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_signals_wait_for_the_end() -> None:
