@@ -121,7 +121,7 @@ def factorize(expr: Expr) -> Expr:
     terms = terms_of(expr)
     if len(terms) < 2:
         return expr
-    uses = Counter(f for term in terms for f in set(factors_of(term)) if _may_move(f))
+    uses = Counter(f for term in terms for f in dict.fromkeys(factors_of(term)) if _may_move(f))
     shared = [f for f, times in uses.most_common() if times > 1]
     if not shared:
         return expr

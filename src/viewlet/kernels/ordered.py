@@ -222,11 +222,7 @@ class OrderedWriter(AccessWriter):
                     self.line("continue")
                 self.line(f"{low} = {number}")
                 self.line(f"{at} += {size}")
-            with self.nest(f"while {at} + {ahead} <= {last}:"):
-                with self.nest(f"if not ({tests[True](self, f'{at} + {ahead}')}):"):
-                    self.line("break")
-                self._add_sums(node, node.sums, at)
-                self.line(f"{at} += {size}")
+            self._add_up_to(node, (at, last, ahead), tests[True])
             with self.nest(f"if {level} > 0:"):
                 self.line(f"{high} = load({at}, {BELOW})")
             self.line("break")
@@ -239,11 +235,7 @@ class OrderedWriter(AccessWriter):
         with self.nest(f"while {number} >= 0:"):
             at, last, level, ahead = self._enter(node, number)
             if upper:
-                with self.nest(f"while {at} + {ahead} <= {last}:"):
-                    with self.nest(f"if not ({test(self, f'{at} + {ahead}')}):"):
-                        self.line("break")
-                    self._add_sums(node, node.sums, at)
-                    self.line(f"{at} += {size}")
+                self._add_up_to(node, (at, last, ahead), test)
                 end = at
             else:
                 with self.nest(f"while {last} - {ahead} >= {at}:"):
@@ -255,6 +247,15 @@ class OrderedWriter(AccessWriter):
             self.line(f"{number} = zero - 1")
             with self.nest(f"if {level} > 0:"):
                 self.line(f"{number} = load({end}, {BELOW})")
+
+    def _add_up_to(self, node: ir.Range, place: tuple[str, str, str], test: WrittenTest) -> None:
+        """Add entries of a node from `at` on, as long as they lie before a border."""
+        at, last, ahead = place
+        with self.nest(f"while {at} + {ahead} <= {last}:"):
+            with self.nest(f"if not ({test(self, f'{at} + {ahead}')}):"):
+                self.line("break")
+            self._add_sums(node, node.sums, at)
+            self.line(f"{at} += {self._size(node)}")
 
     def _enter(self, node: ir.Range | ir.Border, number: str) -> tuple[str, str, str, str]:
         """Locals with the first and the last entry of a node, its level, and `ahead`."""

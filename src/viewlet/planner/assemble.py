@@ -61,7 +61,7 @@ def assemble(
         recomputed = maintenance.recomputed.get(relation, {})
         statements, buffered = _trigger(maps, updates, recomputed)
         triggers.append(Trigger(relation, statements))
-        for name in buffered:
+        for name in sorted(buffered):
             buffers[BUFFER + name] = _buffer(typed[name])
     every = (*typed.values(), *buffers.values())
     return Program(tuple(catalog), every, tuple(triggers), views)

@@ -20,7 +20,6 @@ from viewlet.storage.columns import (
     FREE_NODES,
     GROUPS,
     LARGEST,
-    LINK,
     MOVED,
     NODES_USED,
     ORDER,
@@ -92,23 +91,38 @@ def only_root(m: int, ix: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def own_entry(m: int, ix: int, record: int) -> int:
+    """The entry of a record in its leaf."""
+    leaf = node_at(ix, link_of(m, ix, record, LEAF))
+    return entry_at(ix, leaf, place_in_leaf(ix, leaf, record))
+
+
+@njit(cache=True, nogil=True)
+def put_own(ix: int, i: int, at: int, entry: int) -> int:
+    """What a record adds to sum i, into its entry; what a whole sum was before, 0 for a pair."""
+    word = load(ix, SUM + 3 * i)
+    kind = load(ix, SUM + 3 * i + 1)
+    place = load(ix, SUM + 3 * i + 2)
+    if kind == SUM_FLOAT:
+        store(entry, place, load(at, word))
+        store(entry, place + 1, load(at, word + 1))
+        return 0
+    before = load(entry, place)
+    store(entry, place, own_int(at, word, kind))
+    return before
+
+
+@njit(cache=True, nogil=True)
 def refresh(m: int, ix: int, record: int) -> None:
     """After a record's values changed: the sums of it and of all above it."""
     at = record_at(m, record)
-    node = node_at(ix, load_half(at, 2 * load(ix, LINK) + LEAF))
-    entry = entry_at(ix, node, place_in_leaf(ix, node, record))
+    entry = own_entry(m, ix, record)
     sums = load(ix, SUMS)
     for i in range(sums):
-        word = load(ix, SUM + 3 * i)
-        kind = load(ix, SUM + 3 * i + 1)
-        place = load(ix, SUM + 3 * i + 2)
-        if kind == SUM_FLOAT:
-            store(entry, place, load(at, word))
-            store(entry, place + 1, load(at, word + 1))
-        else:
-            own = own_int(at, word, kind)
-            store(ix, MOVED + i, minus(own, load(entry, place)))
-            store(entry, place, own)
+        before = put_own(ix, i, at, entry)
+        if load(ix, SUM + 3 * i + 1) != SUM_FLOAT:
+            store(ix, MOVED + i, minus(load(entry, load(ix, SUM + 3 * i + 2)), before))
+    node = node_at(ix, link_of(m, ix, record, LEAF))
     while load_half(node, PARENT) >= 0:
         entry = entry_above(ix, node)
         for i in range(sums):
@@ -124,17 +138,10 @@ def refresh(m: int, ix: int, record: int) -> None:
 def remake(m: int, ix: int, record: int) -> None:
     """The same where sums above may be half done: all of them from the entries below."""
     at = record_at(m, record)
-    node = node_at(ix, load_half(at, 2 * load(ix, LINK) + LEAF))
-    entry = entry_at(ix, node, place_in_leaf(ix, node, record))
+    entry = own_entry(m, ix, record)
     for i in range(load(ix, SUMS)):
-        word = load(ix, SUM + 3 * i)
-        kind = load(ix, SUM + 3 * i + 1)
-        place = load(ix, SUM + 3 * i + 2)
-        if kind == SUM_FLOAT:
-            store(entry, place, load(at, word))
-            store(entry, place + 1, load(at, word + 1))
-        else:
-            store(entry, place, own_int(at, word, kind))
+        put_own(ix, i, at, entry)
+    node = node_at(ix, link_of(m, ix, record, LEAF))
     while load_half(node, PARENT) >= 0:
         pull(ix, node, entry_above(ix, node))
         node = node_at(ix, load_half(node, PARENT))
