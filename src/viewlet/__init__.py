@@ -12,6 +12,7 @@ from viewlet import errors
 from viewlet.errors import ViewletError
 
 if TYPE_CHECKING:
+    from viewlet.distributed.partition import Hints
     from viewlet.interfaces.api import Database, connect, restore
     from viewlet.interfaces.dml import Change
     from viewlet.interfaces.events import EventLoop
@@ -22,6 +23,7 @@ __all__ = [
     "Change",
     "Database",
     "EventLoop",
+    "Hints",
     "View",
     "ViewBatch",
     "ViewletError",
@@ -35,6 +37,7 @@ _HOMES = {
     "Change": "viewlet.interfaces.dml",
     "Database": "viewlet.interfaces.api",
     "EventLoop": "viewlet.interfaces.events",
+    "Hints": "viewlet.distributed.partition",
     "View": "viewlet.interfaces.view",
     "ViewBatch": "viewlet.interfaces.subscribe",
     "connect": "viewlet.interfaces.api",

@@ -1,12 +1,14 @@
 """Where maps are kept: the primary-key heuristic, statistics, hints and replication."""
 
+import json
+
 import pytest
 
 from tests.distributed.streams import program_of
 from viewlet.distributed import Hints, compile_distributed
 from viewlet.distributed.cost import count, worst
 from viewlet.distributed.location import LOCAL, REPLICATED, Dist
-from viewlet.distributed.partition import partition
+from viewlet.distributed.partition import hints_about, partition
 from viewlet.errors import ResolutionError
 
 TPCH_ROWS = {
@@ -82,9 +84,31 @@ def test_small_tables_are_replicated_on_request_and_save_rounds() -> None:
     assert worst(compile_distributed(program, hints)).jobs == 1
 
 
+def test_small_tables_beside_static_ones_count_too() -> None:
+    hints = Hints(statistics={"supplier": 10_000})
+    assert partition(program_of("tpch/q7"), hints)["m_supplier_nation"] == REPLICATED
+
+
+def test_rows_of_some_tables_only_do_not_rank_them() -> None:
+    """10,000 suppliers are not more than the lineitems, of which nobody said how many."""
+    program = program_of("tpch/q7")
+    hints = Hints(statistics={"supplier": 10_000}, replicate_below=0)
+    assert partition(program, hints) == partition(program)
+
+
+def test_hints_as_text_and_for_a_part_of_what_will_be() -> None:
+    hints = Hints(maps={"q3": "dist(a, b)", "m": REPLICATED, "x": "local"}, tables={"r": "a"})
+    assert (hints.place("q3"), hints.place("x")) == (Dist(("a", "b")), LOCAL)
+    again = Hints(**json.loads(json.dumps(hints.plain())))
+    assert [again.place(name) for name in hints.maps] == [Dist(("a", "b")), REPLICATED, LOCAL]
+    about = hints_about(program_of("tpch/q3"), hints)
+    assert (set(about.maps), about.tables) == ({"q3"}, {})
+
+
 @pytest.mark.parametrize(
     ("hints", "message"),
     [
+        (Hints(maps={"q3": "somewhere"}), "no location somewhere"),
         (Hints(maps={"nothing": LOCAL}), "nothing, which is not kept"),
         (Hints(maps={"q3": Dist(("x",))}), "its key is"),
         (Hints(tables={"nothing": "a"}), "table nothing"),

@@ -113,6 +113,26 @@ def test_deltas_are_aggregated_before_they_move(statement: str, expected: str) -
         assert [t.to for t in transfers(program)] == [REPLICATED]
 
 
+def test_a_copy_that_changes_is_joined_after_the_move() -> None:
+    """So that the first stage reads the batch alone, and can run where its rows are."""
+    text = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+relation s(b: INTEGER not null, c: INTEGER not null)
+map t[a: int, c: int](value: int)
+map w[a: int](value: int)
+map x[b: int, c: int](value: int)
+on r:
+  t[a, c] += Δr(a, b) * x[b, c].* | value: x[b, c] * w[a]
+on s:
+  x[b, c] += Δs(b, c)
+"""
+    by_a = Dist(("a",))
+    program = compiled(text, {"t": by_a, "w": by_a, "x": REPLICATED})
+    first, second, *_ = statements(program)
+    assert first == "s_r_1[a, b] += Δr(a, b)"
+    assert second.startswith("t[a, c] += r_r_1[a, b].* * x[b, c].* * w[a].*")
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -229,6 +229,14 @@ SELECT a FROM r WHERE b = (SELECT MIN(b) FROM s WHERE EXISTS (SELECT 1 FROM u WH
 SELECT a FROM r WHERE (SELECT COUNT(*) FROM s WHERE s.b = r.b) = (SELECT COUNT(*) FROM u WHERE u.b = r.b);
 SELECT CASE WHEN EXISTS (SELECT 1 FROM s WHERE s.b = r.b) THEN a ELSE 0 END AS x FROM r;
 
+-- conditions over several tables, which say something of each
+SELECT r.a, s.x FROM r, s WHERE r.b = s.b AND (r.a = 1 AND s.k = 'ab' OR r.a = 2 AND s.k = 'k');
+SELECT r.a, s.x FROM r, s WHERE r.a = 1 AND s.x > 1 OR r.a = 2 AND (s.x < 2 OR s.k IS NULL AND r.c > 1);
+SELECT r.a, u.n FROM r JOIN u ON r.a = 1 AND u.n = 2 OR r.b = 2 AND u.n = 3 OR r.b IS NULL AND u.b = 1;
+SELECT COUNT(*) AS n FROM r x, r y WHERE x.a = 1 AND y.a = 2 OR x.a = 2 AND y.a = 1;
+SELECT r.a, s.k FROM r LEFT JOIN s ON r.b = s.b AND (r.a = 1 AND s.x > 1 OR r.a = 2 AND s.x < 2);
+SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s, u WHERE s.b = r.b AND (s.x > 1 AND u.n = 1 OR s.x < 1 AND u.n = r.a));
+
 -- derived tables, common tables
 SELECT q.s FROM (SELECT a, SUM(b) AS s FROM r GROUP BY a) q WHERE q.s > 1;
 SELECT q.a, u.n FROM (SELECT a, COUNT(*) AS k FROM r GROUP BY a) q JOIN u ON q.k = u.b;

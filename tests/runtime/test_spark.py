@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -146,9 +147,47 @@ def test_restore(spark: Any, tmp_path: Path, partitions: int | None) -> None:
     again.close()
 
 
+def test_hints(spark: Any, tmp_path: Path) -> None:
+    """A small table is on every node; a restored database knows it."""
+    place = str(tmp_path / "checkpoint")
+    made = {"spark": spark, "partitions": 2, "checkpoint": place}
+    rows = {"region": 10, "sale": 1_000_000, "shop": 50}
+    with viewlet.connect("spark", hints=viewlet.Hints(statistics=rows), **made) as database:
+        database.execute(_SALES)
+        database.insert("region", [(r, f"r{r}") for r in range(3)])
+        database.insert("shop", [(s, s % 3) for s in range(9)])
+        database.insert("sale", [(i, i % 9, i) for i in range(90)])
+        database.delete("shop", [(8, 2)])
+        expected = sorted(map(tuple, database.view("v").rows()))
+        explained = database.explain("v", stage="distributed")
+        assert re.search(r"map m_shop_region\[.*\] replicated", explained)
+    with viewlet.restore(place, spark=spark) as again:
+        assert again.explain("v", stage="distributed") == explained
+        assert sorted(map(tuple, again.view("v").rows())) == expected
+        again.insert("shop", [(8, 0)])
+        again.insert("sale", [(91, 8, 5)])
+        assert again.view("v")["r0"].n == {k: n for k, n, _ in expected}["r0"] + 11
+    with viewlet.connect("spark", spark=spark, partitions=2) as plain:
+        plain.execute(_SALES)
+        assert re.search(r"map m_shop_region\[.*\] dist", plain.explain("v", stage="distributed"))
+
+
+_SALES = """
+CREATE TABLE region (id INT, name VARCHAR, PRIMARY KEY (id));
+CREATE TABLE shop (id INT, region INT, PRIMARY KEY (id));
+CREATE STREAM sale (id INT, shop INT, paid INT);
+CREATE VIEW v AS
+SELECT region.name, COUNT(*) AS n, SUM(sale.paid) AS paid
+FROM sale JOIN shop ON sale.shop = shop.id JOIN region ON shop.region = region.id
+GROUP BY region.name;
+"""
+
+
 def test_mistakes(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(viewlet.ViewletError, match="has no Spark session"):
         viewlet.connect("local", partitions=3)
+    with pytest.raises(viewlet.ViewletError, match="no hints"):
+        viewlet.connect("local", hints=viewlet.Hints())
     with pytest.raises(viewlet.ViewletError, match="too few"):
         viewlet.connect("spark", spark=spark, partitions=0)
     place = str(tmp_path / "checkpoint")

@@ -95,6 +95,11 @@ class Layout:
         self.maps: dict[str, Map] = {m.name: m for m in program.maps}
         self.locations: dict[str, Location] = dict(locations)
         self.copies: dict[str, Copy] = {}
+        constants = {m.name for m in program.constants}
+        self.state = frozenset(
+            m.name for m in program.maps if not m.buffer and m.name not in constants
+        )
+        """The maps that last and change: a stage that reads none needs no partition."""
 
     def place(self, atom: Atom) -> Location:
         return place_of(atom, self.maps, self.locations, self.batch)

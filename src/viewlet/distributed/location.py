@@ -16,6 +16,7 @@ partitioning variables hash to, yet it gives a tuple on all of them. Its tag is
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable
@@ -37,7 +38,7 @@ from viewlet.calculus.expr import (
 )
 from viewlet.calculus.scope import NONE, Names, outputs
 from viewlet.calculus.text import to_text
-from viewlet.errors import ProgramError
+from viewlet.errors import ProgramError, ResolutionError
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,18 @@ Places = Callable[[Atom], Location]
 """The location of an atom in terms of its variables."""
 
 LOCAL, RANDOM, REPLICATED = Local(), Random(), Replicated()
+
+
+def location_of(text: str) -> Location:
+    """The location that prints as the text: local, random, replicated or dist(a, b)."""
+    plain = {str(place): place for place in (LOCAL, RANDOM, REPLICATED)}
+    if text in plain:
+        return plain[text]
+    if match := re.fullmatch(r"dist\((\w+(?:, *\w+)*)\)", text):
+        return Dist(tuple(re.split(", *", match[1])))
+    raise ResolutionError(
+        f"there is no location {text}", hint="say local, replicated or dist(column, ...)"
+    )
 
 
 def in_variables(

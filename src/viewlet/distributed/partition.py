@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from viewlet.calculus.expr import (
     BUFFER,
@@ -42,6 +43,7 @@ from viewlet.distributed.location import (
     Local,
     Location,
     in_variables,
+    location_of,
 )
 from viewlet.errors import ResolutionError
 from viewlet.program.ir import Map, Program
@@ -54,16 +56,48 @@ Column = tuple[str, str]
 class Hints:
     """What the user knows better.
 
-    `maps`         a map's or view's location
+    `maps`         a map's or view's location, also as explain writes it: dist(a), replicated, local
     `tables`       the column by which maps that have it are partitioned first, for each table
-    `statistics`   the number of rows of each table
-    `replicate_below`   maps over tables that all have fewer rows than this are replicated
+    `statistics`   about how many rows each table has or will have
+    `replicate_below`   maps over tables that all have fewer rows than this are on every node
+
+    >>> hints = viewlet.Hints(statistics={"supplier": 10_000, "orders": 1_500_000})
+    >>> hints.replicate_below
+    50000
     """
 
-    maps: Mapping[str, Location] = field(default_factory=dict)
+    maps: Mapping[str, Location | str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     statistics: Mapping[str, int] = field(default_factory=dict)
-    replicate_below: int = 0
+    replicate_below: int = 50_000
+
+    def place(self, name: str) -> Location | None:
+        """The location that a map was given.
+
+        >>> viewlet.Hints(maps={"m": "dist(a, b)"}).place("m")
+        Dist(columns=('a', 'b'))
+        """
+        given = self.maps.get(name)
+        return location_of(given) if isinstance(given, str) else given
+
+    def plain(self) -> dict[str, Any]:
+        """The arguments that make this again, as JSON has them.
+
+        >>> viewlet.Hints(statistics={"supplier": 10_000}).plain()["statistics"]
+        {'supplier': 10000}
+        """
+        return asdict(self) | {"maps": {name: str(place) for name, place in self.maps.items()}}
+
+
+def hints_about(program: Program, hints: Hints) -> Hints:
+    """Without what is said of maps and tables that the programme does not have, or not yet."""
+    maps = {m.name for m in program.maps}
+    tables = {relation.name for relation in program.relations}
+    return replace(
+        hints,
+        maps={name: place for name, place in hints.maps.items() if name in maps},
+        tables={name: column for name, column in hints.tables.items() if name in tables},
+    )
 
 
 def partition(program: Program, hints: Hints | None = None) -> dict[str, Location]:
@@ -76,8 +110,9 @@ def partition(program: Program, hints: Hints | None = None) -> dict[str, Locatio
     for map in program.maps:
         if map.buffer:
             continue
-        if map.name in hints.maps:
-            places[map.name] = hints.maps[map.name]
+        given = hints.place(map.name)
+        if given is not None:
+            places[map.name] = given
         elif map.name in constants or columns.is_small(map):
             places[map.name] = REPLICATED
         else:
@@ -91,9 +126,10 @@ def partition(program: Program, hints: Hints | None = None) -> dict[str, Locatio
 
 def _check(program: Program, hints: Hints) -> None:
     maps = {m.name: m for m in program.maps}
-    for name, place in hints.maps.items():
+    for name in hints.maps:
         if name not in maps:
             raise ResolutionError(f"a partitioning hint names {name}, which is not kept")
+        place = hints.place(name)
         if isinstance(place, Dist) and not {*place.columns} <= {*maps[name].key_names}:
             raise ResolutionError(
                 f"{name} cannot be partitioned by {', '.join(place.columns)}",
@@ -157,7 +193,7 @@ def _replicate_shared(program: Program, places: dict[str, Location], hints: Hint
                 continue
             for name in statement.reads:
                 base = name.removeprefix(BUFFER)
-                if places[name] != LOCAL or isinstance(hints.maps.get(base), Local):
+                if places[name] != LOCAL or isinstance(hints.place(base), Local):
                     continue
                 for twin in (base, BUFFER + base):
                     if twin in places:
@@ -211,7 +247,8 @@ class _Columns:
         """All its tables are known to be small: a copy on every node costs less than a round."""
         limit, rows = self._hints.replicate_below, self._hints.statistics
         tables = {t for definition in _definitions((map,)) for t in relations(definition)}
-        return all(rows.get(table, limit) < limit for table in tables)
+        changing = [table for table in tables if not self._relations[table].static]
+        return all(rows.get(table, limit) < limit for table in changing)
 
     def _ranks(self, map: Map, key: str) -> Iterator[tuple[bool, bool, int]]:
         """Whether the column is hinted, whether it is a whole primary key; the table's size."""
@@ -229,7 +266,10 @@ class _Columns:
                     yield hinted, relation.key == (column,), self._size(table)
 
     def _size(self, table: str) -> int:
-        return self._hints.statistics.get(table, self._depths[table])
+        """Rows where they are known of all streams: a depth cannot be compared with a number."""
+        rows = self._hints.statistics
+        known = all(r.static or r.name in rows for r in self._relations.values())
+        return rows.get(table, 0) if known else self._depths[table]
 
     @cached_property
     def _depths(self) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 The cost order is the paper's: rounds first, then deltas rather than views, then fewer gathers.
 A round is counted where it hurts, in the stages of the whole trigger: a statement's cost is the
-stage in which its target is complete, given what the statements before it have computed.
+stage in which its target is complete, given what the statements before it have computed. Stage 0 is
+free as long as it reads the batch and constants alone: it then runs where the rows are.
 
 One thing comes before rounds: a statement over the batch moves no view where it can move the delta.
 A round costs the same for ever, a view grows; the paper would take the view to save the round.
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from viewlet.calculus.expr import ONE, PRESENCE, Delta, Expr, MapRef, is_buffer, walk
 from viewlet.calculus.rewrite import canonical
+from viewlet.calculus.scope import Names
 from viewlet.distributed.ir import (
     Compute,
     Kind,
@@ -39,12 +41,14 @@ class Clock:
     """When the contents of one trigger are complete, in stages.
 
     A worker reads in stage t what was moved to it after stage t - 1; the driver's time t is the
-    end of stage t. `seen` holds the moves that exist already: taking one again is free.
+    end of stage t. `seen` holds the moves that exist already: taking one again is free. `closed`
+    says that stage 0 reads state.
     """
 
     ready: dict[Resource, int] = field(default_factory=dict)
     read: dict[Resource, int] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+    closed: bool = False
 
     def start(self, mode: Mode, names: Iterable[str]) -> int:
         """The earliest time at which a statement that reads these can run."""
@@ -71,7 +75,7 @@ def best(candidates: Iterable[Plan], clock: Clock, layout: Layout) -> Plan:
 
 
 def cost_of(plan: Plan, clock: Clock, layout: Layout) -> Cost:
-    trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen))
+    trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen), clock.closed)
     return advance(plan, trial, layout)
 
 
@@ -88,7 +92,7 @@ def advance(plan: Plan, clock: Clock, layout: Layout) -> Cost:
         _arrive(clock, name, copy.to, clock.start(side, [copy.source]))
     for move in plan.moves:
         statement = Statement("", move.keys, "+=", move.loop, move.updates)
-        time = _run(clock, move.mode, statement)
+        time = _run(clock, move.mode, statement, layout.state)
         _arrive(clock, move.name, move.to, time)
         trips += move.mode is Mode.LOCAL and time > BEFORE
         gathers += isinstance(move.to, Local)
@@ -102,19 +106,22 @@ def advance(plan: Plan, clock: Clock, layout: Layout) -> Cost:
         clock.seen.add(text)
     end = BEFORE
     for mode in plan.modes:
-        time = max(_run(clock, mode, plan.final), clock.read.get((mode, plan.final.target), BEFORE))
+        time = _run(clock, mode, plan.final, layout.state)
+        time = max(time, clock.read.get((mode, plan.final.target), BEFORE))
         clock.ready[mode, plan.final.target] = max(
             time, clock.ready.get((mode, plan.final.target), BEFORE)
         )
         end = max(end, time)
     keys = sum(len(move.keys) for move in plan.moves)
     grows = views > 0 and any(_is_delta(part, set()) for part in parts)
-    return Cost(grows, end + 1, trips, views, gathers, fresh, replicated, keys)
+    return Cost(grows, end + clock.closed, trips, views, gathers, fresh, replicated, keys)
 
 
-def _run(clock: Clock, mode: Mode, statement: Statement) -> int:
+def _run(clock: Clock, mode: Mode, statement: Statement, state: Names) -> int:
     names = names_read(statement)
     time = clock.start(mode, names)
+    if mode is Mode.DISTRIBUTED and time == 0:
+        clock.closed |= not state.isdisjoint(names)
     for name in names:
         clock.read[mode, name] = max(time, clock.read.get((mode, name), BEFORE))
     return time

@@ -13,7 +13,9 @@ replicated.
 
 The rules of Figure 3 push a transformer through join, union, Sum and lift in either direction; what
 they reach from one statement is exactly the choice of a start and an order of groups, which
-`plans` enumerates. `naive` takes the order in which the factors are written (section 4.2).
+`plans` enumerates. A replicated map that changes may be joined to the batch at once, or only after
+the batch has moved (`late`): what reads the batch alone needs no partition and can run where the
+rows are. `naive` takes the order in which the factors are written (section 4.2).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from viewlet.calculus.expr import (
     MapRef,
     Value,
     product_of,
+    walk,
 )
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
@@ -91,8 +94,20 @@ class _Product:
 
 def plans(statement: Statement, layout: Layout) -> list[Plan]:
     """Every order of groups; never empty, because the driver can always do it alone."""
-    found = list(_Builder(statement, layout, items_of(statement, layout)).all())
+    items = items_of(statement, layout)
+    found = list(_Builder(statement, layout, items).all())
+    found += _Builder(statement, layout, items, late=_copied_state(items, layout)).all()
     return found or list(_on_driver(statement, layout).all())
+
+
+def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
+    """The factors that read maps which change and which every node has a copy of."""
+    return frozenset(
+        item.expr
+        for item in items
+        if item.tag == REPLICATED
+        and any(isinstance(n, MapRef) and n.name in layout.state for n in walk(item.expr))
+    )
 
 
 def naive(statement: Statement, layout: Layout) -> Plan:
@@ -106,9 +121,18 @@ def _on_driver(statement: Statement, layout: Layout) -> _Builder:
 
 
 class _Builder:
-    def __init__(self, statement: Statement, layout: Layout, items: list[Item]) -> None:
+    """`late`: factors that are joined to the batch only after it has been moved."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        layout: Layout,
+        items: list[Item],
+        late: frozenset[Expr] = frozenset(),
+    ) -> None:
         self._statement = statement
         self._items = tuple(items)
+        self._late = late
         target = layout.maps[statement.target]
         self._target = target_place(statement, target, layout.locations[target.name])
 
@@ -157,6 +181,8 @@ class _Builder:
             return False
         if isinstance(product.place, Local):
             return item.tag in (LOCAL, REPLICATED)
+        if product.place == RANDOM and item.expr in self._late:
+            return False
         if item.tag == REPLICATED:
             return _is_connected(product, item)
         if isinstance(product.place, Dist):
@@ -198,6 +224,8 @@ class _Builder:
                 step = LOCAL, ()
             elif item.tag == RANDOM:
                 step = REPLICATED, ()
+            elif isinstance(self._target, Dist) and {*self._target.columns} <= product.bound:
+                step = self._target, ()  # a late one is joined where the result is kept
             else:
                 continue
             if step not in seen:

@@ -42,6 +42,7 @@ from viewlet.calculus.expr import (
 )
 from viewlet.calculus.query import COUNT
 from viewlet.calculus.scope import Names, all_names, inputs, outputs
+from viewlet.frontend.conditions import with_common_conjuncts_outside, with_implied
 from viewlet.frontend.types import Typed
 from viewlet.functions import (
     FUNCTIONS,
@@ -243,41 +244,11 @@ def known(variables: Variables, scalar: ScalarExpr, own: Names) -> list[Expr]:
     return [cond(apply("not", apply("is_null", scalar)))]
 
 
-def with_common_conjuncts_outside(scalar: ScalarExpr) -> ScalarExpr:
-    """(a and b) or (a and c) -> a and (b or c), which holds with NULLs too"""
-    if not (isinstance(scalar, Apply) and scalar.function in ("or", "and")):
-        return scalar
-    parts = [with_common_conjuncts_outside(a) for a in scalar.arguments]
-    if scalar.function == "and":
-        return apply("and", *parts)
-    arms = [conjuncts(arm) for part in parts for arm in _disjuncts(part)]
-    shared = [c for c in dict.fromkeys(arms[0]) if all(c in arm for arm in arms[1:])]
-    if not shared:
-        return apply("or", *parts)
-    rests = [_joined("and", [c for c in arm if c not in shared]) for arm in arms]
-    return _joined("and", [*shared, _joined("or", rests)])
-
-
-def _disjuncts(scalar: ScalarExpr) -> list[ScalarExpr]:
-    if isinstance(scalar, Apply) and scalar.function == "or":
-        return [part for a in scalar.arguments for part in _disjuncts(a)]
-    return [scalar]
-
-
-def _joined(function: str, parts: Sequence[ScalarExpr]) -> ScalarExpr:
-    """a op b op c, from the left; no parts are TRUE."""
-    if not parts:
-        return Const(True)
-    result = parts[0]
-    for part in parts[1:]:
-        result = apply(function, result, part)
-    return result
-
-
 def product(factors: Iterable[Expr]) -> Expr:
     """The factors in an order that binds before it uses: relations as they come, then lifts, and
-    each condition as soon as nothing that it needs is still to come."""
-    pending = [(f, inputs(f), outputs(f), _rank(f)) for part in factors for f in factors_of(part)]
+    each condition, with what it implies, as soon as nothing that it needs is still to come."""
+    given = with_implied([f for part in factors for f in factors_of(part)])
+    pending = [(f, inputs(f), outputs(f), _rank(f)) for f in given]
     placed: list[Expr] = []
     bound: Names = frozenset()
     while pending:

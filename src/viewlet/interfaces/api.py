@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from viewlet.distributed.partition import Hints
+
 Compiler = Callable[[Catalog, Sequence[Query]], Program]
 """Queries over a catalogue -> the programme that maintains them all."""
 
@@ -701,6 +703,7 @@ def connect(
     checkpoint: str | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
+    hints: Hints | None = None,
 ) -> Database:
     """A new, empty database.
 
@@ -714,15 +717,16 @@ def connect(
 
     engine="spark" keeps everything in `partitions` partitions on the executors of `spark`, or of a
     local session that is made where none is given or active. With `checkpoint` a directory that
-    driver and executors share, every batch is durable when it returns.
+    driver and executors share, every batch is durable when it returns. `hints` say how large
+    tables are and where maps should be, where the plan that `explain` shows can be better.
     """
     if engine not in ENGINES:
         raise ResolutionError(
             f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
         )
-    if engine != "spark" and (spark is not None or partitions is not None):
+    if engine != "spark" and any(given is not None for given in (spark, partitions, hints)):
         raise StateError(
-            f"the engine {engine} has no Spark session and no partitions",
+            f"the engine {engine} has no Spark session, no partitions and no hints for them",
             hint='say connect(engine="spark", ...)',
         )
     options: dict[str, Any] = {}
@@ -734,7 +738,12 @@ def connect(
             )
         if checkpoint is not None:
             check_place(checkpoint)
-        options = {"spark": spark, "partitions": partitions, "checkpoint": checkpoint}
+        options = {
+            "spark": spark,
+            "partitions": partitions,
+            "checkpoint": checkpoint,
+            "hints": hints,
+        }
     return _database(engine, checkpoint, options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.expr import MapRef, walk
 from viewlet.calculus.query_text import query_text, relation_text
@@ -11,7 +11,10 @@ from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
 from viewlet.program.text import program_text, statement_text
-from viewlet.runtime.engine import Engine
+from viewlet.runtime.engine import Distributing, Engine
+
+if TYPE_CHECKING:
+    from viewlet.distributed.partition import Hints
 
 STAGES = ("sql", "calculus", "program", "distributed")
 """The stages that every engine has in common, in the order of processing."""
@@ -31,7 +34,9 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     if stage in ENGINE_STAGES:
         return engine.explain(name, stage)
     part = part_for_view(engine.program, name)
-    return distributed_text(part) if stage == "distributed" else program_text(part)
+    if stage == "program":
+        return program_text(part)
+    return distributed_text(part, engine.hints if isinstance(engine, Distributing) else None)
 
 
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
@@ -54,11 +59,12 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     return "\n\n".join([relations, *queries]) + "\n"
 
 
-def distributed_text(program: Program) -> str:
+def distributed_text(program: Program, hints: Hints | None = None) -> str:
     """The programme for many nodes: what each round does where, and what moves between them."""
     from viewlet.distributed import compile_distributed, explain
+    from viewlet.distributed.partition import hints_about
 
-    return explain(compile_distributed(program))
+    return explain(compile_distributed(program, hints_about(program, hints) if hints else None))
 
 
 def check_stage(stage: str) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from viewlet.calculus.expr import (
     Expr,
@@ -47,6 +47,9 @@ from viewlet.functions import Apply, Const
 from viewlet.program.ir import Map, Program
 from viewlet.runtime.batching import Batch
 from viewlet.schema import Relation, Scalar
+
+if TYPE_CHECKING:
+    from viewlet.distributed.partition import Hints
 
 Row = tuple[Scalar, ...]
 Weighted = list[tuple[Row, int]]
@@ -111,6 +114,13 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Distributing(Protocol):
+    """An engine of many nodes: where it keeps what can be hinted at."""
+
+    hints: Hints
 
 
 @runtime_checkable

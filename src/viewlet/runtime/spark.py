@@ -19,8 +19,9 @@ from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import Delta, MapRef, Rel, relations
 from viewlet.calculus.query import ViewKind
 from viewlet.calculus.ring import Gmr
-from viewlet.distributed import compile_all, distributed_text
+from viewlet.distributed import Hints, compile_all, distributed_text
 from viewlet.distributed.compile import Level
+from viewlet.distributed.partition import hints_about
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import cache_directory, compile_kernels
 from viewlet.program.ir import Map, Program, ValueColumn, View
@@ -66,6 +67,7 @@ class SparkEngine:
         snapshot_every: int = 50,
         state_dir: str | None = None,
         level: Level = Level.FULL,
+        hints: Hints | None = None,
     ) -> None:
         """`level`: how much of the distributed compiler runs; less than all is for comparing."""
         self.spark = spark_session(spark)
@@ -77,6 +79,7 @@ class SparkEngine:
         self._every = snapshot_every
         self._state_dir = state_dir
         self._level = level
+        self.hints = hints or Hints()
         self._number = 0  # of the programme; each has its own directory in the checkpoint
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
 
@@ -121,7 +124,7 @@ class SparkEngine:
             return
         plan = self._plan
         if program != self._program:
-            plan = plan_of(compile_all(program, level=self._level))
+            plan = self._planned(program)
         old = self._conductor
         if old is None:
             self._number += 1
@@ -137,6 +140,10 @@ class SparkEngine:
             raise
         self._use(program, tables, plan, new)
         _close(old)
+
+    def _planned(self, program: Program) -> Plan:
+        hints = hints_about(program, self.hints)
+        return plan_of(compile_all(program, hints, level=self._level))
 
     def _free_number(self) -> int:
         number = self._number + 1
@@ -388,7 +395,7 @@ class SparkEngine:
         if self._conductor is not None:
             self.cluster.save(_driver_state(self._conductor))
             self.cluster.checkpoint()
-        about = {"programme": self._number}
+        about = {"programme": self._number, "hints": self.hints.plain()}
         store.put(f"{name}/{_FILE}", [json.dumps(about).encode()])
 
     def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
@@ -400,7 +407,8 @@ class SparkEngine:
                 f"the checkpoint in {shown(directory)} cannot be read: {problem}",
                 hint="restore its files from a backup, or load the data again",
             ) from problem
-        plan = plan_of(compile_all(program, level=self._level))
+        self.hints = Hints(**about["hints"])
+        plan = self._planned(program)
         self._number = about["programme"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.distributed.compile import Level
+from viewlet.distributed.partition import Hints
 from viewlet.interfaces.bench.data import generated, read
 from viewlet.interfaces.bench.duck import same_answer
 from viewlet.interfaces.bench.workload import Compiled
@@ -61,6 +62,7 @@ class Tables:
         self.place = generated(compiled.workload, sf, (*compiled.static, *compiled.streamed))
         self.static = {name: self._batch(name) for name in compiled.static}
         self.rows = {name: self._batch(name) for name in compiled.streamed}
+        self.sizes = {name: len(rows) for name, rows in (self.static | self.rows).items()}
         self.total = sum(map(len, self.rows.values()))
         self._last: dict[str, tuple[int, Any]] = {}  # the Arrow rows from a place on
 
@@ -149,8 +151,10 @@ class SparkView:
         self, spark: SparkSession, tables: Tables, partitions: int = 2, level: Level = Level.FULL
     ) -> None:
         self.tables = tables
-        self.engine = SparkEngine(spark, partitions=partitions, level=level)
         program = tables.compiled.program
+        # Spark SQL knows the sizes of its tables too, and sends small ones everywhere.
+        hints = Hints(statistics=tables.sizes)
+        self.engine = SparkEngine(spark, partitions=partitions, level=level, hints=hints)
         static = [program.relation(name) for name in tables.static]
         self.engine.install(_NOTHING, static, frozenset())
         self.engine.apply(list(tables.static.items()))

@@ -1,0 +1,52 @@
+"""Conditions of AND and OR: what they say of one relation alone, and what they have in common."""
+
+import pytest
+
+from viewlet.calculus.expr import factors_of, product_of
+from viewlet.calculus.text import parse, to_text
+from viewlet.frontend.conditions import with_common_conjuncts_outside, with_implied
+
+ATOMS = "r(a, b) * s(x, y) * "
+
+
+@pytest.mark.parametrize(
+    ("given", "implied"),
+    [
+        ("{a = 1 and x = 2 or a = 3 and x = 4}", ["{a = 1 or a = 3}", "{x = 2 or x = 4}"]),
+        ("{a = 1 and b > x or a = 3}", ["{a = 1 or a = 3}"]),
+        ("{a = 1 and x = 2 or b > y}", []),
+        ("{(a = 1 or x = 1 and b = 2) and x > 3 or a = 4}", ["{a = 1 or b = 2 or a = 4}"]),
+        ("{a = 1 and x = 2 or a = 1 and x = 4}", ["{a = 1}", "{x = 2 or x = 4}"]),
+        ("{a = x}", []),
+        ("{a = 1 or b = 2}", []),
+    ],
+)
+def test_what_a_condition_implies(given: str, implied: list[str]) -> None:
+    factors = factors_of(parse(ATOMS + given))
+    (whole,) = factors[2:]
+    found = [to_text(f) for f in with_implied(factors)]
+    assert found[:2] == [to_text(f) for f in factors[:2]]
+    assert found[-1] == to_text(whole)
+    assert [_arms(text) for text in found[2:-1]] == [_arms(text) for text in implied]
+
+
+def _arms(text: str) -> set[str]:
+    return set(text.strip("{}").split(" or "))
+
+
+def test_mirrored_conditions_imply_one_condition_in_one_order() -> None:
+    text = "r(a, b) * r(x, y) * {a = 1 and x = 2 or a = 2 and x = 1}"
+    first, second = (to_text(f) for f in with_implied(factors_of(parse(text)))[2:4])
+    assert first.replace("a", "x") == second
+
+
+def test_what_is_said_already_is_not_said_again() -> None:
+    once = with_implied(factors_of(parse(ATOMS + "{a = 1 and x = 2 or a = 3 and x = 4}")))
+    assert with_implied(factors_of(product_of(*once))) == once
+
+
+def test_common_conjuncts_come_outside() -> None:
+    (test,) = factors_of(parse("{a = 1 and b = 2 or a = 1 and c = 3}"))
+    assert to_text(type(test)(with_common_conjuncts_outside(test.scalar))) == (
+        "{a = 1 and (b = 2 or c = 3)}"
+    )
