@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.distributed.streams import program_of
-from viewlet.distributed import Hints, compile_distributed
+from viewlet.distributed import Hints, compile_all, compile_distributed
 from viewlet.distributed.cost import count, worst
 from viewlet.distributed.location import LOCAL, REPLICATED, Dist
 from viewlet.distributed.partition import hints_about, partition
@@ -77,16 +77,23 @@ def test_statistics_and_hints_decide() -> None:
 def test_small_tables_are_replicated_on_request_and_save_rounds() -> None:
     program = program_of("tpch/q5")
     hints = Hints(statistics=TPCH_ROWS, replicate_below=20_000)
-    assert partition(program, hints)["m_supplier"] == REPLICATED
-    assert isinstance(partition(program, hints)["m_customer"], Dist)
+    places = compile_distributed(program, hints).locations
+    assert places["m_supplier"] == REPLICATED
+    assert isinstance(places["m_customer"], Dist)
     saved = count(compile_distributed(program, hints).trigger("lineitem")).stages
     assert saved < count(compile_distributed(program).trigger("lineitem")).stages
     assert worst(compile_distributed(program, hints)).jobs == 1
 
 
 def test_small_tables_beside_static_ones_count_too() -> None:
-    hints = Hints(statistics={"supplier": 10_000})
-    assert partition(program_of("tpch/q7"), hints)["m_supplier_nation"] == REPLICATED
+    places = partition(program_of("tpch/q7"), copied=frozenset({"supplier"}))
+    assert places["m_supplier_nation"] == REPLICATED
+
+
+def test_small_tables_are_partitioned_where_copies_save_nothing() -> None:
+    """Q13 has its orders where their customer is."""
+    program = program_of("tpch/q13")
+    assert compile_all(program, Hints(statistics=TPCH_ROWS)) == compile_all(program)
 
 
 def test_rows_of_some_tables_only_do_not_rank_them() -> None:

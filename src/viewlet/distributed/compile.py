@@ -10,13 +10,14 @@ full         and common subexpressions and dead code eliminated (Figure 13)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
 from viewlet.calculus.expr import Expr, MapRef, transform
 from viewlet.distributed.blocks import fuse, single_blocks
 from viewlet.distributed.check import check
+from viewlet.distributed.cost import effort
 from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
 from viewlet.distributed.items import Layout
 from viewlet.distributed.location import RANDOM, Location
@@ -87,7 +88,24 @@ def _compile(
     level: Level,
     batch: Location,
 ) -> DistributedProgram:
-    locations = partition(program, hints)
+    """Small tables are copied to every node where that saves a stage, smallest first."""
+    copied: frozenset[str] = frozenset()
+    best = _placed(program, bundles, partition(program, hints), level, batch)
+    for table in hints.small if hints else ():
+        more = partition(program, hints, copied | {table})
+        trial = _placed(program, bundles, more, level, batch)
+        if effort(trial) < effort(best):
+            best, copied = trial, copied | {table}
+    return best
+
+
+def _placed(
+    program: Program,
+    bundles: Sequence[tuple[str, ...]],
+    locations: Mapping[str, Location],
+    level: Level,
+    batch: Location,
+) -> DistributedProgram:
     taken = {m.name for m in program.maps}
     placed = dict(locations)
     buffers: list[Map] = []

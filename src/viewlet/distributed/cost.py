@@ -59,6 +59,26 @@ def count(trigger: DistributedTrigger) -> Count:
     )
 
 
+def effort(program: DistributedProgram) -> tuple[int, int]:
+    """Stages of a batch of all relations, and of a batch of each: smaller is better.
+
+    A first stage that reads no state runs where the rows are (runtime/opening.py) and is free.
+    """
+    operations = [o for t in program.triggers for block in t.blocks for o in block.operations]
+    changed = {name for operation in operations for _, name in operation.writes}
+    state = changed & {m.name for m in program.program.maps if not m.buffer}
+    taken = [_stages(jobs_of(trigger), state) for trigger in program.triggers]
+    return (taken[-1], sum(taken)) if taken else (0, 0)
+
+
+def _stages(jobs: Sequence[Job], state: set[str]) -> int:
+    stages = sum(len(job.stages) for job in jobs)
+    if not jobs or jobs[0].before or not jobs[0].stages:
+        return stages
+    reads = {name for c in jobs[0].stages[0].statements for _, name in c.reads}
+    return stages - state.isdisjoint(reads)
+
+
 def worst(program: DistributedProgram) -> Count:
     """The trigger that costs most: stages first, then jobs. Table 3 is compared with this."""
     return max(

@@ -10,9 +10,10 @@ table is largest is known from statistics; without them, from who refers to whom
 names one customer, so there are at least as many orders as customers that matter. A column that a
 nested aggregate sums over comes last: partitioned by it, the aggregate would need all nodes.
 
-Two additions to the paper's rule keep rounds away. Maps over static tables are replicated. A map
-without a key that is read together with partitioned ones is replicated instead of local: a driver
-in the middle of a batch would cost a job.
+Two additions to the paper's rule keep rounds away. Maps over static tables are replicated, and maps
+over small tables where that saves a stage (`compile` finds out). A map without a key that is read
+together with partitioned ones is replicated instead of local: a driver in the middle of a batch
+would cost a job.
 """
 
 from __future__ import annotations
@@ -59,17 +60,28 @@ class Hints:
     `maps`         a map's or view's location, also as explain writes it: dist(a), replicated, local
     `tables`       the column by which maps that have it are partitioned first, for each table
     `statistics`   about how many rows each table has or will have
-    `replicate_below`   maps over tables that all have fewer rows than this are on every node
+    `replicate_below`   tables with fewer rows than this are copied to every node where it saves a
+                        stage
 
     >>> hints = viewlet.Hints(statistics={"supplier": 10_000, "orders": 1_500_000})
-    >>> hints.replicate_below
-    50000
+    >>> hints.small
+    ['supplier']
     """
 
     maps: Mapping[str, Location | str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     statistics: Mapping[str, int] = field(default_factory=dict)
-    replicate_below: int = 50_000
+    replicate_below: int = 200_000
+
+    @property
+    def small(self) -> list[str]:
+        """The tables that are known to be small, smallest first.
+
+        >>> viewlet.Hints(statistics={"part": 400, "nation": 25}, replicate_below=100).small
+        ['nation']
+        """
+        rows = sorted((rows, table) for table, rows in self.statistics.items())
+        return [table for size, table in rows if size < self.replicate_below]
 
     def place(self, name: str) -> Location | None:
         """The location that a map was given.
@@ -100,8 +112,10 @@ def hints_about(program: Program, hints: Hints) -> Hints:
     )
 
 
-def partition(program: Program, hints: Hints | None = None) -> dict[str, Location]:
-    """A location for every map and buffer of the programme."""
+def partition(
+    program: Program, hints: Hints | None = None, copied: frozenset[str] = frozenset()
+) -> dict[str, Location]:
+    """A location for every map and buffer of the programme; of `copied` tables on every node."""
     hints = hints or Hints()
     _check(program, hints)
     columns = _Columns(program, hints)
@@ -113,7 +127,7 @@ def partition(program: Program, hints: Hints | None = None) -> dict[str, Locatio
         given = hints.place(map.name)
         if given is not None:
             places[map.name] = given
-        elif map.name in constants or columns.is_small(map):
+        elif map.name in constants or columns.tables(map) <= copied:
             places[map.name] = REPLICATED
         else:
             places[map.name] = columns.place(map)
@@ -243,12 +257,10 @@ class _Columns:
                 ranked.append(((hinted, visible, whole, size, -position), key))
         return Dist((max(ranked)[1],)) if ranked else LOCAL
 
-    def is_small(self, map: Map) -> bool:
-        """All its tables are known to be small: a copy on every node costs less than a round."""
-        limit, rows = self._hints.replicate_below, self._hints.statistics
-        tables = {t for definition in _definitions((map,)) for t in relations(definition)}
-        changing = [table for table in tables if not self._relations[table].static]
-        return all(rows.get(table, limit) < limit for table in changing)
+    def tables(self, map: Map) -> set[str]:
+        """The tables over which it is defined, without static ones."""
+        found = {t for definition in _definitions((map,)) for t in relations(definition)}
+        return {table for table in found if not self._relations[table].static}
 
     def _ranks(self, map: Map, key: str) -> Iterator[tuple[bool, bool, int]]:
         """Whether the column is hinted, whether it is a whole primary key; the table's size."""

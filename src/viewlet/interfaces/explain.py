@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.expr import MapRef, walk
@@ -14,10 +16,12 @@ from viewlet.program.text import program_text, statement_text
 from viewlet.runtime.engine import Distributing, Engine
 
 if TYPE_CHECKING:
-    from viewlet.distributed.partition import Hints
+    from viewlet.distributed.location import Location
 
 STAGES = ("sql", "calculus", "program", "distributed")
 """The stages that every engine has in common, in the order of processing."""
+
+NOWHERE: Mapping[str, Location] = MappingProxyType({})
 
 ENGINE_STAGES = ("kernels",)
 """What an engine makes of the programme; the engine explains them itself."""
@@ -36,7 +40,7 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     part = part_for_view(engine.program, name)
     if stage == "program":
         return program_text(part)
-    return distributed_text(part, engine.hints if isinstance(engine, Distributing) else None)
+    return distributed_text(part, engine.places if isinstance(engine, Distributing) else {})
 
 
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
@@ -59,12 +63,15 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     return "\n\n".join([relations, *queries]) + "\n"
 
 
-def distributed_text(program: Program, hints: Hints | None = None) -> str:
-    """The programme for many nodes: what each round does where, and what moves between them."""
-    from viewlet.distributed import compile_distributed, explain
+def distributed_text(program: Program, places: Mapping[str, Location] = NOWHERE) -> str:
+    """The programme for many nodes: what each round does where, and what moves between them.
+
+    `places`: where an engine keeps the maps already, of this programme or of a larger one.
+    """
+    from viewlet.distributed import Hints, compile_distributed, explain
     from viewlet.distributed.partition import hints_about
 
-    return explain(compile_distributed(program, hints_about(program, hints) if hints else None))
+    return explain(compile_distributed(program, hints_about(program, Hints(maps=places))))
 
 
 def check_stage(stage: str) -> None:

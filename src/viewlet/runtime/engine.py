@@ -49,7 +49,7 @@ from viewlet.runtime.batching import Batch
 from viewlet.schema import Relation, Scalar
 
 if TYPE_CHECKING:
-    from viewlet.distributed.partition import Hints
+    from viewlet.distributed.location import Location
 
 Row = tuple[Scalar, ...]
 Weighted = list[tuple[Row, int]]
@@ -118,9 +118,12 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Distributing(Protocol):
-    """An engine of many nodes: where it keeps what can be hinted at."""
+    """An engine of many nodes."""
 
-    hints: Hints
+    @property
+    def places(self) -> Mapping[str, Location]:
+        """Where it keeps each map."""
+        ...
 
 
 @runtime_checkable

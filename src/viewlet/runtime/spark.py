@@ -21,6 +21,7 @@ from viewlet.calculus.query import ViewKind
 from viewlet.calculus.ring import Gmr
 from viewlet.distributed import Hints, compile_all, distributed_text
 from viewlet.distributed.compile import Level
+from viewlet.distributed.location import Location
 from viewlet.distributed.partition import hints_about
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import cache_directory, compile_kernels
@@ -79,7 +80,7 @@ class SparkEngine:
         self._every = snapshot_every
         self._state_dir = state_dir
         self._level = level
-        self.hints = hints or Hints()
+        self._hints = hints or Hints()
         self._number = 0  # of the programme; each has its own directory in the checkpoint
         self._use(_NOTHING, (), plan_of(compile_all(_NOTHING)), None)
 
@@ -109,6 +110,10 @@ class SparkEngine:
     @property
     def plan(self) -> Plan:
         return self._plan
+
+    @property
+    def places(self) -> Mapping[str, Location]:
+        return self._plan.distributed.locations
 
     @property
     def cluster(self) -> Cluster:
@@ -142,7 +147,7 @@ class SparkEngine:
         _close(old)
 
     def _planned(self, program: Program) -> Plan:
-        hints = hints_about(program, self.hints)
+        hints = hints_about(program, self._hints)
         return plan_of(compile_all(program, hints, level=self._level))
 
     def _free_number(self) -> int:
@@ -395,7 +400,7 @@ class SparkEngine:
         if self._conductor is not None:
             self.cluster.save(_driver_state(self._conductor))
             self.cluster.checkpoint()
-        about = {"programme": self._number, "hints": self.hints.plain()}
+        about = {"programme": self._number, "hints": self._hints.plain()}
         store.put(f"{name}/{_FILE}", [json.dumps(about).encode()])
 
     def load(self, program: Program, tables: Sequence[Relation], directory: str) -> None:
@@ -407,7 +412,7 @@ class SparkEngine:
                 f"the checkpoint in {shown(directory)} cannot be read: {problem}",
                 hint="restore its files from a backup, or load the data again",
             ) from problem
-        self.hints = Hints(**about["hints"])
+        self._hints = Hints(**about["hints"])
         plan = self._planned(program)
         self._number = about["programme"]
         self._use(program, tables, plan, None)
