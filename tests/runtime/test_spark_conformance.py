@@ -89,7 +89,7 @@ def run_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 20])
+@pytest.mark.parametrize("size", [1, 7])
 def test_random(spark: Any, size: int) -> None:
     done = 0
     for seed in range(10):

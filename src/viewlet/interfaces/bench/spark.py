@@ -229,7 +229,7 @@ class Bench:
         base: float | None = None
         answer = None
         for level in Level:
-            with closing(SparkView(self.spark, tables, level=level)) as view:
+            with closing(SparkView(self.spark, tables, level=level, sized=False)) as view:
                 view.load(start)
                 times = [view.refresh(changes) for changes in tables.parts(size, start)]
                 engine = f"spark/{level.name.lower()}"
@@ -305,7 +305,7 @@ def _batch(tables: Tables, turns: int, most: int = BATCH) -> int:
 def counts(spark: SparkSession, query: str, sf: float) -> Iterator[Row]:
     """Jobs and stages of a batch over all relations, as Spark counts them."""
     tables = Tables(compiled("tpch", query), sf)
-    with closing(SparkView(spark, tables)) as view:
+    with closing(SparkView(spark, tables, sized=False)) as view:
         times = [view.refresh(changes) for changes in tables.parts(tables.total // 4)]
         found, kept = view.metrics(), _state(view)
     jobs, stages = TABLE_3[query]

@@ -135,13 +135,18 @@ def _model(rows: Sequence[Row]) -> str:
 PARTS = {
     "refresh": (
         "A batch changes all relations of the query. Spark SQL recomputes the view over tables "
-        "cached in memory; both take turns in one session on local[2]:",
+        "cached in memory; both take turns in one session on local[2]. viewlet is told how many "
+        "rows the tables have (`viewlet.Hints`), which Spark SQL knows of its own:",
         _refresh,
     ),
     "levels": ("Q3 with less and with more of the distributed optimiser (Figure 13):", _levels),
     "overhead": ("What a refresh takes above its kernels and above empty jobs:", _refresh),
     "growth": ("Ten times the state, the same batches:", _growth),
-    "counts": ("Jobs and stages of a batch, counted by Spark, and in Table 3:", _counts),
+    "counts": (
+        "Jobs and stages of a batch, counted by Spark, and in Table 3; no table is known to be "
+        "small:",
+        _counts,
+    ),
     "machine": (
         "The scaling model (`interfaces/bench/scaling.py`): this machine's Spark,",
         _machine,

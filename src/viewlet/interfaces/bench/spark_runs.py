@@ -145,15 +145,23 @@ def release(frames: Frames) -> None:
 
 
 class SparkView:
-    """The Spark engine with one view; `load` brings what is there before batches are timed."""
+    """The Spark engine with one view; `load` brings what is there before batches are timed.
+
+    `sized`: it is told how large tables are, which Spark SQL knows of its own.
+    """
 
     def __init__(
-        self, spark: SparkSession, tables: Tables, partitions: int = 2, level: Level = Level.FULL
+        self,
+        spark: SparkSession,
+        tables: Tables,
+        partitions: int = 2,
+        level: Level = Level.FULL,
+        *,
+        sized: bool = True,
     ) -> None:
         self.tables = tables
         program = tables.compiled.program
-        # Spark SQL knows the sizes of its tables too, and sends small ones everywhere.
-        hints = Hints(statistics=tables.sizes)
+        hints = Hints(statistics=tables.sizes if sized else {})
         self.engine = SparkEngine(spark, partitions=partitions, level=level, hints=hints)
         static = [program.relation(name) for name in tables.static]
         self.engine.install(_NOTHING, static, frozenset())
