@@ -1,6 +1,10 @@
 """Conditions of AND and OR: what they say of one relation alone, and what they have in common."""
 
+from random import Random
+
 import pytest
+from tests.frontend.oracle import compare, load
+from tests.frontend.test_features import CATALOG, random_database
 
 from viewlet.calculus.expr import factors_of, product_of
 from viewlet.calculus.text import parse, to_text
@@ -50,3 +54,33 @@ def test_common_conjuncts_come_outside() -> None:
     assert to_text(type(test)(with_common_conjuncts_outside(test.scalar))) == (
         "{a = 1 and (b = 2 or c = 3)}"
     )
+
+
+COLUMNS = {"r": ("a", "b"), "s": ("b",), "t": ("id", "a"), "u": ("b", "n")}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_conditions(seed: int) -> None:
+    """Over two or three tables with NULLs: as many rows as DuckDB finds."""
+    maker = Random(seed)
+    both = load(CATALOG, random_database(seed + 11))
+    for _ in range(15):
+        tables = maker.choices(list(COLUMNS), k=maker.randint(2, 3))
+        names = [f"x{i}.{column}" for i, t in enumerate(tables) for column in COLUMNS[t]]
+        test = _condition(maker, names, 3)
+        joined = ", ".join(f"{table} x{i}" for i, table in enumerate(tables))
+        query = f"SELECT COUNT(*) AS n FROM {joined} WHERE {test}"
+        if len(tables) == 2 and maker.random() < 0.3:
+            query = f"SELECT COUNT(*) AS n FROM {tables[0]} x0 LEFT JOIN {tables[1]} x1 ON {test}"
+        compare(f"CREATE VIEW v AS {query}", CATALOG, both)
+
+
+def _condition(maker: Random, names: list[str], depth: int) -> str:
+    if depth == 0 or maker.random() < 0.15:
+        left, right = maker.choice(names), maker.choice([*names, "1", "2", "3"])
+        tests = ("= {}", "< {}", "<> {}", "IS NULL", "IN (1, {})", "IN (2, NULL)")
+        return f"{left} {maker.choice(tests).format(right)}"
+    if maker.random() < 0.1:
+        return f"NOT {_condition(maker, names, depth - 1)}"
+    parts = (_condition(maker, names, depth - 1) for _ in range(maker.randint(2, 3)))
+    return f"({maker.choice((' AND ', ' OR ')).join(parts)})"
