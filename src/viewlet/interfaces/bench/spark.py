@@ -142,7 +142,7 @@ class Bench:
         self.sf = sf
         self.names = names
         self.warm, self.rounds = rounds
-        self._compiled = {query: compiled("tpch", query) for query in names}
+        self._compiled = {query: compiled("tpch", query, keyed=False) for query in names}
         self._cached = CachedTables(spark, sf, list(self._compiled.values()))
         self._tables: Tables | None = None
 
@@ -174,7 +174,9 @@ class Bench:
         last = self._tables
         if last is None or (last.compiled.query, last.sf) != (query, sf):
             self._tables = None  # one at a time: at scale 1 they are large
-            self._tables = Tables(self._compiled.get(query) or compiled("tpch", query), sf)
+            self._tables = Tables(
+                self._compiled.get(query) or compiled("tpch", query, keyed=False), sf
+            )
         assert self._tables is not None
         return self._tables
 
@@ -304,7 +306,7 @@ def _batch(tables: Tables, turns: int, most: int = BATCH) -> int:
 
 def counts(spark: SparkSession, query: str, sf: float) -> Iterator[Row]:
     """Jobs and stages of a batch over all relations, as Spark counts them."""
-    tables = Tables(compiled("tpch", query), sf)
+    tables = Tables(compiled("tpch", query, keyed=False), sf)
     with closing(SparkView(spark, tables, sized=False)) as view:
         times = [view.refresh(changes) for changes in tables.parts(tables.total // 4)]
         found, kept = view.metrics(), _state(view)

@@ -72,11 +72,14 @@ def query_text(workload: str, query: str) -> str:
     return (SQL / workload / f"{query}.sql").read_text(encoding="utf-8")
 
 
-def compiled(workload: str, query: str) -> Compiled:
-    """Parse, plan and optimise one query; kernels compile when an engine first runs."""
+def compiled(workload: str, query: str, *, keyed: bool = True) -> Compiled:
+    """Parse, plan and optimise one query; kernels compile when an engine first runs.
+
+    `keyed` as in the planner: the programme of the local engine, or the one that is distributed.
+    """
     text = query_text(workload, query)
     started = time.perf_counter()
-    _, program = compile_text(schema_text(workload) + text)
+    _, program = compile_text(schema_text(workload) + text, keyed=keyed)
     seconds = time.perf_counter() - started
     views = tuple((v.name, v.text) for v in parse(text) if isinstance(v, CreateView))
     return Compiled(workload, query, program, views, seconds)
