@@ -41,11 +41,15 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 _WARM = 3
+_COLD = 40  # jobs until the JVM has compiled what all of them run: the first take much longer
 _LOADED = 0.2  # the share of the rows that are there before batches come
 
 
 def machine(spark: SparkSession) -> Machine:
     """Empty jobs of one to three stages; many tasks; many blocks; many bytes."""
+    with closing(EmptyJobs(spark, 2)) as jobs:
+        for _ in range(_COLD):
+            jobs.run([3])
     job, stage = line([(n, _median(EmptyJobs(spark, 2), [n])) for n in (1, 2, 3)])
     _, task = line([(n, _tasks(spark, n)) for n in (2, 32, 128)])
     cores = spark.sparkContext.defaultParallelism
