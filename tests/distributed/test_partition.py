@@ -116,6 +116,7 @@ def test_hints_as_text_and_for_a_part_of_what_will_be() -> None:
     ("hints", "message"),
     [
         (Hints(maps={"q3": "somewhere"}), "no location somewhere"),
+        (Hints(maps={"q3": "random"}), "no location random"),
         (Hints(maps={"nothing": LOCAL}), "nothing, which is not kept"),
         (Hints(maps={"q3": Dist(("x",))}), "its key is"),
         (Hints(tables={"nothing": "a"}), "table nothing"),

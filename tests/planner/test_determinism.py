@@ -20,7 +20,7 @@ for workload, query in {NAMED}:
     program = compiled(workload, query).program
     print(program_text(program))
     print(compile_program(program).source)
-    print(distributed_text(compile_all(program)))
+    print(distributed_text(compile_all(compiled(workload, query, keyed=False).program)))
 """
 
 

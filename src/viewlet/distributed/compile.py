@@ -91,7 +91,10 @@ def _compile(
     """Small tables are copied to every node where that saves a stage, smallest first."""
     copied: frozenset[str] = frozenset()
     best = _placed(program, bundles, partition(program, hints), level, batch)
+    changing = {trigger.relation for trigger in program.triggers}
     for table in hints.small if hints else ():
+        if table not in changing:
+            continue
         more = partition(program, hints, copied | {table})
         trial = _placed(program, bundles, more, level, batch)
         if effort(trial) < effort(best):

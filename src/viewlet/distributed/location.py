@@ -88,8 +88,8 @@ LOCAL, RANDOM, REPLICATED = Local(), Random(), Replicated()
 
 
 def location_of(text: str) -> Location:
-    """The location that prints as the text: local, random, replicated or dist(a, b)."""
-    plain = {str(place): place for place in (LOCAL, RANDOM, REPLICATED)}
+    """Where a map can be kept, as it prints: local, replicated or dist(a, b)."""
+    plain = {str(place): place for place in (LOCAL, REPLICATED)}
     if text in plain:
         return plain[text]
     if match := re.fullmatch(r"dist\((\w+(?:, *\w+)*)\)", text):

@@ -412,7 +412,7 @@ class SparkEngine:
                 f"the checkpoint in {shown(directory)} cannot be read: {problem}",
                 hint="restore its files from a backup, or load the data again",
             ) from problem
-        self._hints = Hints(**about["hints"])
+        self._hints = Hints(**about.get("hints", {}))
         plan = self._planned(program)
         self._number = about["programme"]
         self._use(program, tables, plan, None)
