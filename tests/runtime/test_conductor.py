@@ -16,7 +16,6 @@ from viewlet.calculus.ring import Gmr
 from viewlet.distributed import compile_all
 from viewlet.distributed.location import node_of
 from viewlet.errors import RangeError
-from viewlet.kernels.jit import cache_directory
 from viewlet.program.interpret import Interpreter
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
@@ -28,6 +27,7 @@ from viewlet.runtime.stages import plan_of
 from viewlet.runtime.strings import Dictionary
 from viewlet.schema import Column, Kind, Physical, Relation, Type
 from viewlet.storage.columns import Array, KeyField, Layout
+from viewlet.storage.compiled import cache_directory
 
 QUICK = ["tpch/q3", "tpch/q15", "finance/bsp"]
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from numba import njit
 
+import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.storage.arithmetic import (
     gather,
     gathered,

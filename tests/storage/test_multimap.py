@@ -7,6 +7,7 @@ import random
 import numpy as np
 from numba import njit
 
+import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CHAIN,

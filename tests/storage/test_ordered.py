@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
+import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.errors import RangeError
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
@@ -75,6 +76,11 @@ def bump(m: int, key: tuple[int, int, int], by: int, real: float) -> bool:
     add_float(m, at, 4, real, 0.0, abs(real))
     refresh_trees(m, at)
     return True
+
+
+@njit
+def root_of(m: int, ix: int, group: int) -> int:
+    return find_root(m, ix, (group,))
 
 
 @njit
@@ -142,9 +148,8 @@ class Ordered:
         assert len(roots) == len(groups)
         words = 0
         for group, mine in groups.items():
-            key = (group,)
             at = self.pool.address
-            root = find_root(at, self.ix, key) if self.parts else only_root(at, self.ix)
+            root = root_of(at, self.ix, group) if self.parts else only_root(at, self.ix)
             assert root in roots
             records, size = self._subtree(root, self._half(root, 1), None)
             words += size

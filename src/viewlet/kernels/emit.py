@@ -29,7 +29,6 @@ _HEAD = '''"""Kernels of one programme; made by viewlet.kernels, not to be edite
 from math import exp, inf, isfinite
 
 import numpy as np
-from numba import njit
 
 from viewlet.kernels.natives import *
 from viewlet.storage.arithmetic import (
@@ -43,6 +42,7 @@ from viewlet.storage.arithmetic import (
     rounded,
     times,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import (
     find,
     find_group,
@@ -74,7 +74,7 @@ from viewlet.storage.ordered import find_root, first_counted, next_counted, only
 '''
 
 
-_COMPILED = "@njit(cache=True, nogil=True)"
+_COMPILED = "@compiled"
 
 _LONGEST = 150
 """Lines of a function from which on its steps are divided."""

@@ -1,30 +1,27 @@
 """Kernels of a programme, compiled once and kept on disk.
 
 The source of a programme is written to a module under the cache directory, named after a hash of
-the source and of everything that it calls; Numba keeps the machine code beside it. A second start
-with the same programme loads both. VIEWLET_CACHE names another directory.
+the source and of everything that it calls; the machine code of its functions is kept beside it
+(storage.compiled). A second start with the same programme loads both.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import hashlib
 import importlib.util
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
-from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numba
-
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
+from viewlet.storage.compiled import Compiled, cache_directory, digest, write
 
 
 def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
@@ -39,13 +36,13 @@ def source(program: Program) -> str:
 
 def load_module(module: Module) -> ModuleType:
     """The module of the kernels; functions compile when they are first called."""
-    name = f"viewlet_{_digest(module.source)}"
+    name = f"viewlet_{digest(module.source)}"
     known = sys.modules.get(name)
     if known is not None:
         return known
     path = cache_directory() / f"{name}.py"
     if not path.exists():
-        _write(path, module.source)
+        write(path, module.source.encode())
     return load_file(path)
 
 
@@ -68,25 +65,19 @@ def kernels(module: Module, trigger: str, *, single: bool = False) -> tuple[Any,
 
 def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     """Compile the batch kernels of some triggers now, so that other processes find them."""
-    loaded = load_module(module)
-    names = [
-        name
-        for trigger in triggers
-        for name in module.batch[trigger]
-        if hasattr(getattr(loaded, name), "compile")  # not where NUMBA_DISABLE_JIT is set
-    ]
-    helper = _compile_beside(loaded, [name for name in names if not _is_cached(loaded, name)])
-    try:
-        for name in names:
-            compile_one(getattr(loaded, name))
-    finally:
-        if helper is not None:
-            helper.kill()
-            helper.wait()
+    wanted = [kernel for trigger in triggers for kernel in _compiled(module, trigger)]
+    if all(kernel.kept() for kernel in wanted):
+        return
+    others = [kernel for trigger in module.batch for kernel in _compiled(module, trigger)]
+    others = [kernel for kernel in others if kernel not in wanted]
+    _compile_beside(load_module(module), [*reversed(wanted), *others])
+    for kernel in wanted:
+        kernel.entry()
 
 
-def compile_one(kernel: Any) -> None:
-    kernel.compile((numba.int64, numba.int64))
+def _compiled(module: Module, trigger: str) -> list[Compiled]:
+    """None where NUMBA_DISABLE_JIT is set."""
+    return [kernel for kernel in kernels(module, trigger) if isinstance(kernel, Compiled)]
 
 
 _WORTH_HELP = 4
@@ -95,76 +86,39 @@ _WORTH_HELP = 4
 _HELPER = """
 import os, pathlib, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
-from viewlet.kernels.jit import compile_one, load_file
+from viewlet.kernels.jit import load_file
 loaded = load_file(pathlib.Path(sys.argv[2]))
 for name in sys.argv[3:]:
-    compile_one(getattr(loaded, name))
+    getattr(loaded, name).entry()
 """
 
+_HELPED: set[str] = set()
+"""The modules that were given a second process; none is given two."""
 
-def _compile_beside(loaded: ModuleType, names: list[str]) -> subprocess.Popen[bytes] | None:
-    """Let another process compile, from the last function on, while this one begins at the first.
 
-    Each takes what the other has left in the cache; the compiler itself uses one core only.
+def _compile_beside(loaded: ModuleType, functions: list[Compiled]) -> None:
+    """Let another process compile functions in this order, while this one begins elsewhere.
+
+    Each takes what the other has left in the cache; the compiler itself uses one core only. The
+    other goes on to functions that are not asked for yet: the next relation's rows will come soon.
     """
-    if len(names) < _WORTH_HELP or (os.cpu_count() or 1) < 2 or loaded.__file__ is None:
-        return None
-    arguments = [os.pathsep.join(sys.path), loaded.__file__, *reversed(names)]
+    names = [function.__name__ for function in functions if not function.kept()]
+    path = loaded.__file__
+    few = len(names) < _WORTH_HELP or (os.cpu_count() or 1) < 2
+    if few or path is None or path in _HELPED:
+        return
+    _HELPED.add(path)
+    arguments = [os.pathsep.join(sys.path), path, *names]
     with contextlib.suppress(OSError):
-        return subprocess.Popen(
+        helper = subprocess.Popen(
             [sys.executable, "-c", _HELPER, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-    return None
+        atexit.register(_end, helper)
 
 
-def _is_cached(loaded: ModuleType, name: str) -> bool:
-    assert loaded.__file__ is not None
-    path = Path(loaded.__file__)
-    return any(path.parent.glob(f"__pycache__/{path.stem}.{name}-*.nbi"))
-
-
-def cache_directory() -> Path:
-    """VIEWLET_CACHE, or viewlet/kernels in the user's cache; a temporary one where that fails."""
-    chosen = os.environ.get("VIEWLET_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    place = Path(chosen) if chosen else Path(base) / "viewlet" / "kernels"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        if os.access(place, os.W_OK):
-            return place
-    except OSError:
-        pass
-    return _temporary()
-
-
-@cache
-def _temporary() -> Path:
-    return Path(tempfile.mkdtemp(prefix="viewlet-kernels-"))
-
-
-def _write(path: Path, text: str) -> None:
-    """In one move, so that another process never reads half a module."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, delete=False, suffix=".tmp", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    Path(file.name).replace(path)
-
-
-@lru_cache(64)
-def _digest(text: str) -> str:
-    return hashlib.sha256(f"{_foundation()}{text}".encode()).hexdigest()[:24]
-
-
-@cache
-def _foundation() -> str:
-    """Numba does not see that a function which a cached one calls has changed; so we look."""
-    root = Path(__file__).parent.parent
-    files = sorted([*(root / "storage").glob("*.py"), Path(__file__).parent / "natives.py"])
-    digest = hashlib.sha256(numba.__version__.encode())
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+def _end(helper: subprocess.Popen[bytes]) -> None:
+    helper.kill()
+    helper.wait()

@@ -7,23 +7,13 @@ microseconds since 1970-01-01.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
 
-from numba import njit
+from viewlet.storage.compiled import compiled
 
 DAY = 86_400_000_000
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _native(function: F) -> F:
-    compiled: Any = njit(cache=True, nogil=True)(function)
-    return compiled  # type: ignore[no-any-return]
-
-
-@_native
+@compiled
 def divide_whole(a: int, b: int) -> int:
     """Truncates towards zero; 0 for b = 0, which the caller makes NULL."""
     if b == 0:
@@ -32,22 +22,22 @@ def divide_whole(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-@_native
+@compiled
 def modulo(a: int, b: int) -> int:
     return a - b * divide_whole(a, b) if b != 0 else 0
 
 
-@_native
+@compiled
 def modulo_float(a: float, b: float) -> float:
     return math.fmod(a, b) if b != 0.0 else 0.0
 
 
-@_native
+@compiled
 def divide(a: float, b: float) -> float:
     return a / b if b != 0 else 0.0
 
 
-@_native
+@compiled
 def rescale(value: int, factor: int) -> int:
     quotient = abs(value) // factor
     if 2 * (abs(value) - quotient * factor) >= factor:
@@ -55,27 +45,27 @@ def rescale(value: int, factor: int) -> int:
     return quotient if value >= 0 else -quotient
 
 
-@_native
+@compiled
 def decimal_floor(value: int, unit: int) -> int:
     return value // unit
 
 
-@_native
+@compiled
 def decimal_ceil(value: int, unit: int) -> int:
     return -(-value // unit)
 
 
-@_native
+@compiled
 def floor(value: float) -> float:
     return float(math.floor(value)) if math.isfinite(value) else value
 
 
-@_native
+@compiled
 def ceil(value: float) -> float:
     return float(math.ceil(value)) if math.isfinite(value) else value
 
 
-@_native
+@compiled
 def round_half_away(value: float, digits: int) -> float:
     if not math.isfinite(value):
         return value
@@ -83,28 +73,28 @@ def round_half_away(value: float, digits: int) -> float:
     return math.copysign(math.floor(abs(value) * factor + 0.5), value) / factor
 
 
-@_native
+@compiled
 def root(value: float) -> float:
     return math.sqrt(value) if value >= 0.0 else 0.0
 
 
-@_native
+@compiled
 def logarithm(value: float) -> float:
     return math.log(value) if value > 0.0 else 0.0
 
 
-@_native
+@compiled
 def sign(value: float) -> int:
     return 1 if value > 0 else (-1 if value < 0 else 0)
 
 
-@_native
+@compiled
 def to_int(value: float) -> int:
     """Half to even."""
     return int(round(value)) if math.isfinite(value) else 0  # noqa: RUF046
 
 
-@_native
+@compiled
 def civil(days: int) -> tuple[int, int, int]:
     """Year, month and day of the proleptic Gregorian calendar, by eras of 400 years."""
     days += 719468
@@ -118,7 +108,7 @@ def civil(days: int) -> tuple[int, int, int]:
     return year + era * 400 + (1 if month <= 2 else 0), month, day
 
 
-@_native
+@compiled
 def days_of(year: int, month: int, day: int) -> int:
     """The inverse of civil."""
     if month <= 2:
@@ -129,27 +119,27 @@ def days_of(year: int, month: int, day: int) -> int:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-@_native
+@compiled
 def date_year(days: int) -> int:
     return civil(days)[0]
 
 
-@_native
+@compiled
 def date_quarter(days: int) -> int:
     return (civil(days)[1] + 2) // 3
 
 
-@_native
+@compiled
 def date_month(days: int) -> int:
     return civil(days)[1]
 
 
-@_native
+@compiled
 def date_day(days: int) -> int:
     return civil(days)[2]
 
 
-@_native
+@compiled
 def date_hour(days: int) -> int:
     return 0
 
@@ -157,141 +147,141 @@ def date_hour(days: int) -> int:
 date_minute = date_second = date_hour
 
 
-@_native
+@compiled
 def date_dow(days: int) -> int:
     """Sunday is 0; 1970-01-01 was a Thursday."""
     return (days + 4) % 7
 
 
-@_native
+@compiled
 def date_doy(days: int) -> int:
     return days - days_of(civil(days)[0], 1, 1) + 1
 
 
-@_native
+@compiled
 def date_of_timestamp(moment: int) -> int:
     return moment // DAY
 
 
-@_native
+@compiled
 def timestamp_of_date(days: int) -> int:
     return days * DAY
 
 
-@_native
+@compiled
 def timestamp_year(moment: int) -> int:
     return civil(moment // DAY)[0]
 
 
-@_native
+@compiled
 def timestamp_quarter(moment: int) -> int:
     return (civil(moment // DAY)[1] + 2) // 3
 
 
-@_native
+@compiled
 def timestamp_month(moment: int) -> int:
     return civil(moment // DAY)[1]
 
 
-@_native
+@compiled
 def timestamp_day(moment: int) -> int:
     return civil(moment // DAY)[2]
 
 
-@_native
+@compiled
 def timestamp_hour(moment: int) -> int:
     return moment % DAY // 3_600_000_000
 
 
-@_native
+@compiled
 def timestamp_minute(moment: int) -> int:
     return moment % 3_600_000_000 // 60_000_000
 
 
-@_native
+@compiled
 def timestamp_second(moment: int) -> int:
     return moment % 60_000_000 // 1_000_000
 
 
-@_native
+@compiled
 def timestamp_dow(moment: int) -> int:
     return (moment // DAY + 4) % 7
 
 
-@_native
+@compiled
 def timestamp_doy(moment: int) -> int:
     return date_doy(moment // DAY)
 
 
-@_native
+@compiled
 def date_trunc_year(days: int) -> int:
     return days_of(civil(days)[0], 1, 1)
 
 
-@_native
+@compiled
 def date_trunc_quarter(days: int) -> int:
     year, month, _ = civil(days)
     return days_of(year, (month - 1) // 3 * 3 + 1, 1)
 
 
-@_native
+@compiled
 def date_trunc_month(days: int) -> int:
     year, month, _ = civil(days)
     return days_of(year, month, 1)
 
 
-@_native
+@compiled
 def date_trunc_week(days: int) -> int:
     """Back to Monday."""
     return days - (days + 3) % 7
 
 
-@_native
+@compiled
 def date_trunc_day(days: int) -> int:
     return days
 
 
-@_native
+@compiled
 def timestamp_trunc_year(moment: int) -> int:
     return date_trunc_year(moment // DAY) * DAY
 
 
-@_native
+@compiled
 def timestamp_trunc_quarter(moment: int) -> int:
     return date_trunc_quarter(moment // DAY) * DAY
 
 
-@_native
+@compiled
 def timestamp_trunc_month(moment: int) -> int:
     return date_trunc_month(moment // DAY) * DAY
 
 
-@_native
+@compiled
 def timestamp_trunc_week(moment: int) -> int:
     return date_trunc_week(moment // DAY) * DAY
 
 
-@_native
+@compiled
 def timestamp_trunc_day(moment: int) -> int:
     return moment // DAY * DAY
 
 
-@_native
+@compiled
 def timestamp_trunc_hour(moment: int) -> int:
     return moment - moment % 3_600_000_000
 
 
-@_native
+@compiled
 def timestamp_trunc_minute(moment: int) -> int:
     return moment - moment % 60_000_000
 
 
-@_native
+@compiled
 def timestamp_trunc_second(moment: int) -> int:
     return moment - moment % 1_000_000
 
 
-@_native
+@compiled
 def date_add_months(days: int, months: int) -> int:
     """The same day of a later month, or that month's last day."""
     year, month, day = civil(days)
@@ -302,6 +292,6 @@ def date_add_months(days: int, months: int) -> int:
     return days_of(year, month, min(day, last))
 
 
-@_native
+@compiled
 def timestamp_add_months(moment: int, months: int) -> int:
     return date_add_months(moment // DAY, months) * DAY + moment % DAY

@@ -41,6 +41,7 @@ from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Column, Physical
 from viewlet.storage.columns import RANKS as MAP_RANKS
 from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
+from viewlet.storage.compiled import code_of
 from viewlet.storage.multimap import begin_all, commit_all, next_all, rollback_all
 
 COLUMNS_FROM = WEIGHTS + 1
@@ -126,6 +127,7 @@ class LocalEngine(MapReader):
         self._kept_at = (_address(self._kept), len(kept))
         self._state_address = _address(self._state)
         self._state_view = self._state.data
+        self._next_all = code_of(next_all)
 
     def _begin_texts(self) -> None:
         texts = self.module.texts
@@ -161,12 +163,14 @@ class LocalEngine(MapReader):
         self, relation: str, columns: Mapping[int, int], nulls: Mapping[int, int]
     ) -> OneRow:
         """A plan for batches of one row whose values and null bytes are at these addresses."""
+        if relation in self._triggers:
+            self._compile(relation)
         return OneRow(self, relation, columns, nulls)
 
     def run_row(self, plan: OneRow) -> None:
         """Apply the row that lies at the plan's addresses, as a batch of its own."""
         self._stamp += 1
-        next_all(*self._kept_at, self._stamp)
+        self._next_all(*self._kept_at, self._stamp)
         if not plan.kernels:
             return
         try:
@@ -272,9 +276,7 @@ class LocalEngine(MapReader):
             return
         if len(self.dictionary) != self._texts_known:
             self._update_texts()
-        if not (self.single or relation in self._compiled):
-            compile_kernels(self.module, [relation])
-            self._compiled.add(relation)
+        self._compile(relation)
         state = self._state
         kept_alive = self._point_to(relation, batch)
         state[: HIGH + 1] = (*control_words(), 0, len(batch))  # LOW, HIGH
@@ -284,6 +286,13 @@ class LocalEngine(MapReader):
         else:
             self._run_lanes(relation, phases, len(batch))
         del kept_alive
+
+    def _compile(self, relation: str) -> None:
+        """Make the relation's kernels now, with help, and not one by one as they are called."""
+        if not (self.single or relation in self._compiled):
+            compile_kernels(self.module, [relation])
+            self._triggers[relation] = tuple(map(code_of, self._triggers[relation]))
+            self._compiled.add(relation)
 
     def _steps(self, relation: str, control: Array) -> None:
         """Run the steps that the control words name, making room for maps as they grow."""

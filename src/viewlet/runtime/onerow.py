@@ -16,6 +16,7 @@ from viewlet.runtime.local import LocalEngine
 from viewlet.runtime.stored import StoredTable
 from viewlet.runtime.strings import Dictionary, Translation
 from viewlet.schema import Physical, Relation
+from viewlet.storage.compiled import code_of
 from viewlet.storage.table import FULL, put_row
 
 
@@ -49,6 +50,7 @@ class RowPath:
         self._kinds = kinds
         self._had_nulls = False
         self._address = int(self._words.ctypes.data)
+        self._put_row = code_of(put_row)
         self._translation = translation
         self._strings = strings
         self._dictionary = engine.dictionary
@@ -115,7 +117,7 @@ class RowPath:
         try:
             answer = FULL
             while answer == FULL:
-                answer = put_row(rows.address, self._address, weight, stamp, *self._checks)
+                answer = self._put_row(rows.address, self._address, weight, stamp, *self._checks)
                 if answer == FULL:
                     rows.make_room()
             if answer:

@@ -24,7 +24,7 @@ from viewlet.distributed.compile import Level
 from viewlet.distributed.location import Location
 from viewlet.distributed.partition import hints_about
 from viewlet.errors import StateError, UnsupportedError
-from viewlet.kernels.jit import cache_directory, compile_kernels
+from viewlet.kernels.jit import compile_kernels
 from viewlet.program.ir import Map, Program, ValueColumn, View
 from viewlet.runtime.batching import Batch, batch_of, weighted_rows
 from viewlet.runtime.checkpoint import DamagedFile, Store, shown
@@ -42,6 +42,7 @@ from viewlet.runtime.stages import Plan, plan_of
 from viewlet.runtime.strings import Dictionary
 from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
+from viewlet.storage.compiled import cache_directory
 
 if TYPE_CHECKING:
     from pyspark import RDD

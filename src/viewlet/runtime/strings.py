@@ -169,7 +169,9 @@ class TextTables:
         if self._filled == len(self.dictionary):
             return False
         first = code = self._filled
-        slow = [table for table in self.tables if table.pattern is None]
+        # For a few strings Arrow's import and its arrays would cost more than they save.
+        many = len(self.dictionary) - first > _MANY
+        slow = [table for table in self.tables if not many or table.pattern is None]
         while code < len(self.dictionary):
             if not slow:
                 break
@@ -184,7 +186,7 @@ class TextTables:
             code += 1
         for table in self.tables:
             table.reserve(len(self.dictionary))
-            if table.pattern is not None:
+            if many and table.pattern is not None:
                 table.match(first, self.dictionary.strings[first:], table.pattern)
         self._filled = len(self.dictionary)
         if self._ranked:

@@ -8,7 +8,6 @@ second word follows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
@@ -22,6 +21,7 @@ from viewlet.storage.columns import (
     Array,
     Layout,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import hash_record, record_in, slot_for, take_slot
 from viewlet.storage.memory import load, load_float, store
 from viewlet.storage.multimap import (
@@ -35,7 +35,7 @@ from viewlet.storage.multimap import (
 from viewlet.storage.pool import Pool
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def upsert_row(m: int, row: int) -> int:
     """`multimap.upsert` for a key of any number of words in memory; 0 when full."""
     keys = load(m, KEYS)
@@ -65,7 +65,7 @@ def upsert_row(m: int, row: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_rows(m: int, rows: int, first: int, count: int, kinds: int) -> int:
     """Add the rows first .. count - 1; the number of the row that found no room, or `count`."""
     keys = load(m, KEYS)

@@ -12,53 +12,32 @@ cancellation is taken for zero when it is below 2**-80 of the last term.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from numba import njit, types
-
-from viewlet.storage.memory import native
+from viewlet.storage.compiled import compiled
 
 _LIMIT = 2**63
-_OVERFLOW = "a number left the range of 64-bit integers"
+OVERFLOW = "a number left the range of 64-bit integers"
 
 
 def plus(a: int, b: int) -> int:
     total = int(a) + int(b)
     if not -_LIMIT <= total < _LIMIT:
-        raise OverflowError(_OVERFLOW)
+        raise OverflowError(OVERFLOW)
     return total
 
 
 def minus(a: int, b: int) -> int:
     total = int(a) - int(b)
     if not -_LIMIT <= total < _LIMIT:
-        raise OverflowError(_OVERFLOW)
+        raise OverflowError(OVERFLOW)
     return total
 
 
 def times(a: int, b: int) -> int:
     product = int(a) * int(b)
     if not -_LIMIT <= product < _LIMIT:
-        raise OverflowError(_OVERFLOW)
+        raise OverflowError(OVERFLOW)
     return product
-
-
-def _checked(operation: str) -> Any:
-    def lower(context: Any, builder: Any, values: list[Any]) -> Any:
-        both = getattr(builder, operation)(*values)
-        with builder.if_then(builder.extract_value(both, 1), likely=False):
-            context.call_conv.return_user_exc(builder, OverflowError, (_OVERFLOW,))
-        return builder.extract_value(both, 0)
-
-    return lower
-
-
-for _function, _operation in (
-    (plus, "sadd_with_overflow"),
-    (minus, "ssub_with_overflow"),
-    (times, "smul_with_overflow"),
-):
-    native(_function, types.int64, (types.int64, types.int64), _checked(_operation))
 
 
 def multiply_add_error(a: float, b: float, product: float) -> float:
@@ -74,20 +53,7 @@ def multiply_add_error(a: float, b: float, product: float) -> float:
 _SPLIT = 134217729.0  # 2**27 + 1
 
 
-def _lower_fma(context: Any, builder: Any, values: list[Any]) -> Any:
-    a, b, product = values
-    return builder.fma(a, b, builder.fneg(product))
-
-
-native(
-    multiply_add_error,
-    types.float64,
-    (types.float64, types.float64, types.float64),
-    _lower_fma,
-)
-
-
-@njit(cache=True, nogil=True)
+@compiled
 def pair_plus(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
     """(a + a_low) + (b + b_low) as a pair: Knuth's two-sum on both halves, renormalised."""
     high = a + b
@@ -106,7 +72,7 @@ def pair_plus(a: float, a_low: float, b: float, b_low: float) -> tuple[float, fl
     return high, error - (high - total)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gather(high: float, low: float, by: float, by_low: float) -> tuple[float, float]:
     """One term of a sum of many pairs, which `gathered` ends.
 
@@ -119,7 +85,7 @@ def gather(high: float, low: float, by: float, by_low: float) -> tuple[float, fl
     return total, low + (error + by_low)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gathered(high: float, low: float) -> tuple[float, float]:
     """The sum of all that was gathered, as a pair."""
     if not math.isfinite(high):
@@ -129,13 +95,13 @@ def gathered(high: float, low: float) -> tuple[float, float]:
     return total, (high - (total - part)) + (low - part)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rounded(high: float, low: float) -> float:
     """The same as one number."""
     return high + low if math.isfinite(high) else high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pair_times(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
     """(a + a_low) * (b + b_low) as a pair."""
     product = a * b
@@ -147,7 +113,7 @@ def pair_times(a: float, a_low: float, b: float, b_low: float) -> tuple[float, f
     return high, error - (high - product)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pair_of(value: int) -> tuple[float, float]:
     """An int64 as a pair, without loss."""
     high = float(value >> 32) * 4294967296.0
@@ -156,7 +122,7 @@ def pair_of(value: int) -> tuple[float, float]:
     return total, low - (total - high)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def settle(
     old: float, old_low: float, by: float, by_low: float, largest: float
 ) -> tuple[float, float]:

@@ -12,8 +12,6 @@ memory, and a table grows without looking at any: place, way and tag are the has
 
 from __future__ import annotations
 
-from numba import njit
-
 from viewlet.storage.columns import (
     KEYS,
     KIND,
@@ -25,13 +23,14 @@ from viewlet.storage.columns import (
     STRIDE,
     UNIQUE,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store_half
 
 Words = tuple[int, ...]
 """A key as words; kernels pass tuples, so that each length is compiled to straight code."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def hash_words(key: Words) -> int:
     if len(key) == 1:
         return spread(key[0])
@@ -45,38 +44,38 @@ _WAY = 28  # where the way begins; three bits
 _FAR = 7  # a way of so many slots or more
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def numbers_in(mask: int) -> int:
     """Bits of a slot of the unique index that hold the record number, below half the slots."""
     return mask >> 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tag_bits(mask: int) -> int:
     """Bits of a slot of the unique index that hold the tag."""
     return ~(mask >> 1) & ((1 << _WAY) - 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tags_of(ix: int) -> int:
     """The same of any index: slots of groups hold the number alone."""
     return tag_bits(load(ix, MASK)) if load(ix, KIND) == UNIQUE else 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def knows_ways(mask: int) -> bool:
     """Whether record numbers leave room for ways: up to 2**28 slots."""
     return mask < 1 << _WAY
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slot_word(mask: int, slot: int, record: int, code: int) -> int:
     """What a slot of the unique index holds for a record whose key has this hash."""
     way = min((slot - code) & mask, _FAR) << _WAY if knows_ways(mask) else 0
     return record | (code & tag_bits(mask)) | way
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find(slots: int, mask: int, records: int, stride: int, by: Words, key: Words) -> int:
     """The address of the record with this key, 0 if there is none; `by` are the hashed words.
 
@@ -100,7 +99,7 @@ def find(slots: int, mask: int, records: int, stride: int, by: Words, key: Words
         slot = (slot + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def likely(slots: int, mask: int, code: int) -> int:
     """The record in the first slot for a hash, 0 if that surely has another key: to prefetch."""
     held = load_half(slots, code & mask)
@@ -108,7 +107,7 @@ def likely(slots: int, mask: int, code: int) -> int:
     return held & numbers_in(mask) if held >= 0 and held & tags == code & tags else 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_group(m: int, ix: int, key: Words) -> int:
     """The head or root of the records whose indexed words are `key`, -1 if there are none."""
     slots = load(ix, SLOTS)
@@ -129,13 +128,13 @@ def find_group(m: int, ix: int, key: Words) -> int:
         slot = (slot + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def only_group(ix: int) -> int:
     """The same for an index over no words: all records are one group, in slot 0."""
     return load_half(load(ix, SLOTS), 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def hash_record(ix: int, at: int) -> int:
     """The same as hash_words over the record's indexed words."""
     parts = load(ix, PARTS)
@@ -147,7 +146,7 @@ def hash_record(ix: int, at: int) -> int:
     return seed
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def slot_for(m: int, ix: int, at: int) -> int:
     """The slot of the record's group: the one it has, or the empty one where it belongs.
 
@@ -177,7 +176,7 @@ def slot_for(m: int, ix: int, at: int) -> int:
         slot = (slot + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def record_in(ix: int, slot: int) -> int:
     """The record that a slot names, -1 if it is empty."""
     held = load_half(load(ix, SLOTS), slot)
@@ -186,7 +185,7 @@ def record_in(ix: int, slot: int) -> int:
     return held & numbers_in(load(ix, MASK))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def empty_slot(m: int, ix: int, slot: int) -> None:
     """Take a slot out and move later ones of its run up, so that no probe meets a gap."""
     slots = load(ix, SLOTS)
@@ -204,7 +203,7 @@ def empty_slot(m: int, ix: int, slot: int) -> None:
     store_half(slots, slot, -1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_slot(ix: int, slot: int, record: int, code: int) -> None:
     """A group's record goes into a slot; `code` is the hash of its key."""
     unique = load(ix, KIND) == UNIQUE
@@ -212,7 +211,7 @@ def take_slot(ix: int, slot: int, record: int, code: int) -> None:
     store_half(load(ix, SLOTS), slot, held)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rehash(m: int, ix: int, old: int, length: int) -> int:
     """Enter the slots of an old table of `length` slots into the index's new, empty one."""
     mask = load(ix, MASK)
@@ -244,7 +243,7 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _enter(ix: int, mask: int, record: int, code: int) -> None:
     """Into the first empty slot from where it belongs."""
     slots = load(ix, SLOTS)

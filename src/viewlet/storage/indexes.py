@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from viewlet.storage.columns import LINK, RECORDS, SLOTS, STRIDE
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import empty_slot, slot_for, take_slot
 from viewlet.storage.memory import load, load_half, store_half
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_in_chain(ix: int, at: int) -> int:
     """The record after this one, -1 at the end."""
     return load_half(at, 2 * load(ix, LINK))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def link_chain(m: int, ix: int, record: int) -> None:
     """Put a new record in front of its chain."""
     records = load(m, RECORDS)
@@ -33,7 +32,7 @@ def link_chain(m: int, ix: int, record: int) -> None:
     store_half(load(ix, SLOTS), slot, record)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unlink_chain(m: int, ix: int, record: int) -> None:
     records = load(m, RECORDS)
     stride = load(m, STRIDE)

@@ -11,8 +11,6 @@ the same update; nothing is done twice.
 
 from __future__ import annotations
 
-from numba import njit
-
 from viewlet.storage.arithmetic import plus, settle
 from viewlet.storage.columns import (
     BLOCK,
@@ -39,6 +37,7 @@ from viewlet.storage.columns import (
     VALUES,
     ZEROS,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import (
     Words,
     empty_slot,
@@ -73,7 +72,7 @@ from viewlet.storage.ordered import (
 _AHEAD = 8  # rows of a log
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def upsert(m: int, by: Words, key: Words) -> int:
     """The address of the record with this key, made if need be and logged; 0 when full.
 
@@ -120,7 +119,7 @@ def upsert(m: int, by: Words, key: Words) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_records(m: int, rows: int, count: int, found: int) -> int:
     """The record of each of `count` keys, laid out as in the map; -1 where there is none."""
     unique = m + 8 * HEADER
@@ -133,7 +132,7 @@ def find_records(m: int, rows: int, count: int, found: int) -> int:
     return hits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def keep_old(m: int, record: int, at: int) -> bool:
     """Log the record's values before their first change in this batch; False when full."""
     values = load(m, VALUES)
@@ -152,7 +151,7 @@ def keep_old(m: int, record: int, at: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_record(m: int) -> int:
     """The number of a free record, -1 when pool or log is full."""
     if load(m, STAMP) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
@@ -171,7 +170,7 @@ def take_record(m: int) -> int:
     return record
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lacks_nodes(m: int) -> bool:
     """Whether an ordered index might not find the nodes for one more record."""
     for i in range(1, load(m, INDEXES)):
@@ -183,7 +182,7 @@ def lacks_nodes(m: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def link_secondary(m: int, record: int) -> None:
     for i in range(1, load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
@@ -193,7 +192,7 @@ def link_secondary(m: int, record: int) -> None:
             link_tree(m, ix, record)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_int(m: int, at: int, word: int, by: int) -> None:
     """value += by"""
     new = plus(load(at, word), by)
@@ -202,7 +201,7 @@ def add_int(m: int, at: int, word: int, by: int) -> None:
         store(m, ZEROS, 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_float(m: int, at: int, word: int, by: float, by_low: float, largest: float) -> None:
     """The same for a pair, which is a sum of terms of which one is the largest."""
     high, low = settle(load_float(at, word), load_float(at, word + 1), by, by_low, largest)
@@ -212,7 +211,7 @@ def add_float(m: int, at: int, word: int, by: float, by_low: float, largest: flo
         store(m, ZEROS, 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def refresh_trees(m: int, at: int) -> None:
     """Bring the sums of all ordered indexes up to date with a record."""
     record = (at - load(m, RECORDS)) // load(m, STRIDE)
@@ -222,7 +221,7 @@ def refresh_trees(m: int, at: int) -> None:
             refresh(m, ix, record)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def remake_trees(m: int, at: int) -> None:
     """The same where sums above may be half done, because one of them was too large."""
     record = (at - load(m, RECORDS)) // load(m, STRIDE)
@@ -232,13 +231,13 @@ def remake_trees(m: int, at: int) -> None:
             remake(m, ix, record)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def is_dead(m: int, at: int) -> bool:
     keys = load(m, KEYS)
     return all_zero(at, keys, load(m, VALUES))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def all_zero(at: int, start: int, count: int) -> bool:
     found = 0
     for i in range(count):
@@ -246,7 +245,7 @@ def all_zero(at: int, start: int, count: int) -> bool:
     return found == 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def remove(m: int, record: int) -> None:
     """Take a record out of all indexes and give it to the free list; its key stays readable."""
     at = load(m, RECORDS) + record * load(m, STRIDE)
@@ -262,7 +261,7 @@ def remove(m: int, record: int) -> None:
     store(m, FREE, record)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expect_removal(m: int, record: int) -> None:
     """Ask for the cache lines that `remove` will need, if it comes to that."""
     at = load(m, RECORDS) + record * load(m, STRIDE)
@@ -276,7 +275,7 @@ def expect_removal(m: int, record: int) -> None:
                 prefetch(node_at(ix, load_half(at, 2 * load(ix, LINK) + LEAF)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sweep(m: int) -> int:
     """Remove the touched records that have become nothing; all of them if the log is off."""
     if load(m, ZEROS) == 0:
@@ -302,7 +301,7 @@ def sweep(m: int) -> int:
     return removed
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rollback(m: int) -> int:
     """Write the logged values back and remove the records that the batch had made."""
     values = load(m, VALUES)
@@ -320,7 +319,7 @@ def rollback(m: int) -> int:
     return removed
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clear_buffer(m: int) -> None:
     """Forget all records. O(records), or one pass over the tables where that is less."""
     used = load(m, USED)
@@ -349,7 +348,7 @@ def clear_buffer(m: int) -> None:
     store(m, ZEROS, 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def holds_slot(m: int, ix: int, record: int) -> bool:
     """Whether the record is the one in its group's slot: head of a chain or of a tree."""
     at = load(m, RECORDS) + record * load(m, STRIDE)
@@ -361,7 +360,7 @@ def holds_slot(m: int, ix: int, record: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clear_column(m: int, word: int, width: int) -> bool:
     """Set one value to zero in all records, logged; False when full, to be called again."""
     stamp = load(m, STAMP)
@@ -379,7 +378,7 @@ def clear_column(m: int, word: int, width: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def begin_all(maps: int, count: int, stamp: int) -> None:
     """Start a batch on all maps whose descriptors' addresses stand at `maps`."""
     for i in range(count):
@@ -388,7 +387,7 @@ def begin_all(maps: int, count: int, stamp: int) -> None:
         store(m, LOGGED, 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_all(maps: int, count: int, stamp: int) -> None:
     """Commit the batch before and start one, in one call."""
     for i in range(count):
@@ -398,13 +397,13 @@ def next_all(maps: int, count: int, stamp: int) -> None:
         store(m, LOGGED, 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def commit_all(maps: int, count: int) -> None:
     for i in range(count):
         sweep(load(maps, i))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rollback_all(maps: int, count: int) -> None:
     for i in range(count):
         rollback(load(maps, i))

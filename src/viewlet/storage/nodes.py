@@ -14,8 +14,6 @@ so that two neighbours have more than half a node: the depth is O(log n) after d
 
 from __future__ import annotations
 
-from numba import njit
-
 from viewlet.storage.arithmetic import gather, gathered
 from viewlet.storage.columns import (
     COUNT_FLOAT,
@@ -37,6 +35,7 @@ from viewlet.storage.columns import (
     SUMS,
     TALLEST,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.memory import (
     load,
     load_float,
@@ -63,33 +62,33 @@ KEY, BELOW = 0, 1
 LEAF, ROOT = 0, 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def record_at(m: int, record: int) -> int:
     return load(m, RECORDS) + record * load(m, STRIDE)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def node_at(ix: int, number: int) -> int:
     """Nodes are numbered by the word at which they begin."""
     return load(ix, NODES) + 8 * number
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def entry_at(ix: int, node: int, place: int) -> int:
     return node + 8 * (FRONT + place * load(ix, ENTRY))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def link_of(m: int, ix: int, record: int, which: int) -> int:
     return load_half(record_at(m, record), 2 * load(ix, LINK) + which)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def set_link(m: int, ix: int, record: int, which: int, number: int) -> None:
     store_half(record_at(m, record), 2 * load(ix, LINK) + which, number)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place_in_leaf(ix: int, leaf: int, record: int) -> int:
     """Where a leaf has the entry of a record."""
     step = 8 * load(ix, ENTRY)
@@ -101,13 +100,13 @@ def place_in_leaf(ix: int, leaf: int, record: int) -> int:
     return place
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def entry_above(ix: int, node: int) -> int:
     """The entry that stands for a node which is not a root."""
     return entry_at(ix, node_at(ix, load_half(node, PARENT)), load_half(node, PLACE))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def own_int(at: int, word: int, kind: int) -> int:
     """What one record adds to a sum."""
     if kind == SUM_INT:
@@ -122,7 +121,7 @@ def own_int(at: int, word: int, kind: int) -> int:
     return 0 if load_float(at, word) >= 0.0 else 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pull_float(ix: int, node: int, entry: int, word: int) -> None:
     """A sum of pairs in the entry of a node, from the entries of that node."""
     step = 8 * load(ix, ENTRY)
@@ -137,7 +136,7 @@ def pull_float(ix: int, node: int, entry: int, word: int) -> None:
     store_float(entry, word + 1, low)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def whole_total(ix: int, node: int, word: int) -> int:
     """A whole sum over the entries of a node.
 
@@ -152,7 +151,7 @@ def whole_total(ix: int, node: int, word: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pull(ix: int, node: int, entry: int) -> None:
     """sum(entry) = sum over the entries of the node that it stands for, for every kept sum"""
     for i in range(load(ix, SUMS)):
@@ -163,12 +162,12 @@ def pull(ix: int, node: int, entry: int) -> None:
             store(entry, word, whole_total(ix, node, word))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def node_words(ix: int, size: int) -> int:
     return FRONT + (load(ix, ENTRY) << size)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_node(ix: int, size: int, level: int) -> int:
     """An empty node for 2**size entries; `nodes_wanted` says how many an insert may take."""
     number = load(ix, FREE_NODES + size)
@@ -187,7 +186,7 @@ def take_node(ix: int, size: int, level: int) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def free_node(ix: int, number: int) -> None:
     node = node_at(ix, number)
     size = load_half(node, CLASS)
@@ -195,14 +194,14 @@ def free_node(ix: int, number: int) -> None:
     store(ix, FREE_NODES + size, number)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def copy_words(source: int, target: int, count: int) -> None:
     """Upwards, so that a part of a node may move towards its beginning."""
     for i in range(count):
         store(target, i, load(source, i))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def adopt(m: int, ix: int, number: int, first: int, end: int) -> None:
     """Tell what some entries of a node stand for that they are there now.
 
@@ -221,7 +220,7 @@ def adopt(m: int, ix: int, number: int, first: int, end: int) -> None:
             store_half(child, PLACE, place)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def move_entries(m: int, ix: int, number: int, first: int, other: int) -> None:
     """The entries from `first` on to the end of another node of the same level."""
     node = node_at(ix, number)
@@ -235,7 +234,7 @@ def move_entries(m: int, ix: int, number: int, first: int, other: int) -> None:
     adopt(m, ix, other, there, there + count - first)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def put_entry(m: int, ix: int, number: int, place: int, key: int, below: int) -> None:
     """A new entry where there is room. A new record's values are all zero, and so are its sums."""
     node = node_at(ix, number)
@@ -256,7 +255,7 @@ def put_entry(m: int, ix: int, number: int, place: int, key: int, below: int) ->
         set_link(m, ix, below, LEAF, number)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cut_entry(m: int, ix: int, number: int, place: int) -> None:
     node = node_at(ix, number)
     words = load(ix, ENTRY)
@@ -268,7 +267,7 @@ def cut_entry(m: int, ix: int, number: int, place: int) -> None:
         adopt(m, ix, number, place, count - 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def join_groups(ix: int, root: int, neighbour: int) -> None:
     """Make `neighbour` what follows the root before `root` and precedes the root after it.
 
@@ -287,7 +286,7 @@ def join_groups(ix: int, root: int, neighbour: int) -> None:
         store_half(node_at(ix, following), PARENT, -2 - neighbour if neighbour >= 0 else above)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def resize_root(m: int, ix: int, root: int, size: int) -> int:
     """A leaf that is a whole group, as a node for 2**size entries."""
     number = take_node(ix, size, 0)
@@ -302,7 +301,7 @@ def resize_root(m: int, ix: int, root: int, size: int) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def push_down(m: int, ix: int, root: int) -> int:
     """All entries of a root into a node of their own, which becomes its only entry."""
     node = node_at(ix, root)
@@ -315,7 +314,7 @@ def push_down(m: int, ix: int, root: int) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lift(m: int, ix: int, root: int) -> None:
     """The inverse: a root with one entry takes the entries of that node."""
     node = node_at(ix, root)
@@ -326,7 +325,7 @@ def lift(m: int, ix: int, root: int) -> None:
     free_node(ix, number)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_entry(m: int, ix: int, number: int, place: int, key: int, below: int) -> None:
     """Put an entry into a node, which is divided when it is full, and then those above it.
 
@@ -362,7 +361,7 @@ def add_entry(m: int, ix: int, number: int, place: int, key: int, below: int) ->
         )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def merge(m: int, ix: int, parent: int, place: int) -> bool:
     """Two neighbours under one node become one, if three quarters of a node hold both."""
     above = node_at(ix, parent)
@@ -382,7 +381,7 @@ def merge(m: int, ix: int, parent: int, place: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shrink(m: int, ix: int, number: int) -> None:
     """After an entry has gone: no empty nodes, and no two small neighbours."""
     while True:

@@ -11,8 +11,6 @@ cannot drift. Whole sums move as far as what is below has.
 
 from __future__ import annotations
 
-from numba import njit
-
 from viewlet.storage.arithmetic import minus, plus
 from viewlet.storage.columns import (
     BY_FLOAT,
@@ -31,6 +29,7 @@ from viewlet.storage.columns import (
     SUMS,
     TALLEST,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import Words, empty_slot, find_group, only_group, slot_for, take_slot
 from viewlet.storage.memory import (
     load,
@@ -73,14 +72,14 @@ from viewlet.storage.nodes import (
 )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_root(m: int, ix: int, key: Words) -> int:
     """The root of the group with these key words, -1 if there is none."""
     head = find_group(m, ix, key)
     return link_of(m, ix, head, ROOT) if head >= 0 else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def only_root(m: int, ix: int) -> int:
     """The same for an index over no words, where all records are one group."""
     head = only_group(ix)
@@ -90,14 +89,14 @@ def only_root(m: int, ix: int) -> int:
 # Sums.
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def own_entry(m: int, ix: int, record: int) -> int:
     """The entry of a record in its leaf."""
     leaf = node_at(ix, link_of(m, ix, record, LEAF))
     return entry_at(ix, leaf, place_in_leaf(ix, leaf, record))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def put_own(ix: int, i: int, at: int, entry: int) -> int:
     """What a record adds to sum i, into its entry; what a whole sum was before, 0 for a pair."""
     word = load(ix, SUM + 3 * i)
@@ -112,7 +111,7 @@ def put_own(ix: int, i: int, at: int, entry: int) -> int:
     return before
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def refresh(m: int, ix: int, record: int) -> None:
     """After a record's values changed: the sums of it and of all above it."""
     at = record_at(m, record)
@@ -134,7 +133,7 @@ def refresh(m: int, ix: int, record: int) -> None:
         node = node_at(ix, load_half(node, PARENT))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def remake(m: int, ix: int, record: int) -> None:
     """The same where sums above may be half done: all of them from the entries below."""
     at = record_at(m, record)
@@ -150,13 +149,13 @@ def remake(m: int, ix: int, record: int) -> None:
 # Records.
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def nodes_wanted(ix: int) -> int:
     """Words of the nodes that one insert may take: one for each level, and two for the root."""
     return (load(ix, TALLEST) + 3) * node_words(ix, LARGEST)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
     """Whether a key, given by its address, is less than that of an entry; NaN is the greatest."""
     if kind == BY_FLOAT:
@@ -169,7 +168,7 @@ def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
     return load(key, 0) < load(entry, KEY)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def link_tree(m: int, ix: int, record: int) -> None:
     """Put a new record behind those whose keys are not greater."""
     at = record_at(m, record)
@@ -207,7 +206,7 @@ def link_tree(m: int, ix: int, record: int) -> None:
     add_entry(m, ix, number, low, load(key, 0), record)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def leaf_at(ix: int, root: int, side: int) -> int:
     """The leaf at one end of a tree."""
     number = root
@@ -219,7 +218,7 @@ def leaf_at(ix: int, root: int, side: int) -> int:
         number = load(entry_at(ix, node, place), BELOW)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
     """Another record takes the group's slot; `record` is in leaf `number` at `place`."""
     root = link_of(m, ix, record, ROOT)
@@ -236,7 +235,7 @@ def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
     set_link(m, ix, other, ROOT, root)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unlink_tree(m: int, ix: int, record: int) -> None:
     """Take a record out. All its values are zero, so that no sum above changes."""
     number = link_of(m, ix, record, LEAF)
@@ -253,7 +252,7 @@ def unlink_tree(m: int, ix: int, record: int) -> None:
     shrink(m, ix, number)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clear_trees(ix: int) -> None:
     """Forget all nodes."""
     store(ix, GROUPS, -1)
@@ -266,7 +265,7 @@ def clear_trees(ix: int) -> None:
 # Walks.
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def counted_from(ix: int, node: int, place: int, word: int, side: int) -> int:
     """The first entry from a place on, away from the end `side`, that has something counted."""
     count = load_half(node, ENTRIES)
@@ -278,7 +277,7 @@ def counted_from(ix: int, node: int, place: int, word: int, side: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_counted(m: int, ix: int, root: int, place: int, side: int) -> int:
     """The record nearest to one end (LEFT: least key) that count `place` counts, -1 if none."""
     word = load(ix, SUM + 3 * place + 2)
@@ -295,7 +294,7 @@ def first_counted(m: int, ix: int, root: int, place: int, side: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_counted(m: int, ix: int, record: int, place: int, side: int) -> int:
     """The counted record that follows, going away from the end `side`; -1 after the last."""
     word = load(ix, SUM + 3 * place + 2)

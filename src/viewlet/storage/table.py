@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
-from numba import njit
 
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.schema import Physical, Relation
@@ -45,6 +44,7 @@ from viewlet.storage.columns import (
     KeyField,
     Layout,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import slot_for
 from viewlet.storage.indexes import next_in_chain
 from viewlet.storage.memory import load, load_half, mix, store
@@ -65,7 +65,7 @@ _LOG_ROWS = 4096
 DONE, FULL, MISSING, DUPLICATE = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def seal_rows(m: int, rows: int, count: int) -> None:
     """Write the hash of each row's other words into its first."""
     keys = load(m, KEYS)
@@ -77,7 +77,7 @@ def seal_rows(m: int, rows: int, count: int) -> None:
         store(row, 0, seed)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def begin_rows(m: int, stamp: int) -> None:
     """Rows that the batch before has emptied go only now: until then it can be undone."""
     sweep(m)
@@ -85,7 +85,7 @@ def begin_rows(m: int, stamp: int) -> None:
     store(m, LOGGED, 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def put_rows(m: int, rows: int, weights: int, first: int, count: int) -> int:
     """count[row i] += weight i from row `first` on; the number of rows done when it gets full."""
     keys = load(m, KEYS)
@@ -97,7 +97,7 @@ def put_rows(m: int, rows: int, weights: int, first: int, count: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def missing_row(m: int) -> int:
     """A touched record of which more copies went than there were, -1 if there is none."""
     keys = load(m, KEYS)
@@ -108,7 +108,7 @@ def missing_row(m: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def duplicate_key(m: int) -> int:
     """A touched record whose key another copy or row has too, -1 if there is none.
 
@@ -134,7 +134,7 @@ def duplicate_key(m: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def put_row(m: int, row: int, weight: int, stamp: int, keyed: int, sealed: int) -> int:
     """A batch of one row: begin, put and check in one call. FULL has put nothing."""
     begin_rows(m, stamp)

@@ -1,0 +1,208 @@
+"""Functions over int64 and float64 that run as machine code, which is kept on disk.
+
+    @compiled
+    def find(m: int, key: int) -> int: ...
+
+The first call in a process looks for the function's code in the cache directory. Where it is, it
+is linked into the process and called, and Numba is not even imported: that import, and what Numba
+looks up before it takes code from its own cache, would be most of the time in which a programme
+starts again. Where it is not, storage.machine lets Numba make it.
+
+Arguments and results are numbers; arrays are passed as addresses (storage.memory). The GIL is free
+while a function runs. Under NUMBA_DISABLE_JIT=1 functions stay as Python has them.
+
+Code is found again by the function's name and the sources of this package and kernels.natives, so
+only their functions may be compiled, and those of modules that are named after what they say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """The same function as machine code; other compiled functions may call it."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return function
+    made: Any = Compiled(function)
+    return made  # type: ignore[no-any-return]
+
+
+def code_of(function: F) -> F:
+    """The machine code itself, made now: what to call where a call's own cost counts."""
+    code: Any = function.entry() if isinstance(function, Compiled) else function
+    return code  # type: ignore[no-any-return]
+
+
+class Compiled:
+    """A function and, from its first call on, its machine code."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.py_func = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.dispatcher: Any = None
+        """Numba's own function, where other functions that are compiled here call this one."""
+        self._entry: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._entry or self.entry())(*arguments)
+
+    def entry(self) -> Callable[..., Any]:
+        """The machine code as a function of Python: calls cost half of those of this object."""
+        with _LOCK:
+            if self._entry is None:
+                self._entry = _linker().function(self.symbol, self._code())
+        return self._entry
+
+    @property
+    def symbol(self) -> str:
+        """The name of its code."""
+        return f"{self.py_func.__module__}.{self.__name__}-{_foundation()}"
+
+    def kept(self) -> bool:
+        """Whether its code is on disk."""
+        return self._path().exists()
+
+    def _path(self) -> Path:
+        return cache_directory() / f"{self.symbol}.o"
+
+    def _code(self) -> bytes:
+        path = self._path()
+        with contextlib.suppress(FileNotFoundError):
+            return path.read_bytes()
+        from viewlet.storage.machine import machine_code
+
+        made, complete = machine_code(self)
+        if complete:
+            write(path, made)
+        return made
+
+
+_LOCK = threading.RLock()
+
+
+# Linking.
+
+
+class _MethodDef(ctypes.Structure):
+    """What CPython wants to know of a function in C."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("call", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FASTCALL = 0x0080
+
+
+class _Linker:
+    """Takes object code into this process, for as long as it lives."""
+
+    def __init__(self) -> None:
+        from llvmlite import binding
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        machine = binding.Target.from_default_triple().create_target_machine()
+        self._objects = binding.ObjectFileRef
+        self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        self._new: Any = ctypes.pythonapi.PyCFunction_NewEx
+        self._new.restype = ctypes.py_object
+        self._new.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
+        self._definitions: list[_MethodDef] = []
+
+    def function(self, symbol: str, code: bytes) -> Callable[..., Any]:
+        self._engine.add_object_file(self._objects.from_data(code))
+        self._engine.finalize_object()
+        address = self._engine.get_function_address(symbol)
+        definition = _MethodDef(symbol.encode(), address, _FASTCALL, None)
+        self._definitions.append(definition)
+        function: Callable[..., Any] = self._new(ctypes.byref(definition), _failed, None)
+        return function
+
+
+@cache
+def _linker() -> _Linker:
+    return _Linker()
+
+
+class _Failure(ctypes.Structure):
+    """How Numba's code says what it raises: the exception and its arguments, pickled."""
+
+    _fields_ = (("pickled", ctypes.c_void_p), ("size", ctypes.c_int32))
+
+
+def _failed(address: int) -> NoReturn:
+    """Raise what machine code could not do; 0 for a call with a wrong number of arguments."""
+    if not address:
+        raise TypeError("a compiled function was called with a wrong number of arguments")
+    failure = _Failure.from_address(address)
+    kind, arguments, _ = pickle.loads(ctypes.string_at(failure.pickled, failure.size))
+    raise kind(*(arguments or ()))
+
+
+# What is kept on disk.
+
+
+def cache_directory() -> Path:
+    """VIEWLET_CACHE, or viewlet/kernels in the user's cache; a temporary one where that fails."""
+    chosen = os.environ.get("VIEWLET_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    place = Path(chosen) if chosen else Path(base) / "viewlet" / "kernels"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if os.access(place, os.W_OK):
+            return place
+    except OSError:
+        pass
+    return _temporary()
+
+
+@cache
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="viewlet-kernels-"))
+
+
+def write(path: Path, content: bytes) -> None:
+    """In one move, so that another process never reads half a file."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False, suffix=".tmp") as file:
+        file.write(content)
+    Path(file.name).replace(path)
+
+
+def digest(text: str) -> str:
+    """A name for source that is compiled, and for all that it calls."""
+    return hashlib.sha256(f"{_foundation()}{text}".encode()).hexdigest()[:24]
+
+
+@cache
+def _foundation() -> str:
+    """What code depends on beside its own source: what it calls, who made it, and for what."""
+    from llvmlite import binding
+
+    root = Path(__file__).parent.parent
+    files = sorted([*(root / "storage").glob("*.py"), root / "kernels" / "natives.py"])
+    made_by = (version("numba"), version("llvmlite"), sys.implementation.cache_tag)
+    made_for = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    found = hashlib.sha256(repr((made_by, made_for)).encode())
+    for file in files:
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]

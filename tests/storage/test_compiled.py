@@ -1,0 +1,152 @@
+"""Compiled functions: what they take, give and raise, and that Numba is not needed twice."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viewlet.storage.arithmetic import plus, times
+from viewlet.storage.compiled import Compiled, cache_directory, code_of, compiled
+from viewlet.storage.memory import load, store
+
+pytestmark = pytest.mark.skipif(
+    not isinstance(compiled(plus), Compiled), reason="NUMBA_DISABLE_JIT is set"
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These functions are no part of the package: their code must not be found again."""
+    monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
+
+
+@compiled
+def product(a: int, b: int) -> int:
+    return times(a, b)
+
+
+@compiled
+def squares(a: int, b: float) -> tuple[int, float, bool]:
+    return product(a, a), b * b, a > b
+
+
+@compiled
+def put(address: int, value: int) -> None:
+    store(address, 1, load(address, 0) + value)
+
+
+@compiled
+def divided(a: int, b: int) -> int:
+    return a // b
+
+
+@compiled
+def half(value: float) -> float:
+    return math.exp(math.log(value)) / 2
+
+
+@compiled
+def listed(a: int) -> list[int]:
+    return [a]
+
+
+@compiled
+def wait(address: int, place: int) -> int:
+    """Until another thread of Python has written there: only without the GIL does that come.
+
+    LLVM must look again in every turn, as the place that is written to might be this one.
+    """
+    turns = 0
+    while load(address, 0) == 0 and turns < 2_000_000_000:
+        turns += 1
+        store(address, place, turns)
+    return turns
+
+
+def test_numbers_go_in_and_out() -> None:
+    assert product(6, -7) == -42
+    assert product(np.int64(3), True) == 3
+    assert squares(3, 1.5) == (9, 2.25, True)
+    assert squares(-1, np.float32(2)) == (1, 4.0, False)
+    assert half(9.0) == pytest.approx(4.5)
+    assert product(-1, 1) == -1 and half(2) == pytest.approx(1.0)
+
+
+def test_memory_is_reached_by_address() -> None:
+    words = np.array([40, 0])
+    assert put(words.ctypes.data, 2) is None  # type: ignore[func-returns-value]
+    assert words.tolist() == [40, 42]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: product(2**62, 2), OverflowError, "64-bit integers"),
+        (lambda: squares(2**32, 1.0), OverflowError, "64-bit integers"),
+        (lambda: product(2**63, 1), OverflowError, "too (big|large)"),
+        (lambda: divided(1, 0), ZeroDivisionError, "zero"),
+        (lambda: product("x", 1), TypeError, "integer"),  # type: ignore[arg-type]
+        (lambda: half("x"), TypeError, "number"),  # type: ignore[arg-type]
+        (lambda: product(1), TypeError, "wrong number of arguments"),  # type: ignore[call-arg]
+        (lambda: product(1, 2, 3), TypeError, "wrong number of arguments"),  # type: ignore[call-arg]
+        (lambda: listed(1), TypeError, "no number"),
+    ],
+)
+def test_what_cannot_be_done_is_raised(
+    call: Callable[[], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+    assert product(2, 2) == 4
+
+
+def test_the_gil_is_free_while_code_runs() -> None:
+    words = np.zeros(2, np.int64)
+    wait_here = code_of(wait)
+    thread = threading.Timer(0.05, lambda: words.fill(1))
+    thread.start()
+    turns = wait_here(words.ctypes.data, 1)
+    thread.join()
+    assert 0 < turns < 2_000_000_000
+
+
+AGAIN = """
+import sys
+import numpy as np
+from viewlet.storage.multimap import begin_all
+words = np.zeros(1, np.int64)
+begin_all(words.ctypes.data, 0, 1)
+print("numba" in sys.modules)
+"""
+
+
+def test_a_second_process_does_without_numba(tmp_path: Path) -> None:
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", AGAIN],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert run() == "True"
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert len(kept) == 1 and kept[0].startswith("viewlet.storage.multimap.begin_all-")
+    assert run() == "False"
+
+
+def test_half_a_file_is_never_read(tmp_path: Path) -> None:
+    """What is written under another name first has that name no more."""
+    product(1, 1)
+    assert cache_directory() == tmp_path
+    assert not list(tmp_path.glob("*.tmp"))
