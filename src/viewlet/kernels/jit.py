@@ -63,14 +63,16 @@ def kernels(module: Module, trigger: str, *, single: bool = False) -> tuple[Any,
     return tuple(getattr(loaded, name) for name in names)
 
 
+def begin_to_compile(module: Module) -> None:
+    """Let another process compile the batch kernels, from the last on, before they are needed."""
+    found = [kernel for trigger in module.batch for kernel in _compiled(module, trigger)]
+    _compile_beside(load_module(module), found[::-1])
+
+
 def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     """Compile the batch kernels of some triggers now, so that other processes find them."""
     wanted = [kernel for trigger in triggers for kernel in _compiled(module, trigger)]
-    if all(kernel.kept() for kernel in wanted):
-        return
-    others = [kernel for trigger in module.batch for kernel in _compiled(module, trigger)]
-    others = [kernel for kernel in others if kernel not in wanted]
-    _compile_beside(load_module(module), [*reversed(wanted), *others])
+    _compile_beside(load_module(module), wanted[::-1])
     for kernel in wanted:
         kernel.entry()
 
@@ -97,10 +99,9 @@ _HELPED: set[str] = set()
 
 
 def _compile_beside(loaded: ModuleType, functions: list[Compiled]) -> None:
-    """Let another process compile functions in this order, while this one begins elsewhere.
+    """Let another process compile functions in this order, while this one begins at the other end.
 
-    Each takes what the other has left in the cache; the compiler itself uses one core only. The
-    other goes on to functions that are not asked for yet: the next relation's rows will come soon.
+    Each takes what the other has left in the cache; the compiler itself uses one core only.
     """
     names = [function.__name__ for function in functions if not function.kept()]
     path = loaded.__file__

@@ -29,7 +29,13 @@ from viewlet.kernels.frame import (
     WEIGHTS,
     control_words,
 )
-from viewlet.kernels.jit import compile_kernels, compile_program, kernels, load_module
+from viewlet.kernels.jit import (
+    begin_to_compile,
+    compile_kernels,
+    compile_program,
+    kernels,
+    load_module,
+)
 from viewlet.program.ir import Program
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
@@ -91,6 +97,8 @@ class LocalEngine(MapReader):
         self.single = single
         self.module = compile_program(program)
         self._kernels = load_module(self.module)
+        if not single:
+            begin_to_compile(self.module)
         self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
         self.dictionary = dictionary if dictionary is not None else Dictionary()
         self._stamp = 0

@@ -189,20 +189,25 @@ def write(path: Path, content: bytes) -> None:
 
 
 def digest(text: str) -> str:
-    """A name for source that is compiled, and for all that it calls."""
-    return hashlib.sha256(f"{_foundation()}{text}".encode()).hexdigest()[:24]
+    """A name for source that is compiled with all that it calls: the same on every machine."""
+    return hashlib.sha256(f"{_sources()}{text}".encode()).hexdigest()[:24]
+
+
+@cache
+def _sources() -> str:
+    """What compiled functions call, and by which layout they find things."""
+    root = Path(__file__).parent.parent
+    found = hashlib.sha256()
+    for file in sorted([*(root / "storage").glob("*.py"), root / "kernels" / "natives.py"]):
+        found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 @cache
 def _foundation() -> str:
-    """What code depends on beside its own source: what it calls, who made it, and for what."""
+    """What code depends on beside the function itself: what it calls, who made it, for what."""
     from llvmlite import binding
 
-    root = Path(__file__).parent.parent
-    files = sorted([*(root / "storage").glob("*.py"), root / "kernels" / "natives.py"])
     made_by = (version("numba"), version("llvmlite"), sys.implementation.cache_tag)
     made_for = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    found = hashlib.sha256(repr((made_by, made_for)).encode())
-    for file in files:
-        found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+    return hashlib.sha256(repr((_sources(), made_by, made_for)).encode()).hexdigest()[:16]
