@@ -122,6 +122,33 @@ on r:
   top[x] := (x := max f in mf[f].count) | value: 1
 """
 
+# Statements for new and old values that differ in these alone are one loop.
+CHANGES = """
+relation r(a: INTEGER not null, v: INTEGER, f: DOUBLE not null)
+buffer d[a: int, v: int?](count: int)
+buffer ds[a: int](total: int, weight: float)
+map m[a: int, v: int?](count: int)
+map s[a: int](total: int, weight: float)
+map low[a: int, x: int?](value: int)
+map same[a: int, v: int?](value: int)
+map by[n: int](count: int, value: int)
+map heavy[a: int, y: float](count: int)
+on r:
+  d[a, v] += Δr(a, v, f) | count: 1
+  ds[a] += Δr(a, v, f) | total: [case(is_null(v), 0, v)], weight: f
+  low[a, x] += ds[a].* * (x := min v in m[a, v].count + d[a, v].count) | value: 1
+  low[a, x] += ds[a].* * (x := min v in m[a, v].count) | value: -1
+  same[a, x] += ds[a].* * (x := max v in m[a, v].count + d[a, v].count) * m[a, x].*
+    | value: m[a, x].count
+  same[a, x] += ds[a].* * (x := max v in m[a, v].count) * m[a, x].* | value: -1 * m[a, x].count
+  by[n] += ds[a].* * (n := s[a].total + ds[a].total) * {n > 3} | count: 1, value: n
+  by[n] += ds[a].* * (n := s[a].total) * {n > 3} | count: -1, value: -1 * n
+  heavy[a, y] += ds[a].* * (y := s[a].weight + ds[a].weight) * {y > 1.5} | count: 1
+  heavy[a, y] += ds[a].* * (y := s[a].weight) * {y > 1.5} | count: -1
+  m[a, v] += d[a, v].count | count: 1
+  s[a] += ds[a].* | total: ds[a].total, weight: ds[a].weight
+"""
+
 RANGES = """
 relation bids(p: INTEGER not null, v: BIGINT not null, x: DOUBLE not null)
 map m[p: int](v: int, x: float)

@@ -1,12 +1,16 @@
-"""Lookups go before nested sums: they decide whether a row weighs anything at all."""
+"""What the builder of loops recognises: lookups that go first, and changes of nested values."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+from tests.kernels.programs import CHANGES
+
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef, Value, factors_of, product_of, sum_over
-from viewlet.kernels.patterns import with_lookups_first
+from viewlet.kernels.jit import source
+from viewlet.kernels.patterns import as_change, with_lookups_first
 from viewlet.program.keys import Keys
+from viewlet.program.text import parse_program
 
 
 class _NothingKnown:
@@ -38,3 +42,28 @@ def test_a_lookup_of_the_update_comes_before_nested_sums() -> None:
 def test_a_loop_over_keys_that_are_not_known_stays_where_it_is() -> None:
     other = MapRef("p", PRESENCE, ("k", "x"))
     assert ordered(BATCH, NESTED, other) == [BATCH, NESTED, other]
+
+
+def test_new_and_old_values_share_a_loop() -> None:
+    program = parse_program(CHANGES)
+    (trigger,) = program.triggers
+    pairs = zip(trigger.statements, trigger.statements[1:], strict=False)
+    joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
+    assert [statement.target for statement in joined] == ["low", "same", "by", "heavy"]
+    assert source(program).count(" in range(2):") == 2 * len(joined)
+
+
+def test_statements_that_differ_in_more_than_a_value_stay_apart() -> None:
+    (trigger,) = parse_program(NESTED_VALUES).triggers
+    new, old = trigger.statements[:2]
+    assert as_change(new, old) is None
+
+
+NESTED_VALUES = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+map q[](value: int)
+map m[a: int](count: int, total: int)
+on r:
+  q[] += Δr(a, b) * (n := m[a].total) * {n > 2} | value: n
+  q[] += Δr(a, b) * (n := m[a].count) * {n > 3} | value: -1 * n
+"""

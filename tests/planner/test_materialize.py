@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from viewlet.calculus.scope import outputs
 from viewlet.calculus.text import parse
 from viewlet.planner.viewlets import compile_program
 from viewlet.program.text import statement_text
+from viewlet.schema import Catalog
 
 FOLDER = Path(__file__).parents[1] / "fixtures/materialize"
 
@@ -36,3 +38,15 @@ def test_joins_along_keys_stay_whole_where_that_is_asked_for() -> None:
     whole = compile_program(catalog, [query], keyed=False)
     parts = compile_program(catalog, [query])
     assert {m.name for m in whole.maps} - {m.name for m in parts.maps} == {"m_O_L"}
+
+
+def test_joins_with_what_never_changes_stay_whole_under_a_domain() -> None:
+    before = (FOLDER / "keyed_domain.txt").read_text().split("\n->\n")[0]
+    relations, _, text = before.split("\n")
+    expr = parse(text)
+    query = Query("q", ViewKind.GROUP, tuple(sorted(outputs(expr))), (("count", expr),), ())
+    catalog = Catalog()
+    for relation in catalog_of(relations.removeprefix("relations: ")):
+        catalog.add(replace(relation, static=relation.name == "S"))
+    program = compile_program(catalog, [query])
+    assert {m.name for m in program.maps if not m.buffer} == {"q", "m_M", "m_S", "m_L_S"}

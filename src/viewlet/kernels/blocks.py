@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.frame import Frame
 from viewlet.kernels.nodes import Block, Node
-from viewlet.kernels.weights import WeightWriter
+from viewlet.kernels.weights import WeightWriter, same_value
 from viewlet.schema import Physical
 
 INT, FLOAT, STR, BOOL = Physical.INT, Physical.FLOAT, Physical.STR, Physical.BOOL
@@ -148,6 +148,18 @@ class BlockWriter(WeightWriter):
             self.line(f"{node.variable.null} = np.int64(0)")
         if node.stop is not None:
             self.line(f"{node.stop} = 1")
+
+    def _change(self, node: ir.Change) -> None:
+        """Both values go through one body: two would cost the compiler twice as much."""
+        new, old = node.new, node.old
+        same = same_value(new, old.name, old.null if old.slot.nullable else None)
+        turn = self.temporary("turn")
+        with self.nest(f"if not {same}:"), self.nest(f"for {turn} in range(2):"):
+            self.line(f"{node.variable.name} = {new.name} if {turn} == 0 else {old.name}")
+            if node.variable.slot.nullable:
+                self.line(f"{node.variable.null} = {new.null} if {turn} == 0 else {old.null}")
+            self.line(f"{node.weight} = 1 - 2 * {turn}")
+            self.block(node.body)
 
 
 def _adds(block: Block, total: str) -> bool:

@@ -209,6 +209,9 @@ class _TriggerWriter(UpdateWriter):
         self.row = "row"
 
 
+_REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.Change
+
+
 def _updates(step: Step) -> int:
     """How many updates one outer row can make: 2 stands for any number."""
     outer = step.block[0] if len(step.block) == 1 else None
@@ -223,8 +226,7 @@ def _count(block: Block, targets: tuple[str, ...]) -> int:
             found += node.map in targets
             continue
         inside = sum(_count(body, targets) for body in bodies(node))
-        loops = isinstance(node, ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups)
-        found += 2 * inside if loops else inside
+        found += 2 * inside if isinstance(node, _REPEATED) else inside
     return found
 
 

@@ -24,7 +24,7 @@ from viewlet.kernels.nodes import (
     Total,
     Update,
 )
-from viewlet.kernels.patterns import column_position, mentions, with_lookups_first
+from viewlet.kernels.patterns import as_change, column_position, mentions, with_lookups_first
 from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalars import Variable
 from viewlet.kernels.sharing import shared
@@ -65,7 +65,7 @@ class _TriggerBuilder(RowBuilder):
         for name in buffers:
             if name in written:
                 found.append(Step(f"clear {name}", (), [ClearBuffer(name)]))
-        for statement in self.trigger.statements:
+        for statement in _with_changes(self.trigger.statements):
             found += self._statement(statement)
         return found
 
@@ -170,6 +170,18 @@ class _TriggerBuilder(RowBuilder):
             [Scan(source.name, record, block)],
             frozenset((source.name,)),
         )
+
+
+def _with_changes(statements: tuple[Statement, ...]) -> list[Statement]:
+    """Statements for new and old values of something nested become one."""
+    found: list[Statement] = []
+    for statement in statements:
+        both = as_change(found[-1], statement) if found else None
+        if both is None:
+            found.append(statement)
+        else:
+            found[-1] = both
+    return found
 
 
 def _fused(steps: list[Step]) -> list[Step]:

@@ -294,6 +294,17 @@ class Better:
 
 
 @dataclass
+class Change:
+    """variable = new with weight 1, then variable = old with weight -1; nothing where they agree"""
+
+    variable: Variable
+    weight: str
+    new: Variable
+    old: Variable
+    body: Block
+
+
+@dataclass
 class ClearBuffer:
     map: str
 
@@ -339,6 +350,7 @@ Node = (
     | IfTotal
     | NoBest
     | Better
+    | Change
     | ClearBuffer
     | ClearColumn
     | Update

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from viewlet.calculus.expr import (
@@ -21,7 +22,9 @@ from viewlet.calculus.expr import (
     Sum,
     Value,
     factors_of,
+    negate,
     product_of,
+    sum_of,
     terms_of,
     walk,
 )
@@ -48,6 +51,43 @@ def next_factor(members: tuple[Expr, ...], scope: Scope) -> tuple[Expr, tuple[Ex
             if ready and bound.isdisjoint(outputs(first)) and visible(member) - bound <= set(scope):
                 return member, (*members[:i], *members[i + 1 :])
     return first, members[1:]
+
+
+def as_change(new: Statement, old: Statement) -> Statement | None:
+    """M[k] += L * (x := q) * L' | c: u
+    M[k] += L * (x := p) * L' | c: -1 * u
+    ->
+    M[k] += L * ((x := q) + -1 * (x := p)) * L' | c: u
+
+    The change of a nested value is two statements that differ in it alone (calculus.delta). As one,
+    its loops are compiled once, and not run where the value has stayed the same.
+    """
+    if (new.target, new.keys, new.op, old.op) != (old.target, old.keys, "+=", "+="):
+        return None
+    if dict(old.updates) != {column: negate(update) for column, update in new.updates}:
+        return None
+    mine, others = factors_of(new.loop), factors_of(old.loop)
+    if len(mine) != len(others):
+        return None
+    different = [i for i, (a, b) in enumerate(zip(mine, others, strict=True)) if a != b]
+    if len(different) != 1:
+        return None
+    (i,) = different
+    both = sum_of(mine[i], negate(others[i]))
+    if change_of(both) is None:
+        return None
+    return replace(new, loop=product_of(*mine[:i], both, *mine[i + 1 :]))
+
+
+def change_of(expr: Expr) -> tuple[Lift | Extreme, Lift | Extreme] | None:
+    """(x := q) + -1 * (x := p)  ->  the two of them"""
+    terms = terms_of(expr)
+    found = [f for term in terms for f in factors_of(term) if isinstance(f, Lift | Extreme)]
+    if len(terms) != 2 or len(found) != 2:
+        return None
+    new, old = found
+    alike = type(new) is type(old) and new.variable == old.variable
+    return (new, old) if alike and terms == (new, negate(old)) else None
 
 
 def narrowed(variable: Variable, slot: Slot) -> Variable:

@@ -27,6 +27,7 @@ from viewlet.calculus.expr import (
     Delta,
     Exists,
     Expr,
+    Extreme,
     Lift,
     MapRef,
     Mul,
@@ -37,7 +38,7 @@ from viewlet.calculus.expr import (
     terms_of,
     walk,
 )
-from viewlet.calculus.scope import all_names, outputs
+from viewlet.calculus.scope import NONE, all_names, outputs
 from viewlet.calculus.text import to_text
 from viewlet.calculus.typing import Slot, scalar_slot, variable_slots
 from viewlet.errors import ProgramError
@@ -48,6 +49,7 @@ from viewlet.kernels.nodes import (
     AddTo,
     BindKey,
     Block,
+    Change,
     ClearBuffer,
     Column,
     Factors,
@@ -68,6 +70,7 @@ from viewlet.kernels.nodes import (
     Update,
 )
 from viewlet.kernels.patterns import (
+    change_of,
     column_position,
     narrowed,
     next_factor,
@@ -154,6 +157,9 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         if not outputs(expr) - scope.keys() and isinstance(expr, Add | Sum):
             return self._with_weight(expr, scope, factors, rest)
         if isinstance(expr, Add):
+            change = change_of(expr)
+            if change is not None:
+                return self._change(*change, scope, factors, rest)
             # Each term has its own loops; what follows is repeated in each.
             return [n for t in expr.terms for n in self.rows(t, dict(scope), needed, factors, rest)]
         if isinstance(expr, Sum):
@@ -338,6 +344,27 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
             lambda inner: rest(inner, factors),
         )
         return [total, *bound]
+
+    def _change(
+        self,
+        new: Lift | Extreme,
+        old: Lift | Extreme,
+        scope: dict[str, Variable],
+        factors: Factors,
+        rest: Rest,
+    ) -> Block:
+        """(x := new) + -1 * (x := old): both are computed, then the rest is done for each."""
+        values: list[Variable] = []
+
+        def keep(inner: dict[str, Variable], _: Factors) -> Block:
+            values.append(inner[new.variable])
+            return []
+
+        block = self.rows(new, scope, NONE, (), keep) + self.rows(old, scope, NONE, (), keep)
+        first, second = values
+        variable, weight = Variable(self.name(new.variable), first.slot), self.name("w")
+        body = rest({**scope, new.variable: variable}, (*factors, Named(weight, Physical.INT)))
+        return [*block, Change(variable, weight, first, second, body)]
 
     def _exists(
         self, expr: Exists, scope: dict[str, Variable], factors: Factors, rest: Rest

@@ -264,6 +264,16 @@ class Materializer:
         refers to: over a stream of inserts that is never more work than to maintain the map. Where
         the batch itself determines the component, its map is one probe and stays whole.
 
+        The same where the batch is the domain of a nested query's change:
+
+        dom(p) * (x := min c in ..) * {partsupp(p, s, x) * supplier(s, n)}
+        ->
+        dom(p) * (x := min c in ..) * {partsupp(p, s, x)} * {supplier(s, n)}
+
+        The root's rows under the domain are met either way, and each follows one key more. Both
+        pieces are there already, since the map of the whole would be maintained from them; but not
+        where one of them never changes, and there it stays whole.
+
         Gives the pieces, the conditions between them, and what is bound when pieces are joined.
         """
         whole: tuple[list[Component], list[Expr], Names] = ([component], [], bound)
@@ -272,20 +282,31 @@ class Materializer:
         if not self._keyed or len(batches) != 1 or len(atoms) < 2:
             return whole
         (batch,) = batches
-        if not isinstance(batch, Delta) or not all(isinstance(atom, Rel) for atom in atoms):
+        if not all(isinstance(atom, Rel) for atom in atoms):
             return whole
         near = self._determined(visible(batch), atoms)
         for root in atoms:
-            if any(root is atom for atom in near):
-                continue
-            if len(self._followers(root, [*atoms, batch])) < len(atoms) + 1:
+            if any(root is atom for atom in near) or not self._leads(root, atoms, batch):
                 continue
             reach = bound | visible(root)
             pieces = _components(atoms, reach)
+            if not isinstance(batch, Delta) and not all(map(self._changes, pieces)):
+                continue
             left = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
             if all(isinstance(f, Cond) or self._spans(f, pieces) for f in left):
                 return pieces, left, reach
         return whole
+
+    def _leads(self, root: Expr, atoms: list[Expr], batch: Expr) -> bool:
+        """A row of the root determines one of every other atom at most, and that of the batch."""
+        if isinstance(batch, Delta):
+            atoms = [*atoms, batch]
+        elif not outputs(batch) <= visible(root):
+            return False
+        return len(self._followers(root, atoms)) == len(atoms)
+
+    def _changes(self, component: Component) -> bool:
+        return bool(self._maps.depends(product_of(*component.factors)))
 
     # Cyclic joins.
 

@@ -188,7 +188,8 @@ def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
 def share_domains(program: Program) -> Program:
     """m[a] += Exists(Sum[a](Exists(d[a, b])) + Exists(e[a])) * n[a]
     ->
-    d_domain[a] += Exists(Sum[a](Exists(d[a, b])) + Exists(e[a]))
+    d_domain[a] += Exists(d[a, b])
+    d_domain[a] += Exists(e[a])
     m[a] += d_domain[a].* * n[a]
 
     The domain of a nested change, computed once for all statements of the trigger that start from
@@ -200,7 +201,7 @@ def share_domains(program: Program) -> Program:
     costs = Keys(program)
     for trigger in program.triggers:
         statements: list[Statement] = []
-        known: dict[str, Statement] = {}
+        known: dict[str, list[Statement]] = {}
         made = 0
         for statement in trigger.statements:
             loop: list[Expr] = []
@@ -217,11 +218,18 @@ def share_domains(program: Program) -> Program:
                     made += 1
                     name = f"{BUFFER}{trigger.relation}_domain_{made}"
                     buffers[name] = _domain_buffer(name, keys, factor, program)
-                    known[text] = Statement(name, keys, "+=", factor, ((COUNT, ONE),))
-                    statements.append(known[text])
-                loop.append(MapRef(known[text].target, PRESENCE, keys))
+                    known[text] = [
+                        Statement(name, keys, "+=", part, ((COUNT, ONE),))
+                        for part in _counted(factor)
+                    ]
+                    statements += known[text]
+                loop.append(MapRef(known[text][0].target, PRESENCE, keys))
             statements.append(replace(statement, loop=product_of(*loop)))
-            known = {t: s for t, s in known.items() if statement.target not in s.reads}
+            known = {
+                text: filling
+                for text, filling in known.items()
+                if not any(statement.target in s.reads for s in filling)
+            }
         triggers.append(Trigger(trigger.relation, tuple(statements)))
     maps = (*program.maps, *buffers.values())
     return replace(program, maps=maps, triggers=tuple(triggers))
@@ -255,6 +263,20 @@ def _by_presence(domain: Exists) -> Expr:
     terms = terms_of(domain.body)
     merged = dict.fromkeys(transform(term, rule) for term in terms)
     return domain if len(merged) == len(terms) else exists_of(sum_of(*merged))
+
+
+def _counted(domain: Expr) -> list[Expr]:
+    """Exists(Sum[a](Exists(d[a, b])) + Exists(e[a]))  ->  Exists(d[a, b]), Exists(e[a])
+
+    The buffer is asked for presence only, and weights of 1 never cancel: it may as well count them.
+    As one sum they are first brought together in another buffer. Exists of a product would need one
+    of its own in each term, so a domain with such a term stays as it is.
+    """
+    body = domain.body if isinstance(domain, Exists) else domain
+    terms = [term.body if isinstance(term, Sum) else term for term in terms_of(body)]
+    if all(isinstance(term, Exists) and isinstance(term.body, MapRef) for term in terms):
+        return terms
+    return [domain]
 
 
 def _domain_buffer(name: str, keys: tuple[str, ...], domain: Expr, program: Program) -> Map:
