@@ -80,8 +80,12 @@ def store_half(address: int, index: int, value: int) -> None:
 
 
 def load_byte(address: int, index: int) -> int:
-    """The byte at address + index: null masks."""
+    """The byte at address + index: null masks, marks of records."""
     return ctypes.c_uint8.from_address(int(address + index)).value
+
+
+def store_byte(address: int, index: int, value: int) -> None:
+    ctypes.c_uint8.from_address(int(address + index)).value = value
 
 
 def prefetch(address: int) -> None:
@@ -195,6 +199,7 @@ native(load_byte, _INT, (_INT, _INT), _loader(_INT8, "zext"))
 native(store, _VOID, (_INT, _INT, _INT), _storer(_INT64))
 native(store_float, _VOID, (_INT, _INT, _FLOAT), _storer(_DOUBLE))
 native(store_half, _VOID, (_INT, _INT, _INT), _storer(_INT32, narrow=True))
+native(store_byte, _VOID, (_INT, _INT, _INT), _storer(_INT8, narrow=True))
 native(prefetch, _VOID, (_INT,), _lower_prefetch)
 native(float_bits, _INT, (_FLOAT,), _lower_float_bits)
 native(spread, _INT, (_INT,), _lower_spread)
