@@ -139,7 +139,7 @@ class Pool:
         Pages of the pool that no record has touched cost nothing, while a small one is copied each
         time that it moves; slots are filled at once, so that tables follow the number of records.
         All tables do: one of few groups would need less, but dense keys lie side by side in it
-        (memory.spread), and a search for one beyond them would pass through all of them.
+        (memory.spread), and a search for one beyond them would look at some dozens of records.
         """
         used = self.used
         if used >= _LIMIT:
