@@ -109,7 +109,7 @@ def test_columns_go_where_values_go() -> None:
         (Physical.INT,),
     )
     rows = [(1, "a", 1.0), (None, "", -0.5), (-7, "é", 3e300), (2**40, None, 2.0)]
-    words = np.zeros((len(rows), layout.stamp_word), np.int64)
+    words = np.zeros((len(rows), layout.row_width), np.int64)
     for at, (number, text, real) in enumerate(rows):
         words[at, :4] = [
             number or 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from numba import njit
@@ -78,6 +79,17 @@ def test_hashes_are_the_same_in_python(a: int) -> None:
 
 def test_spread_is_a_bijection_on_dense_keys() -> None:
     assert len({spread(key) & 0xFFFFF for key in range(2**20)}) == 2**20
+
+
+@pytest.mark.parametrize("bits", [8, 12, 16])
+def test_dense_keys_make_short_runs(bits: int) -> None:
+    """A search for a key that is not there passes through four blocks of 32 keys at most."""
+    slots = 1 << bits
+    for full in (slots // 2, slots * 7 // 10):
+        taken = {spread(key) & (slots - 1) for key in range(1, full + 1)}
+        gaps = sorted(set(range(slots)) - taken)
+        runs = [after - gap - 1 for gap, after in pairwise([*gaps, gaps[0] + slots])]
+        assert max(runs) <= 4 * 32
 
 
 def test_pairs_are_within_the_stated_error() -> None:

@@ -13,8 +13,8 @@ from viewlet.storage.columns import (
     CHAIN,
     COUNT,
     GROUPS,
+    LOGGING,
     NEGATIVES,
-    STAMP,
     TOTAL,
     TREE,
     Index,
@@ -137,16 +137,16 @@ def make_pool() -> Pool:
     return pool
 
 
-def begin(pool: Pool, stamp: int) -> None:
+def begin(pool: Pool, logging: int = 1) -> None:
     addresses = np.array([pool.address], np.int64)
-    begin_all(addresses.ctypes.data, 1, stamp)
+    begin_all(addresses.ctypes.data, 1, logging)
 
 
 def test_indexes_agree_with_a_dict_after_batches_and_rollbacks() -> None:
     pool, rng = make_pool(), random.Random(1)
     kept: dict[tuple[int, int], tuple[int, float]] = {}
-    for stamp in range(1, 60):
-        begin(pool, stamp)
+    for _ in range(60):
+        begin(pool)
         running = dict(kept)
         for _ in range(rng.randrange(60)):
             key = (rng.randrange(4), rng.randrange(40))
@@ -183,9 +183,9 @@ def test_indexes_agree_with_a_dict_after_batches_and_rollbacks() -> None:
 
 def test_removed_records_are_used_again() -> None:
     pool = make_pool()
-    for stamp in range(1, 200):
-        begin(pool, stamp)
-        by = 1 if stamp % 2 else -1
+    for round in range(200):
+        begin(pool)
+        by = -1 if round % 2 else 1
         for key in range(20):
             while not bump(pool.address, 0, key, by, 0.0):
                 pool.make_room()
@@ -195,7 +195,7 @@ def test_removed_records_are_used_again() -> None:
 
 def test_growth_keeps_all_records() -> None:
     pool = make_pool()
-    pool.descriptor[STAMP] = 0
+    pool.descriptor[LOGGING] = 0
     for key in range(2000):
         while not bump(pool.address, key % 7, key, key + 1, 0.5):
             pool.make_room()

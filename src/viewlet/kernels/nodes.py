@@ -427,7 +427,7 @@ class Loops:
 
         A Run ends at an empty slot, and so does the search for a key of which only the hashed part
         is there. Keys of one word fall side by side (memory.spread), so dense ones would make it
-        one run of all records; hashed twice they are scattered.
+        a run of some blocks of them; hashed twice they are scattered.
         """
         names = self.maps[map].key_names
         chosen = self.hashed.get(map)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import COLUMNS, HIGH, LOW, RANKS, WEIGHTS, Frame
-from viewlet.storage.columns import HEADER, MASK, RECORDS, SLOTS, STAMP
+from viewlet.storage.columns import HEADER, LOGGING, MARKS, MASK, RECORDS, SLOTS
 
 
 def prologue(frame: Frame, relation: str, body: list[str]) -> list[str]:
@@ -40,7 +40,8 @@ def _definitions(frame: Frame, relation: str) -> Iterator[tuple[str, str]]:
         yield f"map_{identifier(name)}", f"state + {8 * offset}"
         plain = identifier(name)
         yield f"records_{plain}", f"load(map_{plain}, {RECORDS})"
-        yield f"stamp_{plain}", f"load(map_{plain}, {STAMP})"
+        yield f"marks_{plain}", f"load(map_{plain}, {MARKS})"
+        yield f"logging_{plain}", f"load(map_{plain}, {LOGGING})"
         yield f"slots_{plain}", f"load(map_{plain}, {HEADER + SLOTS})"
         yield f"mask_{plain}", f"load(map_{plain}, {HEADER + MASK})"
         yield f"tags_{plain}", f"tag_bits(mask_{plain})"

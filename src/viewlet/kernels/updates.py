@@ -48,8 +48,10 @@ class UpdateWriter(OrderedWriter):
         at, map = self.temporary("at"), map_name(node.map)
         self.line(f"{at} = {self._find(node.map, node.key)}")
         # Only a record that this batch has not touched yet needs to be made or logged.
-        stamp = f"load({at}, {layout.stamp_word}) != stamp_{identifier(node.map)}"
-        with self.nest(f"if {at} == 0 or {stamp}:"):
+        name = identifier(node.map)
+        number = f"({at} - records_{name}) // {8 * layout.width}"
+        mark = f"load_byte(marks_{name}, {number})"
+        with self.nest(f"if {at} == 0 or {mark} != logging_{name}:"):
             self.line(f"{at} = upsert({map}, {self._hashed(node.map, node.key)}, {words})")
             with self.nest(f"if {at} == 0:"):
                 self._return_full(node.map)

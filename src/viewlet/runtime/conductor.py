@@ -101,7 +101,6 @@ class Conductor:
         self.tables = {relation.name: relation for relation in tables}
         self.arrays = arrays if arrays is not None else MemoryArrays()
         self.site = Site(plan.driver, self.arrays, dictionary or Dictionary())
-        self.stamp = 0
         self._relations = {r.name: r for r in plan.distributed.program.relations} | self.tables
         self._maps = {m.name: m for m in plan.distributed.program.maps}
         self._constants: dict[tuple[str, ...], bytes] = {}
@@ -201,8 +200,7 @@ class Conductor:
         number = self.plan.trigger_for(dict.fromkeys(names))
         if number is None and not names and batch_id is None:
             return
-        self.stamp += 1
-        self.site.begin(self.stamp)
+        self.site.begin(logged=True)
         try:
             if number is None:
                 inputs = given if given is not None else _packed(scattered)
@@ -274,7 +272,7 @@ class Conductor:
 
     def put(self, messages: Sequence[Message | bytes], own: Message | None = None) -> None:
         """Add rows to maps and tables as they are, for each partition and for the driver."""
-        self.site.begin(0)
+        self.site.begin(logged=False)
         self._receive([own] if own is not None else [])
         packed = {
             p: message if isinstance(message, bytes) else message.pack()
@@ -286,7 +284,7 @@ class Conductor:
         """Run a relation's trigger over the rows that the partitions' tables have."""
         number = self.plan.trigger_for([relation])
         if number is not None:
-            self.site.begin(0)
+            self.site.begin(logged=False)
             nothing = [Message() for _ in range(self.steps.partitions)]
             self._jobs(Action.LOAD, number, nothing, None)
             self.steps.commit()
@@ -330,8 +328,7 @@ class Conductor:
                 received.setdefault(message.origin, []).append(message)
         if not received:
             return
-        self.stamp += 1
-        self.site.begin(self.stamp)
+        self.site.begin(logged=True)
         self.site.clear_buffers()
         for (number, at), messages in sorted(received.items()):
             job = self.plan.triggers[number].jobs[at]
@@ -434,4 +431,4 @@ def _words_of(
     for place, column in enumerate(map.columns):
         if column.definition is not None:
             fill_column(pool, place, contents(map, column), dictionary)
-    return np.ascontiguousarray(pool.table()[pool.live(), : layout.stamp_word])
+    return np.ascontiguousarray(pool.table()[pool.live(), : layout.row_width])

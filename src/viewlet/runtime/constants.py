@@ -19,7 +19,7 @@ from viewlet.runtime.batching import Batch, weighted_rows
 from viewlet.runtime.strings import Dictionary, Translation
 from viewlet.schema import Physical, Relation, Scalar
 from viewlet.storage.absorb import absorb
-from viewlet.storage.columns import STAMP, Array, KeyField
+from viewlet.storage.columns import LOGGING, Array, KeyField
 from viewlet.storage.memory import float_bits
 from viewlet.storage.pool import Pool
 
@@ -96,7 +96,7 @@ def copy_column(
 
 
 def _absorb(pool: Pool, rows: Array) -> None:
-    pool.descriptor[STAMP] = 0
+    pool.descriptor[LOGGING] = 0
     absorb(pool, rows)
 
 

@@ -46,7 +46,7 @@ from viewlet.runtime.records import MapReader
 from viewlet.runtime.strings import Dictionary, TextTables
 from viewlet.schema import Column, Physical
 from viewlet.storage.columns import RANKS as MAP_RANKS
-from viewlet.storage.columns import STAMP, Array, Arrays, MemoryArrays
+from viewlet.storage.columns import Array, Arrays, MemoryArrays
 from viewlet.storage.compiled import code_of
 from viewlet.storage.multimap import begin_all, commit_all, next_all, rollback_all
 
@@ -101,7 +101,6 @@ class LocalEngine(MapReader):
             begin_to_compile(self.module)
         self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
         self.dictionary = dictionary if dictionary is not None else Dictionary()
-        self._stamp = 0
         self._started = False
         self._used = self.module.loops.columns
         self._plan_reading()
@@ -123,7 +122,6 @@ class LocalEngine(MapReader):
         self._make_pools()
         for pool in self._pools.values():
             pool.attach()
-            self._stamp = max(self._stamp, int(pool.descriptor[STAMP]))
 
     def _make_pools(self) -> None:
         self._pools = make_pools(
@@ -150,8 +148,7 @@ class LocalEngine(MapReader):
         """One atomic batch over any number of relations."""
         coded = [(name, self.code(name, batch)) for name, batch in changes]
         # Records that the batch before has emptied go only now: until then it can be undone.
-        self._stamp += 1
-        next_all(*self._kept_at, self._stamp)
+        next_all(*self._kept_at)
         try:
             for relation, batch in coded:
                 self._run(relation, batch)
@@ -177,8 +174,7 @@ class LocalEngine(MapReader):
 
     def run_row(self, plan: OneRow) -> None:
         """Apply the row that lies at the plan's addresses, as a batch of its own."""
-        self._stamp += 1
-        self._next_all(*self._kept_at, self._stamp)
+        self._next_all(*self._kept_at)
         if not plan.kernels:
             return
         try:
@@ -390,7 +386,6 @@ class LocalEngine(MapReader):
             "kernels": self._kernels.__name__,
             "arrays": list(arrays),
             "strings": self.dictionary.strings[1:],
-            "stamp": self._stamp,
         }
         (place / "engine.json").write_text(json.dumps(about), encoding="utf-8")
 
@@ -414,7 +409,6 @@ class LocalEngine(MapReader):
                 self._arrays.create(name, len(saved), saved.dtype)[:] = saved
         self._take_up()
         self.dictionary = Dictionary(about["strings"])
-        self._stamp = about["stamp"]
         self._begin_texts()
 
 

@@ -113,11 +113,10 @@ class RowPath:
 
     def _put(self, table: StoredTable, weight: int) -> None:
         rows = table.rows
-        stamp = rows.next_stamp()
         try:
             answer = FULL
             while answer == FULL:
-                answer = self._put_row(rows.address, self._address, weight, stamp, *self._checks)
+                answer = self._put_row(rows.address, self._address, weight, *self._checks)
                 if answer == FULL:
                     rows.make_room()
             if answer:

@@ -48,7 +48,7 @@ class Opening:
 
     def _fresh(self) -> Site:
         site = Site(self._plan, MemoryArrays(), Dictionary())
-        site.begin(0)
+        site.begin(logged=False)
         receive(site, [self._constants])
         return site
 

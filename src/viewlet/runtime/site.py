@@ -96,13 +96,13 @@ class Site:
 
     # Batches.
 
-    def begin(self, stamp: int) -> None:
+    def begin(self, *, logged: bool) -> None:
         """Start a batch: what the one before has emptied goes, and can no longer be undone.
 
-        `stamp` is a number that no batch had before, or 0 for one that need not be undone.
+        One that need not be undone itself is not logged.
         """
         commit_all(*self._lasting_at)
-        begin_all(*self._lasting_at, stamp)
+        begin_all(*self._lasting_at, int(logged))
 
     def rollback(self) -> None:
         """Take back everything since `begin`."""
@@ -183,15 +183,15 @@ class Site:
             ) from None
 
     def rows(self, name: str) -> Array:
-        """The records that are there, up to their stamps."""
+        """The records that are there, up to their links."""
         pool = self.pools[name]
-        return np.ascontiguousarray(pool.table()[pool.live(), : pool.layout.stamp_word])
+        return np.ascontiguousarray(pool.table()[pool.live(), : pool.layout.row_width])
 
     def changed(self, name: str) -> tuple[Array, Array]:
         """The records that the running or last batch touched: before it, and as they are."""
         pool = self.pools[name]
         log = pool.logged()
-        new = pool.table()[log[:, 0], : pool.layout.stamp_word]
+        new = pool.table()[log[:, 0], : pool.layout.row_width]
         old = new.copy()
         old[:, pool.layout.key_width :] = log[:, 1:]
         return old, new
@@ -199,7 +199,7 @@ class Site:
     def rows_before(self, name: str) -> Array:
         """The records that were there before the running or last batch."""
         pool = self.pools[name]
-        table = pool.table()[:, : pool.layout.stamp_word].copy()
+        table = pool.table()[:, : pool.layout.row_width].copy()
         log = pool.logged()
         table[log[:, 0], pool.layout.key_width :] = log[:, 1:]
         there = (table[:, pool.layout.key_width :] != 0).any(axis=1)

@@ -492,16 +492,14 @@ def _driver_state(conductor: Conductor) -> bytes:
     conductor.site.save()
     arrays = conductor.arrays
     found = {name: arrays.array(name) for name in arrays.names()}
-    return pickle.dumps((conductor.stamp, found, conductor.site.dictionary.strings[1:]), protocol=5)
+    return pickle.dumps((found, conductor.site.dictionary.strings[1:]), protocol=5)
 
 
 def _conductor_of(
     plan: Plan, tables: Sequence[Relation], cluster: Cluster, state: bytes
 ) -> Conductor:
-    stamp, arrays, strings = pickle.loads(state)
-    conductor = Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
-    conductor.stamp = stamp
-    return conductor
+    arrays, strings = pickle.loads(state)
+    return Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
 
 
 class _Sources:

@@ -92,7 +92,6 @@ class SqlProgram:
         self._tables(state, local).create()
         local.texts.keep(state)
         local.site.save()
-        state.meta = {"stamp": 0}
         _remember(state, local)
 
     def run(
@@ -155,7 +154,7 @@ class SqlProgram:
         site.save()
         self._tables(state, local).undo(state.meta["tables"])
         local.texts.keep(state)
-        state.meta = {"stamp": state.meta["stamp"]}
+        state.meta = {}
         return True
 
     def repartition(self, state: PartitionState, partitions: int) -> dict[int, bytes]:
@@ -231,13 +230,9 @@ class SqlProgram:
         """Start a batch: tables take its rows in, or refuse it; maps begin a log for it."""
         parts = [part for message in messages for part in message.columns]
         changed = self._tables(state, local).put(parts) if parts else []
-        meta: dict[str, Any] = {"stamp": state.meta["stamp"] + 1}
-        if order.action in (Action.BATCH, Action.TABLES):
-            meta |= {"base": state.head.tick, "tables": changed}
-            site.begin(meta["stamp"])
-        else:
-            site.begin(0)
-        state.meta = meta
+        logged = order.action in (Action.BATCH, Action.TABLES)
+        site.begin(logged=logged)
+        state.meta = {"base": state.head.tick, "tables": changed} if logged else {}
         return changed
 
     def _stage(

@@ -1,6 +1,6 @@
 """Whole rows of words added to a map: what arrives from another node, keys and values in one.
 
-A row has the words of a record up to its stamp (storage.columns): first the key's, then the
+A row has the words of a record up to its links (storage.columns): first the key's, then the
 values'. `kinds` stands for the value words: 0 an integer, 1 the first word of a float pair, whose
 second word follows.
 """
@@ -15,7 +15,6 @@ from viewlet.storage.columns import (
     INDEXES,
     KEYS,
     RECORDS,
-    STAMP,
     STRIDE,
     VALUES,
     Array,
@@ -45,9 +44,6 @@ def upsert_row(m: int, row: int) -> int:
     record = record_in(unique, slot)
     if record >= 0:
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        stamp = load(m, STAMP)
-        if stamp == 0 or load(at, keys + values) == stamp:
-            return at
         return at if keep_old(m, record, at) else 0
     record = take_record(m)
     if record < 0:
@@ -57,7 +53,6 @@ def upsert_row(m: int, row: int) -> int:
         store(at, i, load(row, i))
     for i in range(values):
         store(at, keys + i, 0)
-    store(at, keys + values, -1)
     take_slot(unique, slot, record, hash_record(unique, row))
     keep_old(m, record, at)
     if load(m, INDEXES) > 1:

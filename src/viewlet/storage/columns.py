@@ -4,13 +4,13 @@ One record is a row of 64-bit words:
 
     keys      one word for each key column, two where it is nullable (value, then 1 for NULL)
     values    one word for each int column, two for each float column (a pair hi, lo)
-    stamp     the number of the last batch that touched the record; negative in free records
     links     one word for each slice index (next, previous), one for each ordered index (leaf, and
               root of the group's tree)
 
 Everything about a record is in one place, so that a probe costs one cache miss in the index and one
 in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
-floats their bits. The nodes of an ordered index lie in an array of their own (storage.nodes).
+floats their bits. The nodes of an ordered index lie in an array of their own (storage.nodes), and
+so do the marks, one byte for each record: what the running batch has done to it.
 
 A descriptor of each map (addresses, counters, index blocks) lies in the programme's state array;
 the constants below are its positions. Who owns what: Python owns the arrays and is the only one to
@@ -38,15 +38,22 @@ CAPACITY = 2  # records that pool and tables have room for
 LOGGED = 3  # rows in the undo log
 LOG_CAPACITY = 4
 ZEROS = 5  # 1 when some value became zero since the last sweep
-STAMP = 6  # the number of the running batch; 0 switches the log off
+LOGGING = 6  # 1 while changes are logged, else 0: the mark of records that need not be logged
 RECORDS = 7  # addresses
 LOG = 8
 STRIDE = 9  # bytes of a record
 KEYS = 10  # words
 VALUES = 11
 RANKS = 12  # address of the strings' ranks by code
-INDEXES = 13  # number of index blocks, the unique index first
-HEADER = 14
+MARKS = 13  # address
+INDEXES = 14  # number of index blocks, the unique index first
+HEADER = 15
+
+# Marks of records.
+UNTOUCHED = 0  # as the batch found it
+TOUCHED = 1  # its old values are in the log
+GONE = 2  # out of all indexes, but its key is read as long as the log is
+SPARE = 3  # in the free list, its first word is the next one
 
 # Positions in an index block.
 KIND = 0
@@ -115,7 +122,8 @@ class Layout:
     key_words: tuple[int, ...] = field(init=False)
     value_words: tuple[int, ...] = field(init=False)
     link_words: tuple[int, ...] = field(init=False)
-    stamp_word: int = field(init=False)
+    row_width: int = field(init=False)
+    """Words of keys and values, the row without its links."""
     width: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -131,7 +139,7 @@ class Layout:
         for value in self.values:
             value_words.append(word)
             word += 2 if value is Physical.FLOAT else 1
-        stamp, word = word, word + 1
+        row_width = word
         for _ in self.indexes:
             link_words.append(word)
             word += 1
@@ -139,7 +147,7 @@ class Layout:
             ("key_words", tuple(key_words)),
             ("value_words", tuple(value_words)),
             ("link_words", tuple(link_words)),
-            ("stamp_word", stamp),
+            ("row_width", row_width),
             ("width", word),
         ):
             object.__setattr__(self, name, found)
@@ -157,7 +165,7 @@ class Layout:
 
     @property
     def value_width(self) -> int:
-        return self.stamp_word - self.key_width
+        return self.row_width - self.key_width
 
     def part_words(self, parts: tuple[int, ...]) -> list[int]:
         """The words of some key columns, ascending."""

@@ -95,7 +95,7 @@ def _lower_spread(context: Any, builder: Any, values: list[Any]) -> Any:
     block = builder.ashr(word, number(5))
     turn = builder.lshr(builder.mul(block, number(MULTIPLIER)), number(59))
     inside = builder.xor(builder.and_(builder.mul(word, number(5)), number(31)), turn)
-    block = builder.xor(block, builder.ashr(block, number(15)))
+    block = builder.mul(number(5), builder.xor(block, builder.ashr(block, number(15))))
     return builder.or_(builder.shl(block, number(5)), inside)
 
 
@@ -128,6 +128,7 @@ _native(memory.load_byte, _INT, (_INT, _INT), _loader(_INT8, "zext"))
 _native(memory.store, _VOID, (_INT, _INT, _INT), _storer(_INT64))
 _native(memory.store_float, _VOID, (_INT, _INT, _FLOAT), _storer(_DOUBLE))
 _native(memory.store_half, _VOID, (_INT, _INT, _INT), _storer(_INT32, narrow=True))
+_native(memory.store_byte, _VOID, (_INT, _INT, _INT), _storer(_INT8, narrow=True))
 _native(memory.prefetch, _VOID, (_INT,), _lower_prefetch)
 _native(memory.float_bits, _INT, (_FLOAT,), _lower_float_bits)
 _native(memory.spread, _INT, (_INT,), _lower_spread)

@@ -41,8 +41,12 @@ def store_half(address: int, index: int, value: int) -> None:
 
 
 def load_byte(address: int, index: int) -> int:
-    """The byte at address + index: null masks."""
+    """The byte at address + index: null masks, marks of records."""
     return ctypes.c_uint8.from_address(int(address + index)).value
+
+
+def store_byte(address: int, index: int, value: int) -> None:
+    ctypes.c_uint8.from_address(int(address + index)).value = value
 
 
 def prefetch(address: int) -> None:
@@ -68,15 +72,18 @@ def spread(word: int) -> int:
     Keys from a small or dense domain (most primary keys) so fall into the table without collisions
     and near each other; a mixing hash would scatter them over cache lines. Within a block of 32
     keys the order is mixed, in every block in another way: keys with a pattern (8 of every 32, even
-    ones) would else fall on the same slots again each time that they go round the table. The shifts
-    bring keys that differ in high bits only (floats, multiples of a power of two) down into the
-    table's range.
+    ones) would else fall on the same slots again each time that they go round the table. Each block
+    lies five places behind the one before: side by side, dense keys would be one run of slots, and
+    a search for a key that is not there would pass through all of it; so no run is longer than four
+    blocks before the table is four fifths full. The shifts bring keys that differ in high bits only
+    (floats, multiples of a power of two) down into the table's range.
     """
     word = int(word)
     word ^= word >> 32
     block = word >> 5
     turn = ((block * MULTIPLIER) & _ALL) >> 59
-    return ((block ^ (block >> 15)) << 5) | (((word * 5) & 31) ^ turn)
+    code = ((5 * (block ^ (block >> 15)) << 5) | (((word * 5) & 31) ^ turn)) & _ALL
+    return code - (1 << 64) if code >> 63 else code
 
 
 def mix(seed: int, word: int) -> int:

@@ -17,6 +17,7 @@ from viewlet.storage.columns import (
     CAPACITY,
     CHAIN,
     FREE,
+    GONE,
     HEADER,
     INDEXES,
     KEYS,
@@ -25,14 +26,18 @@ from viewlet.storage.columns import (
     LOG,
     LOG_CAPACITY,
     LOGGED,
+    LOGGING,
+    MARKS,
     MASK,
     NODES_CAPACITY,
     NODES_USED,
     RECORDS,
     SLOTS,
-    STAMP,
+    SPARE,
     STRIDE,
+    TOUCHED,
     TREE,
+    UNTOUCHED,
     USED,
     VALUES,
     ZEROS,
@@ -52,10 +57,12 @@ from viewlet.storage.hashmap import (
 from viewlet.storage.indexes import link_chain, unlink_chain
 from viewlet.storage.memory import (
     load,
+    load_byte,
     load_float,
     load_half,
     prefetch,
     store,
+    store_byte,
     store_float,
     store_half,
 )
@@ -97,10 +104,6 @@ def upsert(m: int, by: Words, key: Words) -> int:
             for i in range(len(key)):
                 same &= load(at, i) == key[i]
             if same:
-                stamp = load(m, STAMP)
-                word = load(m, KEYS) + load(m, VALUES)
-                if stamp == 0 or load(at, word) == stamp:
-                    return at
                 return at if keep_old(m, record, at) else 0
         slot = (slot + 1) & mask
     record = take_record(m)
@@ -111,7 +114,6 @@ def upsert(m: int, by: Words, key: Words) -> int:
         store(at, i, key[i])
     for i in range(load(m, VALUES)):
         store(at, len(key) + i, 0)
-    store(at, len(key) + load(m, VALUES), -1)
     take_slot(m + 8 * HEADER, slot, record, code)
     keep_old(m, record, at)
     if load(m, INDEXES) > 1:
@@ -135,33 +137,33 @@ def find_records(m: int, rows: int, count: int, found: int) -> int:
 @compiled
 def keep_old(m: int, record: int, at: int) -> bool:
     """Log the record's values before their first change in this batch; False when full."""
+    if load(m, LOGGING) == 0 or load_byte(load(m, MARKS), record) == TOUCHED:
+        return True
     values = load(m, VALUES)
     keys = load(m, KEYS)
-    stamp = load(m, STAMP)
-    if stamp != 0:
-        logged = load(m, LOGGED)
-        if logged == load(m, LOG_CAPACITY):
-            return False
-        row = load(m, LOG) + logged * 8 * (values + 1)
-        store(row, 0, record)
-        for i in range(values):
-            store(row, i + 1, load(at, keys + i))
-        store(m, LOGGED, logged + 1)
-    store(at, keys + values, stamp)
+    logged = load(m, LOGGED)
+    if logged == load(m, LOG_CAPACITY):
+        return False
+    row = load(m, LOG) + logged * 8 * (values + 1)
+    store(row, 0, record)
+    for i in range(values):
+        store(row, i + 1, load(at, keys + i))
+    store(m, LOGGED, logged + 1)
+    store_byte(load(m, MARKS), record, TOUCHED)
     return True
 
 
 @compiled
 def take_record(m: int) -> int:
     """The number of a free record, -1 when pool or log is full."""
-    if load(m, STAMP) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
+    if load(m, LOGGING) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
         return -1
     if lacks_nodes(m):
         return -1
     record = load(m, FREE)
     if record >= 0:
-        at = load(m, RECORDS) + record * load(m, STRIDE)
-        store(m, FREE, -2 - load(at, load(m, KEYS) + load(m, VALUES)))
+        store(m, FREE, load(load(m, RECORDS) + record * load(m, STRIDE), 0))
+        store_byte(load(m, MARKS), record, UNTOUCHED)
         return record
     record = load(m, USED)
     if record == load(m, CAPACITY):
@@ -247,7 +249,7 @@ def all_zero(at: int, start: int, count: int) -> bool:
 
 @compiled
 def remove(m: int, record: int) -> None:
-    """Take a record out of all indexes and give it to the free list; its key stays readable."""
+    """Take a record out of all indexes; a logged one stays readable until the log is emptied."""
     at = load(m, RECORDS) + record * load(m, STRIDE)
     unique = m + 8 * HEADER
     empty_slot(m, unique, slot_for(m, unique, at))
@@ -257,8 +259,33 @@ def remove(m: int, record: int) -> None:
             unlink_chain(m, ix, record)
         else:
             unlink_tree(m, ix, record)
-    store(at, load(m, KEYS) + load(m, VALUES), -2 - load(m, FREE))
+    if load(m, LOGGING) != 0:
+        store_byte(load(m, MARKS), record, GONE)
+    else:
+        release(m, record)
+
+
+@compiled
+def release(m: int, record: int) -> None:
+    """Give a removed record to the free list."""
+    store(load(m, RECORDS) + record * load(m, STRIDE), 0, load(m, FREE))
     store(m, FREE, record)
+    store_byte(load(m, MARKS), record, SPARE)
+
+
+@compiled
+def forget_log(m: int) -> None:
+    """Empty the log: no record is touched any more, and those that are gone may be used again."""
+    log = load(m, LOG)
+    marks = load(m, MARKS)
+    row_size = 8 * (load(m, VALUES) + 1)
+    for i in range(load(m, LOGGED)):
+        record = load(log + i * row_size, 0)
+        if load_byte(marks, record) == GONE:
+            release(m, record)
+        else:
+            store_byte(marks, record, UNTOUCHED)
+    store(m, LOGGED, 0)
 
 
 @compiled
@@ -281,8 +308,7 @@ def sweep(m: int) -> int:
     if load(m, ZEROS) == 0:
         return 0
     removed = 0
-    stamp_word = load(m, KEYS) + load(m, VALUES)
-    logged = load(m, STAMP) != 0
+    logged = load(m, LOGGING) != 0
     count = load(m, LOGGED) if logged else load(m, USED)
     log = load(m, LOG)
     row_size = 8 * (load(m, VALUES) + 1)
@@ -294,7 +320,7 @@ def sweep(m: int) -> int:
             expect_removal(m, load(log + (i + _AHEAD) * row_size, 0))
         record = load(log + i * row_size, 0) if logged else i
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        if load(at, stamp_word) >= 0 and is_dead(m, at):
+        if is_dead(m, at) and load_byte(load(m, MARKS), record) <= TOUCHED:
             remove(m, record)
             removed += 1
     store(m, ZEROS, 0)
@@ -315,7 +341,7 @@ def rollback(m: int) -> int:
             remake_trees(m, at)
     store(m, ZEROS, 1)
     removed = sweep(m)
-    store(m, LOGGED, 0)
+    forget_log(m)
     return removed
 
 
@@ -363,12 +389,10 @@ def holds_slot(m: int, ix: int, record: int) -> bool:
 @compiled
 def clear_column(m: int, word: int, width: int) -> bool:
     """Set one value to zero in all records, logged; False when full, to be called again."""
-    stamp = load(m, STAMP)
-    stamp_word = load(m, KEYS) + load(m, VALUES)
     for record in range(load(m, USED)):
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        if load(at, stamp_word) >= 0 and not all_zero(at, word, width):
-            if stamp != 0 and load(at, stamp_word) != stamp and not keep_old(m, record, at):
+        if not all_zero(at, word, width):
+            if not keep_old(m, record, at):
                 return False
             for i in range(width):
                 store(at, word + i, 0)
@@ -379,22 +403,26 @@ def clear_column(m: int, word: int, width: int) -> bool:
 
 
 @compiled
-def begin_all(maps: int, count: int, stamp: int) -> None:
-    """Start a batch on all maps whose descriptors' addresses stand at `maps`."""
-    for i in range(count):
-        m = load(maps, i)
-        store(m, STAMP, stamp)
-        store(m, LOGGED, 0)
+def begin(m: int, logging: int) -> None:
+    """Start a batch, which can be undone if it is logged (1, not 0)."""
+    forget_log(m)
+    store(m, LOGGING, logging)
 
 
 @compiled
-def next_all(maps: int, count: int, stamp: int) -> None:
-    """Commit the batch before and start one, in one call."""
+def begin_all(maps: int, count: int, logging: int) -> None:
+    """Start a batch on all maps whose descriptors' addresses stand at `maps`."""
+    for i in range(count):
+        begin(load(maps, i), logging)
+
+
+@compiled
+def next_all(maps: int, count: int) -> None:
+    """Commit the batch before and start one that is logged, in one call."""
     for i in range(count):
         m = load(maps, i)
         sweep(m)
-        store(m, STAMP, stamp)
-        store(m, LOGGED, 0)
+        begin(m, 1)
 
 
 @compiled

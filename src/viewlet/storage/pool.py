@@ -14,13 +14,14 @@ from viewlet.storage.columns import (
     LOG,
     LOG_CAPACITY,
     LOGGED,
+    LOGGING,
+    MARKS,
     MASK,
     NODES,
     NODES_CAPACITY,
     NODES_USED,
     RECORDS,
     SLOTS,
-    STAMP,
     TREE,
     USED,
     Array,
@@ -68,6 +69,7 @@ class Pool:
         name, width = self.layout.name, self.layout.width
         self.descriptor[:] = self.layout.describe()
         self._arrays.create(f"{name}.records", _FIRST_CAPACITY * width, np.int64)
+        self._arrays.create(f"{name}.marks", _FIRST_CAPACITY, np.uint8)
         self._arrays.create(f"{name}.log", 0 if self.buffer else 64 * self._row, np.int64)
         for table in self._tables:
             self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
@@ -78,6 +80,7 @@ class Pool:
     def attach(self) -> None:
         """Write addresses and capacities of the arrays, wherever they are now."""
         self.descriptor[RECORDS] = self.records.ctypes.data
+        self.descriptor[MARKS] = self._arrays.array(f"{self.layout.name}.marks").ctypes.data
         room = table_room(len(self._arrays.array(self._tables[0])))
         self.descriptor[CAPACITY] = min(self._rows, room)
         self.descriptor[LOG] = self.log.ctypes.data
@@ -124,7 +127,8 @@ class Pool:
             for i in self._nodes:
                 if self._node_room(i) < self._nodes_wanted(i):
                     self._more_nodes(i)
-            if self.descriptor[STAMP] and self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]:
+            log_full = self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]
+            if self.descriptor[LOGGING] and log_full:
                 rows = max(64, 2 * int(self.descriptor[LOG_CAPACITY]))
                 self._arrays.resize(f"{self.layout.name}.log", rows * self._row)
             self.attach()
@@ -135,7 +139,7 @@ class Pool:
         Pages of the pool that no record has touched cost nothing, while a small one is copied each
         time that it moves; slots are filled at once, so that tables follow the number of records.
         All tables do: one of few groups would need less, but dense keys lie side by side in it
-        (memory.spread), and a search for one beyond them would pass through all of them.
+        (memory.spread), and a search for one beyond them would look at some dozens of records.
         """
         used = self.used
         if used >= _LIMIT:
@@ -145,11 +149,14 @@ class Pool:
             )
         if used == self._rows:
             factor = 4 if self.records.nbytes < _LEAP else 2
-            rows = min(factor * used, _LIMIT)
-            self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
-            self.attach()
+            self._more_records(min(factor * used, _LIMIT))
         if used == self.descriptor[CAPACITY]:
             self.reserve(min(2 * used, self._rows))
+
+    def _more_records(self, rows: int) -> None:
+        self._arrays.resize(f"{self.layout.name}.marks", rows)
+        self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
+        self.attach()
 
     @property
     def _rows(self) -> int:
@@ -162,8 +169,7 @@ class Pool:
 
     def _reserve(self, capacity: int) -> None:
         if capacity > self._rows:
-            self._arrays.resize(f"{self.layout.name}.records", capacity * self.layout.width)
-            self.attach()
+            self._more_records(capacity)
         if capacity <= self.descriptor[CAPACITY]:
             return
         old = [self._arrays.array(table).copy() for table in self._tables]
@@ -202,7 +208,7 @@ class Pool:
             self.attach()
 
     def table(self) -> Array:
-        """All records that were ever used as rows of words; free ones have a negative stamp."""
+        """All records that were ever used as rows of words; the values of free ones are zero."""
         width = self.layout.width
         return self.records[: self.used * width].reshape(self.used, width)
 
@@ -211,7 +217,7 @@ class Pool:
         table = self.table()
         if column is None:
             first = self.layout.key_width
-            values = table[:, first : self.layout.stamp_word]
+            values = table[:, first : self.layout.row_width]
             # A float that is zero is the word 0: sums settle to +0.0.
             return np.flatnonzero((values != 0).any(axis=1))
         word = self.layout.value_words[column]
@@ -270,13 +276,14 @@ class Pool:
         return before.view(np.float64) if self.layout.values[column] is Physical.FLOAT else before
 
     def nbytes(self) -> int:
-        """Bytes in use: records and tables, without the untouched part of the pool."""
+        """Bytes in use: records, marks and tables, without the untouched part of the pool."""
         tables = sum(self._arrays.array(table).nbytes for table in self._tables)
         nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
-        return 8 * self.used * self.layout.width + nodes + tables + self.log.nbytes
+        return self.used * (8 * self.layout.width + 1) + nodes + tables + self.log.nbytes
 
     def array_names(self) -> Iterator[str]:
         yield f"{self.layout.name}.records"
+        yield f"{self.layout.name}.marks"
         yield f"{self.layout.name}.log"
         yield from self._tables
         yield from self._nodes.values()

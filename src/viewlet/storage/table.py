@@ -36,7 +36,6 @@ from viewlet.storage.columns import (
     LOGGED,
     RECORDS,
     SLOTS,
-    STAMP,
     STRIDE,
     Array,
     Arrays,
@@ -50,6 +49,7 @@ from viewlet.storage.indexes import next_in_chain
 from viewlet.storage.memory import load, load_half, mix, store
 from viewlet.storage.multimap import (
     add_int,
+    begin,
     rollback,
     sweep,
 )
@@ -78,11 +78,10 @@ def seal_rows(m: int, rows: int, count: int) -> None:
 
 
 @compiled
-def begin_rows(m: int, stamp: int) -> None:
+def begin_rows(m: int) -> None:
     """Rows that the batch before has emptied go only now: until then it can be undone."""
     sweep(m)
-    store(m, STAMP, stamp)
-    store(m, LOGGED, 0)
+    begin(m, 1)
 
 
 @compiled
@@ -135,9 +134,9 @@ def duplicate_key(m: int) -> int:
 
 
 @compiled
-def put_row(m: int, row: int, weight: int, stamp: int, keyed: int, sealed: int) -> int:
+def put_row(m: int, row: int, weight: int, keyed: int, sealed: int) -> int:
     """A batch of one row: begin, put and check in one call. FULL has put nothing."""
-    begin_rows(m, stamp)
+    begin_rows(m)
     if sealed:
         seal_rows(m, row, 1)
     at = upsert_row(m, row)
@@ -194,7 +193,6 @@ class TableRows:
             self._pool.attach()
         else:
             self._pool.create()
-        self._stamp = int(self._head[STAMP])
         self.address = self._pool.address
 
     def __len__(self) -> int:
@@ -231,13 +229,9 @@ class TableRows:
         word, bit = self._bits[column]
         return self._mask_word + word, bit
 
-    def next_stamp(self) -> int:
-        self._stamp += 1
-        return self._stamp
-
     def begin(self) -> None:
         """From here on `undo` takes back what is put."""
-        begin_rows(self.address, self.next_stamp())
+        begin_rows(self.address)
         if self._head[LOG_CAPACITY] > _LOG_ROWS:
             self._pool.trim_log(_LOG_ROWS)
 
