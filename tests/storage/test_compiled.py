@@ -13,8 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from viewlet.storage import compiled as compiled_module
+from viewlet.storage import machine
 from viewlet.storage.arithmetic import plus, times
-from viewlet.storage.compiled import Compiled, cache_directory, code_of, compiled
+from viewlet.storage.compiled import (
+    OUTLINED,
+    Compiled,
+    cache_directory,
+    code_of,
+    compiled,
+    outlined,
+)
 from viewlet.storage.memory import load, store
 
 pytestmark = pytest.mark.skipif(
@@ -108,6 +117,31 @@ def test_what_cannot_be_done_is_raised(
     assert product(2, 2) == 4
 
 
+def test_outlined_functions_are_called_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_module, "OUTLINED", [*OUTLINED])
+    monkeypatch.setattr(machine, "OUTLINED", compiled_module.OUTLINED)
+
+    @outlined
+    def far(address: int, by: int) -> None:
+        store(address, 0, plus(load(address, 0), by))
+
+    @compiled
+    def near(address: int, by: int) -> int:
+        far(address, by)
+        far(address, by)
+        return load(address, 0)
+
+    words = np.array([1])
+    assert near(words.ctypes.data, 20) == 41
+    (kept,) = tmp_path.glob("*.near-*.o")
+    assert far.body.encode() in kept.read_bytes()  # type: ignore[attr-defined]
+    with pytest.raises(OverflowError, match="64-bit integers"):
+        near(words.ctypes.data, 2**63 - 50)
+    assert words.tolist() == [2**63 - 9]
+
+
 def test_the_gil_is_free_while_code_runs() -> None:
     words = np.zeros(2, np.int64)
     wait_here = code_of(wait)
@@ -140,8 +174,9 @@ def test_a_second_process_does_without_numba(tmp_path: Path) -> None:
         return done.stdout.strip()
 
     assert run() == "True"
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert len(kept) == 1 and kept[0].startswith("viewlet.storage.multimap.begin_all-")
+    kept = {path.name.split("-")[0] for path in tmp_path.iterdir()}
+    outside = {f"viewlet.storage.ordered.{function.__name__}" for function in OUTLINED}
+    assert kept == {"viewlet.storage.multimap.begin_all", *outside}
     assert run() == "False"
 
 

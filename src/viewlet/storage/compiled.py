@@ -42,6 +42,18 @@ def compiled(function: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
+def outlined(function: F) -> F:
+    """The same for a large function: those that call it do not take its code into theirs.
+
+    What every map needs and few call often is so compiled once, and not into every kernel. Its
+    arguments and its result must be annotated. It may call functions that were outlined before it.
+    """
+    made: Any = compiled(function)
+    if isinstance(made, Compiled):
+        OUTLINED.append(made)
+    return made  # type: ignore[no-any-return]
+
+
 def code_of(function: F) -> F:
     """The machine code itself, made now: what to call where a call's own cost counts."""
     code: Any = function.entry() if isinstance(function, Compiled) else function
@@ -49,7 +61,11 @@ def code_of(function: F) -> F:
 
 
 class Compiled:
-    """A function and, from its first call on, its machine code."""
+    """A function and, from its first call on, its machine code.
+
+    `body` names what other code calls, if the function is outlined: no entry, but the function as
+    Numba has it.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.py_func = function
@@ -57,6 +73,7 @@ class Compiled:
         self.__doc__ = function.__doc__
         self.dispatcher: Any = None
         """Numba's own function, where other functions that are compiled here call this one."""
+        self.body = f"{function.__module__}.{function.__name__}.body"
         self._entry: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -66,7 +83,13 @@ class Compiled:
         """The machine code as a function of Python: calls cost half of those of this object."""
         with _LOCK:
             if self._entry is None:
-                self._entry = _linker().function(self.symbol, self._code())
+                code = self._code()
+                for other in OUTLINED:
+                    if other is not self and other.body.encode() in code:
+                        other.entry()
+                self._entry = _linker().function(self.symbol, code)
+                if self in OUTLINED:
+                    _linker().publish(self.body)
         return self._entry
 
     @property
@@ -93,6 +116,7 @@ class Compiled:
         return made
 
 
+OUTLINED: list[Compiled] = []
 _LOCK = threading.RLock()
 
 
@@ -122,7 +146,7 @@ class _Linker:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         machine = binding.Target.from_default_triple().create_target_machine()
-        self._objects = binding.ObjectFileRef
+        self._objects, self._publish = binding.ObjectFileRef, binding.add_symbol
         self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
         self._new: Any = ctypes.pythonapi.PyCFunction_NewEx
         self._new.restype = ctypes.py_object
@@ -137,6 +161,10 @@ class _Linker:
         self._definitions.append(definition)
         function: Callable[..., Any] = self._new(ctypes.byref(definition), _failed, None)
         return function
+
+    def publish(self, symbol: str) -> None:
+        """Let objects that come later find something of those that are there."""
+        self._publish(symbol, self._engine.get_function_address(symbol))
 
 
 @cache

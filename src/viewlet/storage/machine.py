@@ -6,24 +6,28 @@ itself is used. Its own entry from Python needs Numba in the process, so this mo
     entry(self, arguments, count)       as CPython calls functions in C (METH_FASTCALL)
 
 It reads the numbers, frees the GIL, calls, and gives the result as an object of Python; where the
-function raises, it calls `self` with the address of what Numba says about it.
+function raises, it calls `self` with the address of what Numba says about it. Functions that are
+outlined have a second name, the same for every version, by which other code calls them.
 """
 
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.core import compiler, typed_passes, untyped_passes
+from numba.core.cgutils import get_or_insert_function
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 from numba.core.registry import cpu_target
-from numba.extending import typeof_impl
+from numba.core.typing.templates import Signature, make_concrete_template
+from numba.extending import lower_builtin, typeof_impl
 
 from viewlet.storage import lowerings  # noqa: F401  Numba must know them
-from viewlet.storage.compiled import Compiled
+from viewlet.storage.compiled import OUTLINED, Compiled
 
 _INT = ir.IntType(64)
 _OBJECT = ir.IntType(8).as_pointer()
@@ -59,17 +63,46 @@ class _Compiler(compiler.CompilerBase):
 @typeof_impl.register(Compiled)
 def _typeof(function: Compiled, context: Any) -> Any:
     """Where compiled code calls a compiled function, Numba compiles and links that one."""
+    if function in OUTLINED:
+        return _outside(function)
     if function.dispatcher is None:
         linked: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         function.dispatcher = njit(cache=True, pipeline_class=_Compiler, **linked)(function.py_func)
     return types.Dispatcher(function.dispatcher)
 
 
+@cache
+def _outside(function: Compiled) -> Any:
+    """The type of an outlined function; code that calls it names its body."""
+    result = types.none if _annotated(function, "return", None) else types.int64
+    arguments = _arguments(function)
+    key = function.py_func
+
+    @lower_builtin(key, *arguments)  # type: ignore[untyped-decorator]
+    def _lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        convention = context.call_conv
+        kind = convention.get_function_type(result, arguments)
+        callee = get_or_insert_function(builder.module, kind, function.body)
+        status, found = convention.call_function(builder, callee, result, arguments, values)
+        with builder.if_then(status.is_error, likely=False):
+            convention.return_status_propagate(builder, status)
+        return found
+
+    return types.Function(
+        make_concrete_template(key.__name__, key, [Signature(result, arguments, None)])
+    )
+
+
 def machine_code(function: Compiled) -> tuple[bytes, bool]:
     """The function's object code, and whether it runs in a process that has no Numba."""
     with global_compiler_lock:
+        # Numba links what it kept of other functions, and must find what that calls.
+        for other in OUTLINED[: OUTLINED.index(function) if function in OUTLINED else None]:
+            other.entry()
         made = _compile(function)
         _write_entry(function.symbol, made)
+        if function in OUTLINED:
+            _write_body(function.body, made)
         made.library.finalize()
         _, _, (code, _) = made.library.serialize_using_object_code()
         return code, _is_complete(made.library)
@@ -90,21 +123,37 @@ def _compile(function: Compiled) -> Any:
 def _arguments(function: Compiled) -> tuple[Any, ...]:
     """Their types, as annotated; all arguments of kernels are addresses."""
     code = function.py_func.__code__
-    annotations = function.py_func.__annotations__
+    names = code.co_varnames[: code.co_argcount]
     return tuple(
-        types.float64 if annotations.get(name) in (float, "float") else types.int64
-        for name in code.co_varnames[: code.co_argcount]
+        types.float64 if _annotated(function, name, float) else types.int64 for name in names
     )
+
+
+def _annotated(function: Compiled, name: str, kind: type | None) -> bool:
+    text = "None" if kind is None else kind.__name__
+    return function.py_func.__annotations__.get(name, int) in (kind, text)
 
 
 def _is_complete(library: Any) -> bool:
     """Whether all that the code calls is there without Numba: in the process or its libraries."""
     process = ctypes.CDLL(None)
+    published = {function.body for function in OUTLINED}
     return all(
-        hasattr(process, function.name)
+        function.name in published or hasattr(process, function.name)
         for function in library._final_module.functions
         if function.is_declaration and not function.name.startswith("llvm.")
     )
+
+
+def _write_body(symbol: str, made: Any) -> None:
+    """Add a second name for the function itself."""
+    context = cpu_target.target_context
+    module = made.library.create_ir_module("body")
+    callee = context.declare_function(module, made.fndesc)
+    body = ir.Function(module, callee.function_type, name=symbol)
+    builder = ir.IRBuilder(body.append_basic_block())
+    builder.ret(builder.call(callee, body.args))
+    made.library.add_ir_module(module)
 
 
 def _write_entry(symbol: str, made: Any) -> None:

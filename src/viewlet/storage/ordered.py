@@ -29,7 +29,7 @@ from viewlet.storage.columns import (
     SUMS,
     TALLEST,
 )
-from viewlet.storage.compiled import compiled
+from viewlet.storage.compiled import compiled, outlined
 from viewlet.storage.hashmap import Words, empty_slot, find_group, only_group, slot_for, take_slot
 from viewlet.storage.memory import (
     load,
@@ -111,7 +111,7 @@ def put_own(ix: int, i: int, at: int, entry: int) -> int:
     return before
 
 
-@compiled
+@outlined
 def refresh(m: int, ix: int, record: int) -> None:
     """After a record's values changed: the sums of it and of all above it."""
     at = record_at(m, record)
@@ -133,7 +133,7 @@ def refresh(m: int, ix: int, record: int) -> None:
         node = node_at(ix, load_half(node, PARENT))
 
 
-@compiled
+@outlined
 def remake(m: int, ix: int, record: int) -> None:
     """The same where sums above may be half done: all of them from the entries below."""
     at = record_at(m, record)
@@ -168,7 +168,7 @@ def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
     return load(key, 0) < load(entry, KEY)
 
 
-@compiled
+@outlined
 def link_tree(m: int, ix: int, record: int) -> None:
     """Put a new record behind those whose keys are not greater."""
     at = record_at(m, record)
@@ -235,7 +235,7 @@ def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
     set_link(m, ix, other, ROOT, root)
 
 
-@compiled
+@outlined
 def unlink_tree(m: int, ix: int, record: int) -> None:
     """Take a record out. All its values are zero, so that no sum above changes."""
     number = link_of(m, ix, record, LEAF)
