@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from viewlet.storage import compiled as compiled_module
-from viewlet.storage import machine
+from viewlet.storage import machine, ordered
 from viewlet.storage.arithmetic import plus, times
 from viewlet.storage.compiled import (
     OUTLINED,
@@ -175,7 +175,7 @@ def test_a_second_process_does_without_numba(tmp_path: Path) -> None:
 
     assert run() == "True"
     kept = {path.name.split("-")[0] for path in tmp_path.iterdir()}
-    outside = {f"viewlet.storage.ordered.{function.__name__}" for function in OUTLINED}
+    outside = {f"{ordered.__name__}.{function.__name__}" for function in OUTLINED}
     assert kept == {"viewlet.storage.multimap.begin_all", *outside}
     assert run() == "False"
 
