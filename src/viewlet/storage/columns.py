@@ -73,6 +73,7 @@ NODES_CAPACITY = 51
 ENTRY = 52  # words of an entry
 TALLEST = 53  # the level of the highest root there has been
 FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
+GROUP_COUNT = 59  # groups of a secondary index: slots that are taken, at most half of the table
 MOVED = 60  # how far whole sums have moved while they are brought up to date
 BLOCK = 68
 

@@ -5,8 +5,8 @@ skipped by every reader because its values are zero. `sweep` takes such records 
 is done. So the undo log need not know about indexes: `rollback` writes old values back and sweeps.
 
 Contract: `upsert` logs a record's old values the first time a batch touches it, and gives 0 when
-the pool or the log is full. The kernel then returns to Python, which makes room, and goes on at
-the same update; nothing is done twice.
+the pool, the log or an index is full. The kernel then returns to Python, which makes room, and goes
+on at the same update; nothing is done twice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from viewlet.storage.columns import (
     CHAIN,
     FREE,
     GONE,
+    GROUP_COUNT,
     HEADER,
     INDEXES,
     KEYS,
@@ -48,6 +49,7 @@ from viewlet.storage.hashmap import (
     empty_slot,
     hash_record,
     hash_words,
+    lacks_slot,
     numbers_in,
     record_in,
     slot_for,
@@ -155,10 +157,10 @@ def keep_old(m: int, record: int, at: int) -> bool:
 
 @compiled
 def take_record(m: int) -> int:
-    """The number of a free record, -1 when pool or log is full."""
+    """The number of a free record, -1 when pool, log or an index is full."""
     if load(m, LOGGING) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
         return -1
-    if lacks_nodes(m):
+    if lacks_room(m):
         return -1
     record = load(m, FREE)
     if record >= 0:
@@ -173,10 +175,12 @@ def take_record(m: int) -> int:
 
 
 @compiled
-def lacks_nodes(m: int) -> bool:
-    """Whether an ordered index might not find the nodes for one more record."""
+def lacks_room(m: int) -> bool:
+    """Whether a secondary index might not find the slot or the nodes for one more record."""
     for i in range(1, load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
+        if lacks_slot(ix):
+            return True
         if load(ix, KIND) == TREE:
             room = load(ix, NODES_CAPACITY) - load(ix, NODES_USED)
             if room < nodes_wanted(ix):
@@ -367,6 +371,7 @@ def clear_buffer(m: int) -> None:
                     while record_in(ix, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
+        store(ix, GROUP_COUNT, 0)
         if load(ix, KIND) == TREE:
             clear_trees(ix)
     store(m, USED, 0)

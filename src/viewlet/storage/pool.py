@@ -28,7 +28,7 @@ from viewlet.storage.columns import (
     Arrays,
     Layout,
 )
-from viewlet.storage.hashmap import rehash
+from viewlet.storage.hashmap import lacks_slot, rehash
 from viewlet.storage.multimap import find_records
 from viewlet.storage.ordered import nodes_wanted
 from viewlet.storage.undivided import undivided
@@ -39,12 +39,12 @@ _LEAP = 1 << 20  # bytes up to which records grow fourfold
 
 
 def table_size(capacity: int) -> int:
-    """Slots for so many records: a power of two, at most half full, so that runs stay short."""
+    """Slots for so many records or groups: a power of two, at most half full to keep runs short."""
     return 1 << max(2 * capacity - 1, 1).bit_length()
 
 
 def table_room(slots: int) -> int:
-    """How many records so many slots can take."""
+    """How many records or groups so many slots can take."""
     return slots // 2
 
 
@@ -124,6 +124,9 @@ class Pool:
         with undivided():
             if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
                 self._grow()
+            for i in range(1, len(self._tables)):
+                if lacks_slot(self._block_address(i)):
+                    self._more_slots(i, 2 * len(self._arrays.array(self._tables[i])))
             for i in self._nodes:
                 if self._node_room(i) < self._nodes_wanted(i):
                     self._more_nodes(i)
@@ -137,9 +140,8 @@ class Pool:
         """Twice the slots, or more records than are needed next.
 
         Pages of the pool that no record has touched cost nothing, while a small one is copied each
-        time that it moves; slots are filled at once, so that tables follow the number of records.
-        All tables do: one of few groups would need less, but dense keys lie side by side in it
-        (memory.spread), and a search for one beyond them would look at some dozens of records.
+        time that it moves; slots are filled at once, so that the table follows the number of
+        records. Tables of secondary indexes follow the number of their groups (`make_room`).
         """
         used = self.used
         if used >= _LIMIT:
@@ -163,7 +165,7 @@ class Pool:
         return len(self.records) // self.layout.width
 
     def reserve(self, capacity: int) -> None:
-        """Room for so many records; links are record numbers, so only tables are remade."""
+        """Room for so many records. How many groups they will be nobody knows yet."""
         with undivided():
             self._reserve(min(capacity, _LIMIT))
 
@@ -172,15 +174,14 @@ class Pool:
             self._more_records(capacity)
         if capacity <= self.descriptor[CAPACITY]:
             return
-        old = [self._arrays.array(table).copy() for table in self._tables]
-        size = table_size(capacity)
-        for table in self._tables:
-            if len(self._arrays.array(table)) < size:
-                self._arrays.resize(table, size)
-            self._arrays.array(table)[:] = -1
+        self._more_slots(0, table_size(capacity))
+
+    def _more_slots(self, number: int, size: int) -> None:
+        """A larger table for one index; links are record numbers, so only the table is remade."""
+        old = self._arrays.array(self._tables[number]).copy()
+        self._arrays.resize(self._tables[number], size)[:] = -1
         self.attach()
-        for i, slots in enumerate(old):
-            rehash(self.address, self._block_address(i), slots.ctypes.data, len(slots))
+        rehash(self.address, self._block_address(number), old.ctypes.data, len(old))
 
     def _more_nodes(self, number: int) -> None:
         nodes = self._arrays.array(self._nodes[number])
