@@ -75,7 +75,9 @@ class Counts:
         return [bool(found >= 0) for found in self.pool.find(full)]
 
     def marks(self) -> list[int]:
-        return [int(mark) for mark in self._arrays.array("m.marks")[: self.pool.used]]
+        bits = np.unpackbits(self._arrays.array("m.marks"), bitorder="little")
+        assert not bits[self.pool.used :].any()
+        return [int(mark) for mark in bits[: self.pool.used]]
 
     def logged_keys(self) -> list[int]:
         return [int(self.pool.table()[record, 0]) for record in self.pool.logged()[:, 0]]
@@ -190,6 +192,35 @@ def test_records_removed_without_a_log_are_used_again() -> None:
     assert counts.has([7, 8]) == [True, False]
     counts.add(range(100, 149), 1)
     assert counts.pool.used == 50
+
+
+def test_neighbours_do_not_share_a_mark() -> None:
+    counts, rng = Counts(), random.Random(4)
+    counts.begin()
+    counts.add(range(1000), 1)
+    there = set(range(1000))
+    for _ in range(30):
+        counts.begin()
+        touched = rng.sample(sorted(there), 200)
+        gone = set(touched[:50])
+        counts.add(touched, 1)
+        counts.add(touched, -1)
+        counts.add(gone, -1)
+        assert counts.logged_keys() == touched
+        full = np.array([[key, 0] for key in touched])
+        marks = counts.marks()
+        assert sum(marks) == 200 + 1000 - len(there)
+        assert all(marks[record] == TOUCHED for record in counts.pool.find(full))
+        if rng.random() < 0.5:
+            rollback(counts.pool.address)
+        else:
+            there -= gone
+        counts.begin()
+        assert sum(counts.marks()) == 1000 - len(there)
+        come = set(rng.sample(range(1000), 20)) - there
+        counts.add(come, 1)
+        there |= come
+        assert counts.has(list(range(1000))) == [key in there for key in range(1000)]
 
 
 @njit

@@ -137,9 +137,22 @@ def find_records(m: int, rows: int, count: int, found: int) -> int:
 
 
 @compiled
+def mark_of(marks: int, record: int) -> int:
+    """Whether a record in the indexes is logged; of others, whether they are spare."""
+    return load_byte(marks, record >> 3) >> (record & 7) & 1
+
+
+@compiled
+def set_mark(marks: int, record: int, mark: int) -> None:
+    place = record & 7
+    others = load_byte(marks, record >> 3) & ~(1 << place)
+    store_byte(marks, record >> 3, others | mark << place)
+
+
+@compiled
 def keep_old(m: int, record: int, at: int) -> bool:
     """Log the record's values before their first change in this batch; False when full."""
-    if load(m, LOGGING) == 0 or load_byte(load(m, MARKS), record) == TOUCHED:
+    if load(m, LOGGING) == 0 or mark_of(load(m, MARKS), record) == TOUCHED:
         return True
     values = load(m, VALUES)
     keys = load(m, KEYS)
@@ -151,7 +164,7 @@ def keep_old(m: int, record: int, at: int) -> bool:
     for i in range(values):
         store(row, i + 1, load(at, keys + i))
     store(m, LOGGED, logged + 1)
-    store_byte(load(m, MARKS), record, TOUCHED)
+    set_mark(load(m, MARKS), record, TOUCHED)
     return True
 
 
@@ -165,7 +178,7 @@ def take_record(m: int) -> int:
     record = load(m, FREE)
     if record >= 0:
         store(m, FREE, load(load(m, RECORDS) + record * load(m, STRIDE), 0))
-        store_byte(load(m, MARKS), record, UNTOUCHED)
+        set_mark(load(m, MARKS), record, UNTOUCHED)
         return record
     record = load(m, USED)
     if record == load(m, CAPACITY):
@@ -264,7 +277,7 @@ def remove(m: int, record: int) -> None:
         else:
             unlink_tree(m, ix, record)
     if load(m, LOGGING) != 0:
-        store_byte(load(m, MARKS), record, GONE)
+        set_mark(load(m, MARKS), record, GONE)
     else:
         release(m, record)
 
@@ -274,7 +287,7 @@ def release(m: int, record: int) -> None:
     """Give a removed record to the free list."""
     store(load(m, RECORDS) + record * load(m, STRIDE), 0, load(m, FREE))
     store(m, FREE, record)
-    store_byte(load(m, MARKS), record, SPARE)
+    set_mark(load(m, MARKS), record, SPARE)
 
 
 @compiled
@@ -285,10 +298,10 @@ def forget_log(m: int) -> None:
     row_size = 8 * (load(m, VALUES) + 1)
     for i in range(load(m, LOGGED)):
         record = load(log + i * row_size, 0)
-        if load_byte(marks, record) == GONE:
+        if mark_of(marks, record) == GONE:
             release(m, record)
         else:
-            store_byte(marks, record, UNTOUCHED)
+            set_mark(marks, record, UNTOUCHED)
     store(m, LOGGED, 0)
 
 
@@ -324,7 +337,7 @@ def sweep(m: int) -> int:
             expect_removal(m, load(log + (i + _AHEAD) * row_size, 0))
         record = load(log + i * row_size, 0) if logged else i
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        if is_dead(m, at) and load_byte(load(m, MARKS), record) <= TOUCHED:
+        if is_dead(m, at) and mark_of(load(m, MARKS), record) == load(m, LOGGING):
             remove(m, record)
             removed += 1
     store(m, ZEROS, 0)
@@ -351,7 +364,10 @@ def rollback(m: int) -> int:
 
 @compiled
 def clear_buffer(m: int) -> None:
-    """Forget all records. O(records), or one pass over the tables where that is less."""
+    """Forget all records. O(records), or one pass over the tables where that is less.
+
+    A buffer has no log and is not swept: no record has a mark, and all are in the indexes.
+    """
     used = load(m, USED)
     if used == 0:
         return

@@ -48,6 +48,10 @@ def table_room(slots: int) -> int:
     return slots // 2
 
 
+def mark_bytes(records: int) -> int:
+    return -(-records // 8)
+
+
 class Pool:
     """One map's records, log and hash tables. The descriptor is a part of the state array."""
 
@@ -69,7 +73,7 @@ class Pool:
         name, width = self.layout.name, self.layout.width
         self.descriptor[:] = self.layout.describe()
         self._arrays.create(f"{name}.records", _FIRST_CAPACITY * width, np.int64)
-        self._arrays.create(f"{name}.marks", _FIRST_CAPACITY, np.uint8)
+        self._arrays.create(f"{name}.marks", mark_bytes(_FIRST_CAPACITY), np.uint8)
         self._arrays.create(f"{name}.log", 0 if self.buffer else 64 * self._row, np.int64)
         for table in self._tables:
             self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
@@ -156,7 +160,7 @@ class Pool:
             self.reserve(min(2 * used, self._rows))
 
     def _more_records(self, rows: int) -> None:
-        self._arrays.resize(f"{self.layout.name}.marks", rows)
+        self._arrays.resize(f"{self.layout.name}.marks", mark_bytes(rows))
         self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
         self.attach()
 
@@ -280,7 +284,8 @@ class Pool:
         """Bytes in use: records, marks and tables, without the untouched part of the pool."""
         tables = sum(self._arrays.array(table).nbytes for table in self._tables)
         nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
-        return self.used * (8 * self.layout.width + 1) + nodes + tables + self.log.nbytes
+        records = 8 * self.layout.width * self.used + mark_bytes(self.used)
+        return records + nodes + tables + self.log.nbytes
 
     def array_names(self) -> Iterator[str]:
         yield f"{self.layout.name}.records"
