@@ -65,6 +65,7 @@ from viewlet.storage.multimap import (
     add_int,
     clear_buffer,
     clear_column,
+    mark_of,
     refresh_trees,
     upsert,
 )

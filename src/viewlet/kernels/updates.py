@@ -50,7 +50,7 @@ class UpdateWriter(OrderedWriter):
         # Only a record that this batch has not touched yet needs to be made or logged.
         name = identifier(node.map)
         number = f"({at} - records_{name}) // {8 * layout.width}"
-        mark = f"load_byte(marks_{name}, {number})"
+        mark = f"mark_of(marks_{name}, {number})"
         with self.nest(f"if {at} == 0 or {mark} != logging_{name}:"):
             self.line(f"{at} = upsert({map}, {self._hashed(node.map, node.key)}, {words})")
             with self.nest(f"if {at} == 0:"):

@@ -10,7 +10,7 @@ One record is a row of 64-bit words:
 Everything about a record is in one place, so that a probe costs one cache miss in the index and one
 in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
 floats their bits. The nodes of an ordered index lie in an array of their own (storage.nodes), and
-so do the marks, one byte for each record: what the running batch has done to it.
+so do the marks, one bit for each record: whether the running batch has touched it.
 
 A descriptor of each map (addresses, counters, index blocks) lies in the programme's state array;
 the constants below are its positions. Who owns what: Python owns the arrays and is the only one to
@@ -45,15 +45,18 @@ STRIDE = 9  # bytes of a record
 KEYS = 10  # words
 VALUES = 11
 RANKS = 12  # address of the strings' ranks by code
-MARKS = 13  # address
+MARKS = 13  # address of a bit for each record
 INDEXES = 14  # number of index blocks, the unique index first
 HEADER = 15
 
-# Marks of records.
+# Marks of records that are in the indexes.
 UNTOUCHED = 0  # as the batch found it
 TOUCHED = 1  # its old values are in the log
-GONE = 2  # out of all indexes, but its key is read as long as the log is
-SPARE = 3  # in the free list, its first word is the next one
+
+# Marks of those that were taken out. A record in the log is TOUCHED or GONE; without a log all are
+# UNTOUCHED or SPARE. In either case those still in the indexes have the mark that LOGGING is.
+GONE = 0  # its key is read as long as the log is
+SPARE = 1  # in the free list, its first word is the next one
 
 # Positions in an index block.
 KIND = 0
@@ -73,6 +76,7 @@ NODES_CAPACITY = 51
 ENTRY = 52  # words of an entry
 TALLEST = 53  # the level of the highest root there has been
 FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
+GROUP_COUNT = 59  # groups of a secondary index: slots that are taken, at most half of the table
 MOVED = 60  # how far whole sums have moved while they are brought up to date
 BLOCK = 68
 

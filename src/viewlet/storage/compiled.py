@@ -112,7 +112,8 @@ class Compiled:
 
         made, complete = machine_code(self)
         if complete:
-            write(path, made)
+            with contextlib.suppress(OSError):  # a full disk: the next process compiles again
+                write(path, made)
         return made
 
 
@@ -212,8 +213,13 @@ def _temporary() -> Path:
 def write(path: Path, content: bytes) -> None:
     """In one move, so that another process never reads half a file."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False, suffix=".tmp") as file:
-        file.write(content)
-    Path(file.name).replace(path)
+        made = Path(file.name)
+        try:
+            file.write(content)
+        except OSError:
+            made.unlink()
+            raise
+    made.replace(path)
 
 
 def digest(text: str) -> str:

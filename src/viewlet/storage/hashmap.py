@@ -13,6 +13,7 @@ memory, and a table grows without looking at any: place, way and tag are the has
 from __future__ import annotations
 
 from viewlet.storage.columns import (
+    GROUP_COUNT,
     KEYS,
     KIND,
     MASK,
@@ -24,7 +25,7 @@ from viewlet.storage.columns import (
     UNIQUE,
 )
 from viewlet.storage.compiled import compiled
-from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store_half
+from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store, store_half
 
 Words = tuple[int, ...]
 """A key as words; kernels pass tuples, so that each length is compiled to straight code."""
@@ -209,6 +210,26 @@ def take_slot(ix: int, slot: int, record: int, code: int) -> None:
     unique = load(ix, KIND) == UNIQUE
     held = slot_word(load(ix, MASK), slot, record, code) if unique else record
     store_half(load(ix, SLOTS), slot, held)
+
+
+@compiled
+def lacks_slot(ix: int) -> bool:
+    """Whether a secondary index has no slot for one more group: half of its table is taken."""
+    return load(ix, GROUP_COUNT) > load(ix, MASK) >> 1
+
+
+@compiled
+def open_group(ix: int, slot: int, record: int) -> None:
+    """The first record of a new group of a secondary index goes into an empty slot."""
+    take_slot(ix, slot, record, 0)
+    store(ix, GROUP_COUNT, load(ix, GROUP_COUNT) + 1)
+
+
+@compiled
+def close_group(m: int, ix: int, slot: int) -> None:
+    """The last record of a group of a secondary index leaves its slot."""
+    empty_slot(m, ix, slot)
+    store(ix, GROUP_COUNT, load(ix, GROUP_COUNT) - 1)
 
 
 @compiled

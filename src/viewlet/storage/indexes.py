@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewlet.storage.columns import LINK, RECORDS, SLOTS, STRIDE
 from viewlet.storage.compiled import compiled
-from viewlet.storage.hashmap import empty_slot, slot_for, take_slot
+from viewlet.storage.hashmap import close_group, open_group, slot_for
 from viewlet.storage.memory import load, load_half, store_half
 
 
@@ -26,7 +26,7 @@ def link_chain(m: int, ix: int, record: int) -> None:
     store_half(at, link, head)
     store_half(at, link + 1, -1)
     if head < 0:
-        take_slot(ix, slot, record, 0)
+        open_group(ix, slot, record)
         return
     store_half(records + head * stride, link + 1, record)
     store_half(load(ix, SLOTS), slot, record)
@@ -49,4 +49,4 @@ def unlink_chain(m: int, ix: int, record: int) -> None:
         if after >= 0:
             store_half(load(ix, SLOTS), slot, after)
         else:
-            empty_slot(m, ix, slot)
+            close_group(m, ix, slot)

@@ -41,7 +41,7 @@ def store_half(address: int, index: int, value: int) -> None:
 
 
 def load_byte(address: int, index: int) -> int:
-    """The byte at address + index: null masks, marks of records."""
+    """The byte at address + index: null masks, marks of eight records."""
     return ctypes.c_uint8.from_address(int(address + index)).value
 
 

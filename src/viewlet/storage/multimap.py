@@ -5,8 +5,8 @@ skipped by every reader because its values are zero. `sweep` takes such records 
 is done. So the undo log need not know about indexes: `rollback` writes old values back and sweeps.
 
 Contract: `upsert` logs a record's old values the first time a batch touches it, and gives 0 when
-the pool or the log is full. The kernel then returns to Python, which makes room, and goes on at
-the same update; nothing is done twice.
+the pool, the log or an index is full. The kernel then returns to Python, which makes room, and goes
+on at the same update; nothing is done twice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from viewlet.storage.columns import (
     CHAIN,
     FREE,
     GONE,
+    GROUP_COUNT,
     HEADER,
     INDEXES,
     KEYS,
@@ -48,6 +49,7 @@ from viewlet.storage.hashmap import (
     empty_slot,
     hash_record,
     hash_words,
+    lacks_slot,
     numbers_in,
     record_in,
     slot_for,
@@ -135,9 +137,22 @@ def find_records(m: int, rows: int, count: int, found: int) -> int:
 
 
 @compiled
+def mark_of(marks: int, record: int) -> int:
+    """Whether a record in the indexes is logged; of others, whether they are spare."""
+    return load_byte(marks, record >> 3) >> (record & 7) & 1
+
+
+@compiled
+def set_mark(marks: int, record: int, mark: int) -> None:
+    place = record & 7
+    others = load_byte(marks, record >> 3) & ~(1 << place)
+    store_byte(marks, record >> 3, others | mark << place)
+
+
+@compiled
 def keep_old(m: int, record: int, at: int) -> bool:
     """Log the record's values before their first change in this batch; False when full."""
-    if load(m, LOGGING) == 0 or load_byte(load(m, MARKS), record) == TOUCHED:
+    if load(m, LOGGING) == 0 or mark_of(load(m, MARKS), record) == TOUCHED:
         return True
     values = load(m, VALUES)
     keys = load(m, KEYS)
@@ -149,21 +164,21 @@ def keep_old(m: int, record: int, at: int) -> bool:
     for i in range(values):
         store(row, i + 1, load(at, keys + i))
     store(m, LOGGED, logged + 1)
-    store_byte(load(m, MARKS), record, TOUCHED)
+    set_mark(load(m, MARKS), record, TOUCHED)
     return True
 
 
 @compiled
 def take_record(m: int) -> int:
-    """The number of a free record, -1 when pool or log is full."""
+    """The number of a free record, -1 when pool, log or an index is full."""
     if load(m, LOGGING) != 0 and load(m, LOGGED) == load(m, LOG_CAPACITY):
         return -1
-    if lacks_nodes(m):
+    if lacks_room(m):
         return -1
     record = load(m, FREE)
     if record >= 0:
         store(m, FREE, load(load(m, RECORDS) + record * load(m, STRIDE), 0))
-        store_byte(load(m, MARKS), record, UNTOUCHED)
+        set_mark(load(m, MARKS), record, UNTOUCHED)
         return record
     record = load(m, USED)
     if record == load(m, CAPACITY):
@@ -173,10 +188,12 @@ def take_record(m: int) -> int:
 
 
 @compiled
-def lacks_nodes(m: int) -> bool:
-    """Whether an ordered index might not find the nodes for one more record."""
+def lacks_room(m: int) -> bool:
+    """Whether a secondary index might not find the slot or the nodes for one more record."""
     for i in range(1, load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
+        if lacks_slot(ix):
+            return True
         if load(ix, KIND) == TREE:
             room = load(ix, NODES_CAPACITY) - load(ix, NODES_USED)
             if room < nodes_wanted(ix):
@@ -260,7 +277,7 @@ def remove(m: int, record: int) -> None:
         else:
             unlink_tree(m, ix, record)
     if load(m, LOGGING) != 0:
-        store_byte(load(m, MARKS), record, GONE)
+        set_mark(load(m, MARKS), record, GONE)
     else:
         release(m, record)
 
@@ -270,7 +287,7 @@ def release(m: int, record: int) -> None:
     """Give a removed record to the free list."""
     store(load(m, RECORDS) + record * load(m, STRIDE), 0, load(m, FREE))
     store(m, FREE, record)
-    store_byte(load(m, MARKS), record, SPARE)
+    set_mark(load(m, MARKS), record, SPARE)
 
 
 @compiled
@@ -281,10 +298,10 @@ def forget_log(m: int) -> None:
     row_size = 8 * (load(m, VALUES) + 1)
     for i in range(load(m, LOGGED)):
         record = load(log + i * row_size, 0)
-        if load_byte(marks, record) == GONE:
+        if mark_of(marks, record) == GONE:
             release(m, record)
         else:
-            store_byte(marks, record, UNTOUCHED)
+            set_mark(marks, record, UNTOUCHED)
     store(m, LOGGED, 0)
 
 
@@ -320,7 +337,7 @@ def sweep(m: int) -> int:
             expect_removal(m, load(log + (i + _AHEAD) * row_size, 0))
         record = load(log + i * row_size, 0) if logged else i
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        if is_dead(m, at) and load_byte(load(m, MARKS), record) <= TOUCHED:
+        if is_dead(m, at) and mark_of(load(m, MARKS), record) == load(m, LOGGING):
             remove(m, record)
             removed += 1
     store(m, ZEROS, 0)
@@ -347,7 +364,10 @@ def rollback(m: int) -> int:
 
 @compiled
 def clear_buffer(m: int) -> None:
-    """Forget all records. O(records), or one pass over the tables where that is less."""
+    """Forget all records. O(records), or one pass over the tables where that is less.
+
+    A buffer has no log and is not swept: no record has a mark, and all are in the indexes.
+    """
     used = load(m, USED)
     if used == 0:
         return
@@ -367,6 +387,7 @@ def clear_buffer(m: int) -> None:
                     while record_in(ix, slot) != record:
                         slot = (slot + 1) & mask
                     store_half(slots, slot, -1)
+        store(ix, GROUP_COUNT, 0)
         if load(ix, KIND) == TREE:
             clear_trees(ix)
     store(m, USED, 0)

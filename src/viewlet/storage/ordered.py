@@ -30,7 +30,14 @@ from viewlet.storage.columns import (
     TALLEST,
 )
 from viewlet.storage.compiled import compiled, outlined
-from viewlet.storage.hashmap import Words, empty_slot, find_group, only_group, slot_for, take_slot
+from viewlet.storage.hashmap import (
+    Words,
+    close_group,
+    find_group,
+    only_group,
+    open_group,
+    slot_for,
+)
 from viewlet.storage.memory import (
     load,
     load_float,
@@ -177,7 +184,7 @@ def link_tree(m: int, ix: int, record: int) -> None:
     head = load_half(load(ix, SLOTS), slot)
     set_link(m, ix, record, ROOT, -1)
     if head < 0:
-        take_slot(ix, slot, record, 0)
+        open_group(ix, slot, record)
         number = take_node(ix, 0, 0)
         node = node_at(ix, number)
         store_half(node, NEXT, load(ix, GROUPS))
@@ -243,7 +250,7 @@ def unlink_tree(m: int, ix: int, record: int) -> None:
     place = place_in_leaf(ix, node, record)
     if load_half(node, ENTRIES) == 1 and load_half(node, PARENT) < 0:
         join_groups(ix, number, -1)
-        empty_slot(m, ix, slot_for(m, ix, record_at(m, record)))
+        close_group(m, ix, slot_for(m, ix, record_at(m, record)))
         free_node(ix, number)
         return
     if link_of(m, ix, record, ROOT) >= 0:

@@ -28,7 +28,7 @@ from viewlet.storage.columns import (
     Arrays,
     Layout,
 )
-from viewlet.storage.hashmap import rehash
+from viewlet.storage.hashmap import lacks_slot, rehash
 from viewlet.storage.multimap import find_records
 from viewlet.storage.ordered import nodes_wanted
 from viewlet.storage.undivided import undivided
@@ -39,13 +39,17 @@ _LEAP = 1 << 20  # bytes up to which records grow fourfold
 
 
 def table_size(capacity: int) -> int:
-    """Slots for so many records: a power of two, at most half full, so that runs stay short."""
+    """Slots for so many records or groups: a power of two, at most half full to keep runs short."""
     return 1 << max(2 * capacity - 1, 1).bit_length()
 
 
 def table_room(slots: int) -> int:
-    """How many records so many slots can take."""
+    """How many records or groups so many slots can take."""
     return slots // 2
+
+
+def mark_bytes(records: int) -> int:
+    return -(-records // 8)
 
 
 class Pool:
@@ -69,7 +73,7 @@ class Pool:
         name, width = self.layout.name, self.layout.width
         self.descriptor[:] = self.layout.describe()
         self._arrays.create(f"{name}.records", _FIRST_CAPACITY * width, np.int64)
-        self._arrays.create(f"{name}.marks", _FIRST_CAPACITY, np.uint8)
+        self._arrays.create(f"{name}.marks", mark_bytes(_FIRST_CAPACITY), np.uint8)
         self._arrays.create(f"{name}.log", 0 if self.buffer else 64 * self._row, np.int64)
         for table in self._tables:
             self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
@@ -124,6 +128,9 @@ class Pool:
         with undivided():
             if self.descriptor[FREE] < 0 and self.used == self.descriptor[CAPACITY]:
                 self._grow()
+            for i in range(1, len(self._tables)):
+                if lacks_slot(self._block_address(i)):
+                    self._more_slots(i, 2 * len(self._arrays.array(self._tables[i])))
             for i in self._nodes:
                 if self._node_room(i) < self._nodes_wanted(i):
                     self._more_nodes(i)
@@ -137,9 +144,8 @@ class Pool:
         """Twice the slots, or more records than are needed next.
 
         Pages of the pool that no record has touched cost nothing, while a small one is copied each
-        time that it moves; slots are filled at once, so that tables follow the number of records.
-        All tables do: one of few groups would need less, but dense keys lie side by side in it
-        (memory.spread), and a search for one beyond them would look at some dozens of records.
+        time that it moves; slots are filled at once, so that the table follows the number of
+        records. Tables of secondary indexes follow the number of their groups (`make_room`).
         """
         used = self.used
         if used >= _LIMIT:
@@ -154,7 +160,7 @@ class Pool:
             self.reserve(min(2 * used, self._rows))
 
     def _more_records(self, rows: int) -> None:
-        self._arrays.resize(f"{self.layout.name}.marks", rows)
+        self._arrays.resize(f"{self.layout.name}.marks", mark_bytes(rows))
         self._arrays.resize(f"{self.layout.name}.records", rows * self.layout.width)
         self.attach()
 
@@ -163,7 +169,7 @@ class Pool:
         return len(self.records) // self.layout.width
 
     def reserve(self, capacity: int) -> None:
-        """Room for so many records; links are record numbers, so only tables are remade."""
+        """Room for so many records. How many groups they will be nobody knows yet."""
         with undivided():
             self._reserve(min(capacity, _LIMIT))
 
@@ -172,15 +178,14 @@ class Pool:
             self._more_records(capacity)
         if capacity <= self.descriptor[CAPACITY]:
             return
-        old = [self._arrays.array(table).copy() for table in self._tables]
-        size = table_size(capacity)
-        for table in self._tables:
-            if len(self._arrays.array(table)) < size:
-                self._arrays.resize(table, size)
-            self._arrays.array(table)[:] = -1
+        self._more_slots(0, table_size(capacity))
+
+    def _more_slots(self, number: int, size: int) -> None:
+        """A larger table for one index; links are record numbers, so only the table is remade."""
+        old = self._arrays.array(self._tables[number]).copy()
+        self._arrays.resize(self._tables[number], size)[:] = -1
         self.attach()
-        for i, slots in enumerate(old):
-            rehash(self.address, self._block_address(i), slots.ctypes.data, len(slots))
+        rehash(self.address, self._block_address(number), old.ctypes.data, len(old))
 
     def _more_nodes(self, number: int) -> None:
         nodes = self._arrays.array(self._nodes[number])
@@ -279,7 +284,8 @@ class Pool:
         """Bytes in use: records, marks and tables, without the untouched part of the pool."""
         tables = sum(self._arrays.array(table).nbytes for table in self._tables)
         nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
-        return self.used * (8 * self.layout.width + 1) + nodes + tables + self.log.nbytes
+        records = 8 * self.layout.width * self.used + mark_bytes(self.used)
+        return records + nodes + tables + self.log.nbytes
 
     def array_names(self) -> Iterator[str]:
         yield f"{self.layout.name}.records"
