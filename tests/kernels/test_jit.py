@@ -104,6 +104,24 @@ def test_another_process_helps_to_compile(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(started) == 1
 
 
+def test_only_the_newest_programme_has_a_helper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Views that are made one after another are programmes that replace each other."""
+    monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
+    monkeypatch.setattr(jit, "_WORTH_HELP", 2)
+    monkeypatch.setattr(jit, "_HELPER", "import time; time.sleep(60)")
+    monkeypatch.setattr(jit, "_BESIDE", [])
+    monkeypatch.setattr(jit, "_HELPED", set())
+    jit.begin_to_compile(compile_program(long_program()))
+    (first,) = jit._BESIDE
+    jit.begin_to_compile(compile_program(parse_program(RANGES)))
+    (second,) = jit._BESIDE
+    assert first is not second and first.returncode is not None
+    jit._end_help()
+    assert second.returncode is not None and not jit._BESIDE
+
+
 def test_keys_that_are_probed_by_more_than_they_hash_are_scattered() -> None:
     """Dense keys lie side by side: a search for (1, other) would pass through all of them."""
     text = """

@@ -8,7 +8,7 @@ import pytest
 from viewlet.calculus.text import parse_scalar
 from viewlet.functions import evaluate
 from viewlet.kernels.scalars import Lookup, Texts
-from viewlet.runtime.strings import Dictionary, TextTables
+from viewlet.runtime.strings import _FEW, Dictionary, TextTables
 from viewlet.schema import Physical
 
 TEXTS = ["", "a%b", "a_b", "axb", "new\nline", "ab", "special x requests", "ÄÖ", "a\\b"]
@@ -19,8 +19,9 @@ TEXTS = ["", "a%b", "a_b", "axb", "new\nline", "ab", "special x requests", "ÄÖ
 )
 @pytest.mark.parametrize("form", ["like(text, '{}')", "not(like(text, '{}'))"])
 def test_many_likes_are_as_one(pattern: str, form: str) -> None:
+    """Arrow matches many strings as the definition matches each."""
     scalar = parse_scalar(form.format(pattern))
-    dictionary = Dictionary(TEXTS)
+    dictionary = Dictionary([*TEXTS, *(f"a{i}b" for i in range(_FEW))])
     tables = TextTables(Texts([Lookup(scalar, "text", Physical.BOOL)]), dictionary)
     assert tables.update()
     for code, text in enumerate(dictionary.strings):

@@ -180,8 +180,20 @@ def test_a_second_process_does_without_numba(tmp_path: Path) -> None:
     assert run() == "False"
 
 
-def test_half_a_file_is_never_read(tmp_path: Path) -> None:
-    """What is written under another name first has that name no more."""
+def test_only_whole_files_are_left(tmp_path: Path) -> None:
     product(1, 1)
     assert cache_directory() == tmp_path
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_code_that_cannot_be_kept_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    @compiled
+    def unkept(a: int) -> int:
+        return a + 1
+
+    monkeypatch.setattr(compiled_module, "write", full)
+    assert unkept(1) == 2
+    assert not list(tmp_path.glob("*.unkept-*"))

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,7 +37,7 @@ def source(program: Program) -> str:
 
 def load_module(module: Module) -> ModuleType:
     """The module of the kernels; functions compile when they are first called."""
-    name = f"viewlet_{digest(module.source)}"
+    name = _name(module.source)
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -44,6 +45,12 @@ def load_module(module: Module) -> ModuleType:
     if not path.exists():
         write(path, module.source.encode())
     return load_file(path)
+
+
+@lru_cache(64)
+def _name(source: str) -> str:
+    """Hashed once: on Spark every stage of a batch asks for its kernels."""
+    return f"viewlet_{digest(source)}"
 
 
 def load_file(path: Path) -> ModuleType:
@@ -97,6 +104,10 @@ for name in sys.argv[3:]:
 _HELPED: set[str] = set()
 """The modules that were given a second process; none is given two."""
 
+_BESIDE: list[subprocess.Popen[bytes]] = []
+"""The process that helps with the newest module, if any: views that are made one after another are
+programmes of which only the last will run."""
+
 
 def _compile_beside(loaded: ModuleType, functions: list[Compiled]) -> None:
     """Let another process compile functions in this order, while this one begins at the other end.
@@ -109,6 +120,7 @@ def _compile_beside(loaded: ModuleType, functions: list[Compiled]) -> None:
     if few or path is None or path in _HELPED:
         return
     _HELPED.add(path)
+    _end_help()
     arguments = [os.pathsep.join(sys.path), path, *names]
     with contextlib.suppress(OSError):
         helper = subprocess.Popen(
@@ -117,9 +129,12 @@ def _compile_beside(loaded: ModuleType, functions: list[Compiled]) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        atexit.register(_end, helper)
+        _BESIDE.append(helper)
 
 
-def _end(helper: subprocess.Popen[bytes]) -> None:
-    helper.kill()
-    helper.wait()
+@atexit.register
+def _end_help() -> None:
+    while _BESIDE:
+        helper = _BESIDE.pop()
+        helper.kill()
+        helper.wait()

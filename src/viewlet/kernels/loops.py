@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
@@ -32,6 +34,8 @@ from viewlet.program.ir import Map, Program, Statement, Trigger
 from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
 from viewlet.schema import Physical
+
+T = TypeVar("T")
 
 
 def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
@@ -65,7 +69,7 @@ class _TriggerBuilder(RowBuilder):
         for name in buffers:
             if name in written:
                 found.append(Step(f"clear {name}", (), [ClearBuffer(name)]))
-        for statement in _with_changes(self.trigger.statements):
+        for statement in _joined(self.trigger.statements, as_change):
             found += self._statement(statement)
         return found
 
@@ -172,28 +176,20 @@ class _TriggerBuilder(RowBuilder):
         )
 
 
-def _with_changes(statements: tuple[Statement, ...]) -> list[Statement]:
-    """Statements for new and old values of something nested become one."""
-    found: list[Statement] = []
-    for statement in statements:
-        both = as_change(found[-1], statement) if found else None
+def _fused(steps: list[Step]) -> list[Step]:
+    return [shared(step) for step in _joined(steps, _fuse)]
+
+
+def _joined(items: Iterable[T], join: Callable[[T, T], T | None]) -> list[T]:
+    """Neighbours become one wherever `join` makes one of them."""
+    found: list[T] = []
+    for item in items:
+        both = join(found[-1], item) if found else None
         if both is None:
-            found.append(statement)
+            found.append(item)
         else:
             found[-1] = both
     return found
-
-
-def _fused(steps: list[Step]) -> list[Step]:
-    """Neighbours become one step wherever that is the same."""
-    found: list[Step] = []
-    for step in steps:
-        fused = _fuse(found[-1], step) if found else None
-        if fused is None:
-            found.append(step)
-        else:
-            found[-1] = fused
-    return [shared(step) for step in found]
 
 
 def _fuse(left: Step, right: Step) -> Step | None:

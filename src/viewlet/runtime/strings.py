@@ -17,6 +17,7 @@ from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array
 
 _MANY = 256
+_FEW = 32  # strings that are matched one by one as fast as by Arrow
 
 
 class Dictionary:
@@ -169,8 +170,8 @@ class TextTables:
         if self._filled == len(self.dictionary):
             return False
         first = code = self._filled
-        # For a few strings Arrow's import and its arrays would cost more than they save.
-        many = len(self.dictionary) - first > _MANY
+        # The few that a programme or a single row brings are no reason to import Arrow either.
+        many = len(self.dictionary) - first > _FEW
         slow = [table for table in self.tables if not many or table.pattern is None]
         while code < len(self.dictionary):
             if not slow:
