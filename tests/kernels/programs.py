@@ -149,6 +149,41 @@ on r:
   s[a] += ds[a].* | total: ds[a].total, weight: ds[a].weight
 """
 
+TURNS = """
+relation r(a: INTEGER not null, b: INTEGER not null)
+relation s(a: INTEGER not null, c: INTEGER not null)
+buffer d[a: int](count: int, weight: float)
+map m[a: int](count: int, weight: float)
+map k[a: int, c: int](count: int)
+map q[c: int](count: int, value: int)
+map f[a: int](count: int)
+on r:
+  d[a] += Δr(a, b) | count: 1, weight: [to_float(b) - 2.5]
+  q[c] += d[a].* * k[a, c].* * Exists(m[a].count + d[a].count) | count: k[a, c].count, value: a
+  q[c] += d[a].* * k[a, c].* * Exists(m[a].count) | count: -1 * k[a, c].count, value: -1 * a
+  f[a] += d[a].* * Exists(m[a].weight + d[a].weight) | count: 1
+  f[a] += d[a].* * Exists(m[a].weight) | count: -1
+  m[a] += d[a].* | count: d[a].count, weight: d[a].weight
+on s:
+  q[c] += Δs(a, c) * Exists(m[a].count) | count: 1, value: a
+  k[a, c] += Δs(a, c) | count: 1
+"""
+
+CHOSEN = """
+relation r(a: INTEGER not null, b: INTEGER not null, x: DOUBLE not null, t: VARCHAR not null)
+relation s(a: INTEGER not null, b: INTEGER not null, e: INTEGER)
+map q[a: int](count: int, x: float)
+map p[a: int, b: int](count: int)
+map m[a: int](count: int)
+map n[b: int](count: int)
+on r:
+  q[a] += Δr(a, b, x, t) * {b < 4} * {like(t, 'x%')} | count: 1, x: x
+  p[a, b] += Δr(a, b, x, t) * {b < 4} * {like(t, 'x%')} * {x > 0.0} * m[a].count | count: 1
+on s:
+  m[a] += Δs(a, b, e) * {a <> b or b = 2} | count: 1
+  n[b] += Δs(a, b, e) * {a < 3 and in(b, 1, 2, 4)} | count: b
+"""
+
 RANGES = """
 relation bids(p: INTEGER not null, v: BIGINT not null, x: DOUBLE not null)
 map m[p: int](v: int, x: float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tests.kernels.programs import CHANGES
+from tests.kernels.programs import CHANGES, TURNS
 
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef, Value, factors_of, product_of, sum_over
 from viewlet.kernels.jit import source
@@ -51,6 +51,23 @@ def test_new_and_old_values_share_a_loop() -> None:
     joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
     assert [statement.target for statement in joined] == ["low", "same", "by", "heavy"]
     assert source(program).count(" in range(2):") == 2 * len(joined)
+
+
+def test_what_begins_and_ceases_to_exist_shares_a_loop() -> None:
+    program = parse_program(TURNS)
+    trigger = program.triggers[0]
+    pairs = zip(trigger.statements, trigger.statements[1:], strict=False)
+    joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
+    assert [statement.target for statement in joined] == ["q", "f"]
+    assert source(program).count(" != 0 else 0) - (1 if ") == 2 * len(joined)
+
+
+def test_an_exists_that_binds_something_stays_two_statements() -> None:
+    text = TURNS.replace("d[a].* * Exists(m[a].weight", "Exists(m[a].weight")
+    trigger = parse_program(text).triggers[0]
+    pairs = zip(trigger.statements, trigger.statements[1:], strict=False)
+    joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
+    assert [statement.target for statement in joined] == ["q"]
 
 
 def test_statements_that_differ_in_more_than_a_value_stay_apart() -> None:

@@ -25,6 +25,7 @@ from viewlet.calculus.expr import (
     product_of,
     sum_of,
     sum_over,
+    walk,
 )
 from viewlet.calculus.scope import NONE, Names, inputs, outputs
 from viewlet.calculus.text import to_text
@@ -66,7 +67,7 @@ def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]
         if not ready:
             rest = to_text(product_of(*factors))
             raise ProgramError(f"no factor can be evaluated next in {rest}")
-        best = min(ready, key=lambda f: _rank(f, bound, ordered, costs))
+        best = min(ready, key=lambda f: _rank(f, bound, ordered, factors, costs))
         factors.remove(best)
         ordered.append(schedule(best, bound, costs))
         bound |= outputs(best)
@@ -82,8 +83,15 @@ def _ready(factor: Expr, bound: Names) -> bool:
     return True
 
 
-def _rank(factor: Expr, bound: Names, placed: list[Expr], costs: Costs | None) -> tuple[int, ...]:
-    """Filters, then computed values, then lookups, then the batch, then slices, then scans."""
+def _rank(
+    factor: Expr, bound: Names, placed: list[Expr], left: list[Expr], costs: Costs | None
+) -> tuple[int, ...]:
+    """Filters, then computed values, then lookups, then the batch, then slices, then scans.
+
+    Of lookups, those come first whose maps have passed conditions, then nested values that are
+    lookups themselves and are tested at once, then those that drop no row unless it refers to
+    nothing.
+    """
     unbound = len(outputs(factor) - bound)
     if isinstance(factor, Cond | Value):
         return (0,)
@@ -91,16 +99,25 @@ def _rank(factor: Expr, bound: Names, placed: list[Expr], costs: Costs | None) -
         return (1,)
     if unbound == 0:
         nested = isinstance(factor, Lift | Extreme)
-        return (2, 1) if nested else (2, 0, -costs.filters(factor) if costs else 0)
+        return (2, 1) if nested else (2, 0, -costs.filters(factor) if costs else 0, 1)
     if is_batch(factor):
         # ΔR before buffers of the batch: they can then be looked up, ΔR never can.
         return (3, 0 if isinstance(factor, Delta) else 1, unbound)
     if isinstance(factor, Lift | Extreme):
-        return (2, 2)
+        return (2, 0, 0, 0) if costs and _is_test(factor, bound, left) else (2, 2)
     touched = outputs(factor) & bound
     size = unbound * 2 + (not isinstance(factor, Rel | MapRef))
     if costs is None or not touched:
         return (4 if touched else 5, size)
     if costs.is_single(factor, bound):
-        return (2, 0, -costs.filters(factor))
+        return (2, 0, -costs.filters(factor), 1)
     return (4, costs.distance(factor, bound, placed), size, -costs.filters(factor))
+
+
+def _is_test(factor: Lift | Extreme, bound: Names, left: list[Expr]) -> bool:
+    """A nested value that is made of lookups, and that a condition waits for."""
+    lookups = all(outputs(n) <= bound for n in walk(factor.body) if isinstance(n, MapRef | Delta))
+    known = bound | {factor.variable}
+    return lookups and any(
+        isinstance(f, Cond) and factor.variable in inputs(f) and inputs(f) <= known for f in left
+    )

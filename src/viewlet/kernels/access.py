@@ -9,7 +9,9 @@ from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import FLOAT, BlockWriter, identifier
 from viewlet.kernels.prefetch import prefetches
 from viewlet.kernels.scalars import Variable
+from viewlet.kernels.selection import Selection
 from viewlet.kernels.weights import key_words, same_value
+from viewlet.storage.memory import CHUNK
 
 
 class AccessWriter(BlockWriter):
@@ -25,7 +27,23 @@ class AccessWriter(BlockWriter):
             self._row_body(node)
             self.row = outer
 
-    def _row_body(self, node: ir.Rows) -> None:
+    def _chosen_rows(self, found: Selection) -> None:
+        """All rows of the batch that pass a filter, some of them at a time."""
+        self.line("following = low if start < 0 else start")
+        with self.nest("while following < high:"):
+            self.line("count = 0")
+            with self.nest(f"while following < high and count < {CHUNK}:"):
+                self.line("row = following")
+                self.line("store_half(chosen, count, row)")
+                self.line(f"count += {found.test}")
+                self.line("following += 1")
+            with self.nest("for nth in range(count):"):
+                self.line("row = load_half(chosen, nth)")
+                self._reset_done()
+                self._row_body(found.rows, chosen=True)
+                self._end_row()
+
+    def _row_body(self, node: ir.Rows, *, chosen: bool = False) -> None:
         self.line(f"{node.weight} = load(weights, {self.row})")
         for variable, column in node.binds:
             load = "load_float" if variable.slot.physical is FLOAT else "load"
@@ -33,7 +51,7 @@ class AccessWriter(BlockWriter):
             if variable.slot.nullable:
                 self.line(f"{variable.null} = load_byte(nulls_{column}, {self.row})")
         if self.row == "row" and not self.single and not node.equal:
-            for text in prefetches(node, self.frame):
+            for text in prefetches(node, self.frame, chosen=chosen):
                 self.line(text)
         if not node.equal:
             self.block(node.body)

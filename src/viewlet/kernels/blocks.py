@@ -48,13 +48,13 @@ class BlockWriter(WeightWriter):
             if not isinstance(node, ir.If):
                 self.node(node)
                 continue
-            condition = _bare(self.scalars.truth(node.scalar, node.scope))
+            condition = bare(self.scalars.truth(node.scalar, node.scope))
             body = list(node.body)
             while at < len(block):
                 other = block[at]
                 if not isinstance(other, ir.If):
                     break
-                if _bare(self.scalars.truth(other.scalar, other.scope)) != condition:
+                if bare(self.scalars.truth(other.scalar, other.scope)) != condition:
                     break
                 body += other.body
                 at += 1
@@ -161,6 +161,12 @@ class BlockWriter(WeightWriter):
             self.line(f"{node.weight} = 1 - 2 * {turn}")
             self.block(node.body)
 
+    def _turn(self, node: ir.Turn) -> None:
+        some = [f"(1 if {total} != 0 else 0)" for total in (node.new, node.old)]
+        self.line(f"{node.weight} = {' - '.join(some)}")
+        with self.nest(f"if {node.weight} != 0:"):
+            self.block(node.body)
+
 
 def _adds(block: Block, total: str) -> bool:
     """Whether something in a block adds to a total."""
@@ -175,7 +181,7 @@ def identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-def _bare(code: str) -> str:
+def bare(code: str) -> str:
     """Without a pair of parentheses around the whole."""
     if not (code.startswith("(") and code.endswith(")")):
         return code

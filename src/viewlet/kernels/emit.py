@@ -18,9 +18,10 @@ from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
 from viewlet.kernels.nodes import Block, Loops, Step, bodies
-from viewlet.kernels.prefetch import later_slots
+from viewlet.kernels.prefetch import later_slots, prefetches, reaches_far
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalars import Texts
+from viewlet.kernels.selection import Selection, selection
 from viewlet.kernels.updates import UpdateWriter
 from viewlet.program.ir import Program
 
@@ -59,6 +60,8 @@ from viewlet.storage.memory import (
     load_half,
     prefetch,
     store,
+    store_half,
+    workspace,
 )
 from viewlet.storage.multimap import (
     add_float,
@@ -164,7 +167,10 @@ class _TriggerWriter(UpdateWriter):
 
     def _batch_step(self, step: Step) -> None:
         outer = step.block[0] if len(step.block) == 1 else None
-        if isinstance(outer, ir.Rows):
+        found = self._worth_choosing(outer) if isinstance(outer, ir.Rows) else None
+        if found is not None:
+            self._chosen_rows(found)
+        elif isinstance(outer, ir.Rows):
             with self.nest("for row in range(low if start < 0 else start, high):"):
                 self._reset_done()
                 self._row_body(outer)
@@ -175,6 +181,13 @@ class _TriggerWriter(UpdateWriter):
             self.line("row = 0")
             self._reset_done()
             self.block(step.block)
+
+    def _worth_choosing(self, rows: ir.Rows) -> Selection | None:
+        """The rows to work on, where some lines should be asked for before their turn."""
+        found = None if rows.equal else selection(rows, self.scalars)
+        if found is None or not reaches_far(found.rows, self.frame):
+            return None
+        return found if prefetches(found.rows, self.frame, chosen=True) else None
 
     def single_function(self, steps: list[Step]) -> str:
         name = identifier(self.relation)

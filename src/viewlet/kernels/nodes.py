@@ -305,6 +305,19 @@ class Change:
 
 
 @dataclass
+class Turn:
+    """weight = 1 where `old` is zero and `new` is not, -1 the other way round; else nothing
+
+    Both are names of weights that were added up.
+    """
+
+    weight: str
+    new: str
+    old: str
+    body: Block
+
+
+@dataclass
 class ClearBuffer:
     map: str
 
@@ -351,6 +364,7 @@ Node = (
     | NoBest
     | Better
     | Change
+    | Turn
     | ClearBuffer
     | ClearColumn
     | Update

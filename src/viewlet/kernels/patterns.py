@@ -60,7 +60,8 @@ def as_change(new: Statement, old: Statement) -> Statement | None:
     M[k] += L * ((x := q) + -1 * (x := p)) * L' | c: u
 
     The change of a nested value is two statements that differ in it alone (calculus.delta). As one,
-    its loops are compiled once, and not run where the value has stayed the same.
+    its loops are compiled once, and not run where the value has stayed the same. The same for
+    Exists(q) and Exists(p).
     """
     if (new.target, new.keys, new.op, old.op) != (old.target, old.keys, "+=", "+="):
         return None
@@ -74,7 +75,8 @@ def as_change(new: Statement, old: Statement) -> Statement | None:
         return None
     (i,) = different
     both = sum_of(mine[i], negate(others[i]))
-    if change_of(both) is None:
+    bound = outputs(product_of(*mine[:i]))
+    if change_of(both) is None and not (turn_of(both) and outputs(both) <= bound):
         return None
     return replace(new, loop=product_of(*mine[:i], both, *mine[i + 1 :]))
 
@@ -88,6 +90,15 @@ def change_of(expr: Expr) -> tuple[Lift | Extreme, Lift | Extreme] | None:
     new, old = found
     alike = type(new) is type(old) and new.variable == old.variable
     return (new, old) if alike and terms == (new, negate(old)) else None
+
+
+def turn_of(expr: Expr) -> tuple[Exists, Exists] | None:
+    """Exists(q) + -1 * Exists(p)  ->  the two of them"""
+    terms = terms_of(expr)
+    found = [f for term in terms for f in factors_of(term) if isinstance(f, Exists)]
+    if len(found) != 2 or terms != (found[0], negate(found[1])):
+        return None
+    return found[0], found[1]
 
 
 def narrowed(variable: Variable, slot: Slot) -> Variable:

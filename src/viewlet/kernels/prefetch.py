@@ -7,14 +7,16 @@ rows are known, so both loads can be on their way while earlier rows are worked 
     row + NEAR     the record whose number is in the slot, which has come by then, unless the tag
                    says that it has another key
 
-Only accesses that every row makes, with keys that are columns of the batch or of the buffer that
-is gone through: behind a filter most lines would come for nothing, and maps that fit into a cache
-need none. Where rows come one by one only the row itself is known, but its steps are several.
+Only accesses that every row makes, or every row that was chosen (kernels.selection), with keys that
+are columns of the batch or of the buffer that is gone through: behind a filter most lines would
+come for nothing, and maps that fit into a cache need none. Where rows come one by one only the row
+itself is known, but its steps are several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
@@ -29,36 +31,76 @@ SMALL = 1 << 15
 """Slots of a map that stays in a core's own caches."""
 
 
-def prefetches(node: ir.Rows | ir.Scan, frame: Frame) -> list[str]:
-    """Lines for the head of the body of an outer loop: over a batch's rows, or over a buffer."""
+@dataclass(frozen=True)
+class _Access:
+    """A probe that a row surely makes: source of the table's slots and mask, and the key."""
+
+    map: str
+    slots: str
+    mask: str
+    key: tuple[Variable, ...]
+
+    @property
+    def unique(self) -> bool:
+        return self.slots == f"slots_{identifier(self.map)}"
+
+    @property
+    def size(self) -> str:
+        """What tells whether the map is large; a group of few may still lie anywhere in it."""
+        return f"mask_{identifier(self.map)}"
+
+
+def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -> list[str]:
+    """Lines for the head of the body of an outer loop: over a batch's rows, or over a buffer.
+
+    Of rows that were chosen, `nth` is the place of the row among `count`.
+    """
     ahead, end = _known(node, frame)
+    later, soon = ("later", "soon") if chosen else (f"row + {FAR}", f"row + {NEAR}")
     far: dict[str, list[str]] = {}
-    for slots, mask, records, stride, key in _tables(node.body, frame):
-        if any(v.slot.nullable or v.slot.physical is Physical.FLOAT for v in key):
+    for access in _accesses(node.body, frame):
+        slots, mask, map = access.slots, access.mask, access.map
+        if any(v.slot.nullable or v.slot.physical is Physical.FLOAT for v in access.key):
             continue
-        if any(v.name not in ahead for v in key):
+        if any(v.name not in ahead for v in access.key):
             continue
-        at = [ahead[v.name] for v in key]
-        code = f"hash_words(({', '.join(at)},))"
-        later = code.replace("%s", f"row + {FAR}")
-        soon = code.replace("%s", f"row + {NEAR}")
+        words = ", ".join(ahead[v.name] for v in access.key)
+        code = f"hash_words(({words},))"
+        first, second = code.replace("%s", later), code.replace("%s", soon)
         number = (
-            f"likely({slots}, {mask}, {soon})"
-            if slots.startswith("slots_")
-            else f"load_half({slots}, {soon} & {mask})"
+            f"likely({slots}, {mask}, {second})"
+            if access.unique
+            else f"load_half({slots}, {second} & {mask})"
         )
-        far.setdefault(mask, []).extend(
+        record = f"records_{identifier(map)} + {number} * {frame.stride(map)}"
+        far.setdefault(access.size, []).extend(
             [
-                f"        prefetch({slots} + 4 * ({later} & {mask}))",
-                f"        prefetch({records} + {number} * {stride})",
+                f"        prefetch({slots} + 4 * ({first} & {mask}))",
+                f"        prefetch({record})",
             ]
         )
     if not far:
         return []
-    lines = [f"if row + {FAR} < {end}:"]
-    for mask, found in far.items():
-        lines += [f"    if {mask} > {SMALL}:", *dict.fromkeys(found)]
+    if chosen:
+        lines = [
+            f"if nth + {FAR} < count:",
+            f"    later = load_half(chosen, nth + {FAR})",
+            f"    soon = load_half(chosen, nth + {NEAR})",
+        ]
+    else:
+        lines = [f"if row + {FAR} < {end}:"]
+    for size, found in far.items():
+        lines += [f"    if {size} > {SMALL}:", *dict.fromkeys(found)]
     return lines
+
+
+def reaches_far(rows: ir.Rows, frame: Frame) -> bool:
+    """Whether rows go into maps that may be large: not only buffers, or groups named by texts."""
+    return any(
+        not frame.loops.maps[access.map].buffer
+        and any(v.slot.physical is not Physical.STR for v in access.key)
+        for access in _accesses(rows.body, frame)
+    )
 
 
 def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
@@ -69,17 +111,20 @@ def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
         if not isinstance(outer, ir.Rows):
             continue
         columns = {variable.name: column for variable, column in outer.binds}
-        for slots, mask, _, _, key in _tables(outer.body, frame):
-            if any(v.slot.nullable or v.name not in columns for v in key):
+        for access in _accesses(outer.body, frame):
+            if any(v.slot.nullable or v.name not in columns for v in access.key):
                 continue
             words = [
                 f"float_bits(load_float(column_{columns[v.name]}, row))"
                 if v.slot.physical is Physical.FLOAT
                 else f"load(column_{columns[v.name]}, row)"
-                for v in key
+                for v in access.key
             ]
-            place = f"{slots} + 4 * (hash_words(({', '.join(words)},)) & {mask})"
-            lines += [f"if {mask} > {SMALL}:", f"    prefetch({place})"]
+            slot = f"hash_words(({', '.join(words)},)) & {access.mask}"
+            lines += [
+                f"if {access.mask} > {SMALL}:",
+                f"    prefetch({access.slots} + 4 * ({slot}))",
+            ]
     return lines
 
 
@@ -106,12 +151,11 @@ def _always(block: Block) -> Iterator[ir.Node]:
             yield from _always(node.body)
 
 
-def _tables(block: Block, frame: Frame) -> Iterator[tuple[str, str, str, int, list[Variable]]]:
-    """Slots, mask, records, stride and key of every access that a row surely makes."""
+def _accesses(block: Block, frame: Frame) -> Iterator[_Access]:
     for node in _always(block):
         if not isinstance(node, ir.Update | ir.Get | ir.Run | ir.Slice):
             continue
-        layout, name = frame.layouts[node.map], identifier(node.map)
+        map, layout, name = node.map, frame.layouts[node.map], identifier(node.map)
         if any(field.nullable for field in layout.keys):
             continue
         parts = node.parts if isinstance(node, ir.Run) else tuple(range(len(layout.keys)))
@@ -119,14 +163,13 @@ def _tables(block: Block, frame: Frame) -> Iterator[tuple[str, str, str, int, li
         if isinstance(node, ir.Slice):
             parts, chains = layout.indexes[node.index].parts, [node.index]
         bound = dict(zip(parts, node.key, strict=True))
-        stride = 8 * layout.width
         if not isinstance(node, ir.Slice) and node.key:
-            key = [bound[part] for part in layout.hashed]
-            yield f"slots_{name}", f"mask_{name}", f"records_{name}", stride, key
+            key = tuple(bound[part] for part in layout.hashed)
+            yield _Access(map, f"slots_{name}", f"mask_{name}", key)
         for number in chains:
             index = layout.indexes[number]
             if index.kind == CHAIN:
                 block_at = f"map_{name}, {layout.block(number)}"
-                key = [bound[part] for part in sorted(index.parts)]
+                key = tuple(bound[part] for part in sorted(index.parts))
                 slots, mask = (f"load({block_at} + {word})" for word in (SLOTS, MASK))
-                yield slots, mask, f"records_{name}", stride, key
+                yield _Access(map, slots, mask, key)

@@ -27,6 +27,7 @@ def _definitions(frame: Frame, relation: str) -> Iterator[tuple[str, str]]:
     yield "weights", f"load(state, {WEIGHTS})"
     yield "ranks", f"load(state, {RANKS})"
     yield "zero", "np.int64(0)"
+    yield "chosen", "workspace()"
     columns = frame.loops.program.relation(relation).columns
     for i in range(len(columns)):
         yield f"column_{i}", f"load(state, {COLUMNS + 2 * i})"

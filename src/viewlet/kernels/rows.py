@@ -67,6 +67,7 @@ from viewlet.kernels.nodes import (
     Scan,
     Slice,
     Total,
+    Turn,
     Update,
 )
 from viewlet.kernels.patterns import (
@@ -75,6 +76,7 @@ from viewlet.kernels.patterns import (
     narrowed,
     next_factor,
     plain_name,
+    turn_of,
 )
 from viewlet.kernels.ranged import RangeBuilder
 from viewlet.kernels.scalars import Scope, Variable
@@ -155,6 +157,9 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         if isinstance(expr, Rel):
             raise ProgramError(f"a trigger reads base relation {expr.name}")
         if not outputs(expr) - scope.keys() and isinstance(expr, Add | Sum):
+            turn = turn_of(expr)
+            if turn is not None:
+                return self._turn(*turn, scope, factors, rest)
             return self._with_weight(expr, scope, factors, rest)
         if isinstance(expr, Add):
             change = change_of(expr)
@@ -365,6 +370,20 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         variable, weight = Variable(self.name(new.variable), first.slot), self.name("w")
         body = rest({**scope, new.variable: variable}, (*factors, Named(weight, Physical.INT)))
         return [*block, Change(variable, weight, first, second, body)]
+
+    def _turn(
+        self, new: Exists, old: Exists, scope: dict[str, Variable], factors: Factors, rest: Rest
+    ) -> Block:
+        """Exists(new) + -1 * Exists(old): the rest is done where one of them is true."""
+        block: Block = []
+        names: list[str] = []
+        for side in (new.body, old.body):
+            physical, name = self.weight_type(side, scope), self.name("total")
+            block.append(Total(name, physical, self.accumulate(side, scope, name, physical)))
+            names.append(name)
+        weight = self.name("w")
+        body = rest(scope, (*factors, Named(weight, Physical.INT)))
+        return [*block, Turn(weight, names[0], names[1], body)]
 
     def _exists(
         self, expr: Exists, scope: dict[str, Variable], factors: Factors, rest: Rest

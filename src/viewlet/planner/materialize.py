@@ -262,7 +262,15 @@ class Materializer:
         another probe and another record. Without it a change of the batch's relation visits the
         root's rows that refer to it, so every row of the root is visited once for each row that it
         refers to: over a stream of inserts that is never more work than to maintain the map. Where
-        the batch itself determines the component, its map is one probe and stays whole.
+        the batch itself determines the component, its map is one probe and stays whole, unless a
+        nested value decides before which rows get there at all:
+
+        Δlineitem(o, q) * (x := sum of o) * {x > 300} * {orders(o, c) * customer(c, n)}
+        ->
+        Δlineitem(o, q) * (x := sum of o) * {x > 300} * {orders(o, c)} * {customer(c, n)}
+
+        Nested values of the component itself are computed from the pieces, too. But a component
+        with filters of its own may be far smaller than its root: there nothing of this is done.
 
         The same where the batch is the domain of a nested query's change:
 
@@ -278,23 +286,32 @@ class Materializer:
         """
         whole: tuple[list[Component], list[Expr], Names] = ([component], [], bound)
         batches = [f for f in outside if is_batch(f)]
-        atoms = [f for f in component.factors if not _is_scalar(f)]
+        nested = [f for f in component.factors if isinstance(f, Lift | Extreme | Exists)]
+        scalars = [f for f in component.factors if _is_scalar(f)]
+        atoms = [f for f in component.factors if not _is_scalar(f) and f not in nested]
         if not self._keyed or len(batches) != 1 or len(atoms) < 2:
             return whole
         (batch,) = batches
         if not all(isinstance(atom, Rel) for atom in atoms):
             return whole
+        plain = not _filters(scalars, _bound_by(atoms))
+        if nested and not (plain and visible(product_of(*nested)) <= component.names):
+            return whole
         near = self._determined(visible(batch), atoms)
+        rare = plain and _decides(outside)
         for root in atoms:
-            if any(root is atom for atom in near) or not self._leads(root, atoms, batch):
+            if any(root is atom for atom in near):
+                if not rare or len(self._followers(root, atoms)) < len(atoms):
+                    continue
+            elif not self._leads(root, atoms, batch):
                 continue
             reach = bound | visible(root)
             pieces = _components(atoms, reach)
             if not isinstance(batch, Delta) and not all(map(self._changes, pieces)):
                 continue
-            left = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
+            left = _attach(scalars, pieces, NONE)
             if all(isinstance(f, Cond) or self._spans(f, pieces) for f in left):
-                return pieces, left, reach
+                return pieces, [*nested, *left], reach
         return whole
 
     def _leads(self, root: Expr, atoms: list[Expr], batch: Expr) -> bool:
@@ -376,6 +393,17 @@ def _cut_candidates(component: Component, bound: Names) -> Names:
             shared |= visible(factor) & seen
             seen |= visible(factor)
     return frozenset(shared) - bound
+
+
+def _filters(factors: list[Expr], names: Names) -> list[Expr]:
+    """The conditions that these variables alone decide."""
+    return [f for f in factors if isinstance(f, Cond) and inputs(f) <= names]
+
+
+def _decides(outside: list[Expr]) -> bool:
+    """Whether a nested value is tested in the statement."""
+    values = _bound_by(f for f in outside if isinstance(f, Lift | Extreme))
+    return any(isinstance(f, Cond) and inputs(f) & values for f in outside)
 
 
 def _is_scalar(factor: Expr) -> bool:

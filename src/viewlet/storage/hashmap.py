@@ -58,12 +58,6 @@ def tag_bits(mask: int) -> int:
 
 
 @compiled
-def tags_of(ix: int) -> int:
-    """The same of any index: slots of groups hold the number alone."""
-    return tag_bits(load(ix, MASK)) if load(ix, KIND) == UNIQUE else 0
-
-
-@compiled
 def knows_ways(mask: int) -> bool:
     """Whether record numbers leave room for ways: up to 2**28 slots."""
     return mask < 1 << _WAY
@@ -149,17 +143,14 @@ def hash_record(ix: int, at: int) -> int:
 
 @compiled
 def slot_for(m: int, ix: int, at: int) -> int:
-    """The slot of the record's group: the one it has, or the empty one where it belongs.
-
-    A group of the unique index is one record: there all words of the key count.
-    """
+    """The slot of a key in the unique index: the one it has, or the empty one where it belongs."""
     slots = load(ix, SLOTS)
     mask = load(ix, MASK)
-    unique = load(ix, KIND) == UNIQUE
-    parts = load(m, KEYS) if unique else load(ix, PARTS)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    keys = load(m, KEYS)
     code = hash_record(ix, at)
-    tags = tags_of(ix)
-    numbers = numbers_in(mask) if unique else -1
+    tags = tag_bits(mask)
     tag = code & tags
     slot = code & mask
     while True:
@@ -167,13 +158,36 @@ def slot_for(m: int, ix: int, at: int) -> int:
         if held < 0:
             return slot
         if held & tags == tag:
-            other = load(m, RECORDS) + (held & numbers) * load(m, STRIDE)
-            same = True
-            for i in range(parts):
-                word = i if unique else load(ix, PART + i)
-                same &= load(other, word) == load(at, word)
-            if same:
+            other = records + (held & numbers_in(mask)) * stride
+            word = 0
+            while word < keys and load(other, word) == load(at, word):
+                word += 1
+            if word == keys:
                 return slot
+        slot = (slot + 1) & mask
+
+
+@compiled
+def group_slot(m: int, ix: int, at: int) -> int:
+    """The same for the group of a record in a secondary index."""
+    slots = load(ix, SLOTS)
+    mask = load(ix, MASK)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    parts = load(ix, PARTS)
+    slot = hash_record(ix, at) & mask
+    while True:
+        record = load_half(slots, slot)
+        if record < 0:
+            return slot
+        other = records + record * stride
+        part = 0
+        while part < parts and load(other, load(ix, PART + part)) == load(
+            at, load(ix, PART + part)
+        ):
+            part += 1
+        if part == parts:
+            return slot
         slot = (slot + 1) & mask
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewlet.storage.columns import LINK, RECORDS, SLOTS, STRIDE
 from viewlet.storage.compiled import compiled
-from viewlet.storage.hashmap import close_group, open_group, slot_for
+from viewlet.storage.hashmap import close_group, group_slot, open_group
 from viewlet.storage.memory import load, load_half, store_half
 
 
@@ -21,7 +21,7 @@ def link_chain(m: int, ix: int, record: int) -> None:
     stride = load(m, STRIDE)
     at = records + record * stride
     link = 2 * load(ix, LINK)
-    slot = slot_for(m, ix, at)
+    slot = group_slot(m, ix, at)
     head = load_half(load(ix, SLOTS), slot)
     store_half(at, link, head)
     store_half(at, link + 1, -1)
@@ -45,7 +45,7 @@ def unlink_chain(m: int, ix: int, record: int) -> None:
     if before >= 0:
         store_half(records + before * stride, link, after)
     else:
-        slot = slot_for(m, ix, at)
+        slot = group_slot(m, ix, at)
         if after >= 0:
             store_half(load(ix, SLOTS), slot, after)
         else:

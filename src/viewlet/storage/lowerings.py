@@ -8,11 +8,12 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import alloca_once
 from numba.extending import lower_builtin, type_callable
 
 from viewlet.storage import arithmetic, memory
 from viewlet.storage.arithmetic import OVERFLOW
-from viewlet.storage.memory import MULTIPLIER, NAN_BITS
+from viewlet.storage.memory import CHUNK, MULTIPLIER, NAN_BITS
 
 _INT64 = ir.IntType(64)
 _INT32 = ir.IntType(32)
@@ -41,6 +42,7 @@ def _native(function: Any, result: Any, arguments: tuple[Any, ...], lowering: Lo
 
 # Numba reads the number of arguments off the typer's signature.
 _TYPERS: dict[int, Callable[[Any], Any]] = {
+    0: lambda result: lambda: result,
     1: lambda result: lambda a: result,
     2: lambda result: lambda a, b: result,
     3: lambda result: lambda a, b, c: result,
@@ -77,6 +79,10 @@ def _lower_prefetch(context: Any, builder: Any, values: list[Any]) -> Any:
     flags = [ir.Constant(_INT32, flag) for flag in (0, 3, 1)]
     builder.call(function, [builder.inttoptr(values[0], pointer), *flags])
     return context.get_dummy_value()
+
+
+def _lower_workspace(context: Any, builder: Any, values: list[Any]) -> Any:
+    return builder.ptrtoint(alloca_once(builder, _INT32, CHUNK), _INT64)
 
 
 def _lower_float_bits(context: Any, builder: Any, values: list[Any]) -> Any:
@@ -130,6 +136,7 @@ _native(memory.store_float, _VOID, (_INT, _INT, _FLOAT), _storer(_DOUBLE))
 _native(memory.store_half, _VOID, (_INT, _INT, _INT), _storer(_INT32, narrow=True))
 _native(memory.store_byte, _VOID, (_INT, _INT, _INT), _storer(_INT8, narrow=True))
 _native(memory.prefetch, _VOID, (_INT,), _lower_prefetch)
+_native(memory.workspace, _INT, (), _lower_workspace)
 _native(memory.float_bits, _INT, (_FLOAT,), _lower_float_bits)
 _native(memory.spread, _INT, (_INT,), _lower_spread)
 _native(memory.mix, _INT, (_INT, _INT), _lower_mix)

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
+
+CHUNK = 1024
+"""Numbers that a function can keep beside its locals."""
 
 
 def load(address: int, index: int) -> int:
@@ -51,6 +55,16 @@ def store_byte(address: int, index: int, value: int) -> None:
 
 def prefetch(address: int) -> None:
     """Ask for the cache line at an address that will be needed soon; any address may be given."""
+
+
+def workspace() -> int:
+    """The address of CHUNK int32s that are the caller's own until it returns: its stack."""
+    if not hasattr(_OWN, "numbers"):
+        _OWN.numbers = (ctypes.c_int32 * CHUNK)()
+    return ctypes.addressof(_OWN.numbers)
+
+
+_OWN = threading.local()
 
 
 def float_bits(value: float) -> int:

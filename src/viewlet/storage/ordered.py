@@ -34,9 +34,9 @@ from viewlet.storage.hashmap import (
     Words,
     close_group,
     find_group,
+    group_slot,
     only_group,
     open_group,
-    slot_for,
 )
 from viewlet.storage.memory import (
     load,
@@ -180,7 +180,7 @@ def link_tree(m: int, ix: int, record: int) -> None:
     """Put a new record behind those whose keys are not greater."""
     at = record_at(m, record)
     key = at + 8 * load(ix, ORDER)
-    slot = slot_for(m, ix, at)
+    slot = group_slot(m, ix, at)
     head = load_half(load(ix, SLOTS), slot)
     set_link(m, ix, record, ROOT, -1)
     if head < 0:
@@ -237,7 +237,7 @@ def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
         if leaf == number:
             leaf = leaf_at(ix, root, RIGHT)
         other = load(entry_at(ix, node_at(ix, leaf), 0), BELOW)
-    store_half(load(ix, SLOTS), slot_for(m, ix, record_at(m, record)), other)
+    store_half(load(ix, SLOTS), group_slot(m, ix, record_at(m, record)), other)
     store_half(node_at(ix, root), HEAD, other)
     set_link(m, ix, other, ROOT, root)
 
@@ -250,7 +250,7 @@ def unlink_tree(m: int, ix: int, record: int) -> None:
     place = place_in_leaf(ix, node, record)
     if load_half(node, ENTRIES) == 1 and load_half(node, PARENT) < 0:
         join_groups(ix, number, -1)
-        close_group(m, ix, slot_for(m, ix, record_at(m, record)))
+        close_group(m, ix, group_slot(m, ix, record_at(m, record)))
         free_node(ix, number)
         return
     if link_of(m, ix, record, ROOT) >= 0:

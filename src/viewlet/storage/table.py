@@ -44,7 +44,7 @@ from viewlet.storage.columns import (
     Layout,
 )
 from viewlet.storage.compiled import compiled
-from viewlet.storage.hashmap import slot_for
+from viewlet.storage.hashmap import group_slot
 from viewlet.storage.indexes import next_in_chain
 from viewlet.storage.memory import load, load_half, mix, store
 from viewlet.storage.multimap import (
@@ -124,7 +124,7 @@ def duplicate_key(m: int) -> int:
         if load(at, keys) > 1:
             return record
         if load(at, keys) == 1:
-            other = load_half(load(ix, SLOTS), slot_for(m, ix, at))
+            other = load_half(load(ix, SLOTS), group_slot(m, ix, at))
             while other >= 0:
                 beside = records + other * stride
                 if other != record and load(beside, keys) > 0:
