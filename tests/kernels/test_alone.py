@@ -8,6 +8,7 @@ import pytest
 from tests.kernels.harness import Pair
 
 from viewlet.kernels.alone import alone
+from viewlet.kernels.jit import compile_program
 from viewlet.program.text import parse_program
 
 PAIRS = """
@@ -67,3 +68,30 @@ def test_rows_one_by_one_do_the_same(text: str, single: bool) -> None:
     pair, rng = Pair(text, single=single), random.Random(7)
     for _ in range(12):
         pair.apply(pair.random_changes(rng, rng.choice((1, 4, 30))))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (PAIRS, {"r"}),
+        (PAIRS.replace("c: BIGINT not null)", "c: BIGINT not null) key (k)"), set()),
+        (PAIRS.replace("  q[k] += Δr(k, a, c) * d[b, k].n * {a > b} | n: 1\n", ""), set()),
+        (PAIRS.replace("m[k, a] +=", "z[] := Sum[](m[k, a].n) | n: 1\n  m[k, a] +=").replace(
+            "map q", "map z[](n: int)\nmap q"), set()),
+    ],
+    ids=["many", "a key", "none", "recomputed"],
+)  # fmt: skip
+def test_batches_whose_rows_meet_each_other_are_taken_row_by_row(
+    text: str, expected: set[str]
+) -> None:
+    module = compile_program(parse_program(text))
+    assert module.loops.by_row == expected
+    assert (module.batch["r"] == module.single["r"]) == bool(expected)
+
+
+@pytest.mark.parametrize("text", [PAIRS, OR_EQUAL, UNEQUAL_FLOATS, ALSO_READ])
+def test_row_by_row_is_the_same(text: str) -> None:
+    pair = Pair(text)
+    assert pair.engine.module.loops.by_row
+    for seed in range(3):
+        pair.run(seed, batches=4, size=200)

@@ -154,7 +154,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 def run_case(case: Case, engine: str = "interpreter", compiler: Compiler | None = None) -> None:
     """Raise Mismatch where a batch leaves the view different from DuckDB's answer."""
-    with time_limit(120):
+    with time_limit(300):
         run_with(case, lambda: new_database(engine, compiler))
 
 

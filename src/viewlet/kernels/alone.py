@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from viewlet.calculus.expr import Cond, Delta, Expr, MapRef, factors_of
+from viewlet.calculus.scope import outputs
 from viewlet.functions import Apply, Ref
 from viewlet.program.ir import Program, Statement, Trigger
 from viewlet.schema import Physical, Relation
@@ -33,6 +34,38 @@ def alone(trigger: Trigger, program: Program) -> Trigger:
         if len(needed) == len(kept):
             return replace(trigger, statements=tuple(kept))
         kept = needed
+
+
+def meets_itself(trigger: Trigger, program: Program) -> bool:
+    """Whether every row of a batch may meet many others of it.
+
+    M[k] += ΔR(x, k, ...) * B[y, k].* * ...      B[y, k] += ΔR(y, k, ...), k is no key of R
+
+    As a batch that takes rows times rows; one after the other, each row meets what is kept of those
+    before it, by its indexes. But not where something is recomputed once for each batch.
+    """
+    buffers = {m.name for m in program.maps if m.buffer}
+    relation = program.relation(trigger.relation)
+    return all(s.op == "+=" or s.target in buffers for s in trigger.statements) and any(
+        _meets_many(s, relation, buffers) for s in trigger.statements
+    )
+
+
+def _meets_many(statement: Statement, relation: Relation, buffers: set[str]) -> bool:
+    """Whether a row of the batch goes through rows of a buffer that it does not tell apart."""
+    first, *others = factors_of(statement.loop)
+    if not isinstance(first, Delta) or first.name != relation.name:
+        return False
+    own = dict(zip(relation.names, first.variables, strict=True))
+    key = {own[column] for column in relation.key}
+    bound = set(first.variables)
+    for factor in others:
+        if isinstance(factor, MapRef) and factor.name in buffers:
+            shared = set(factor.keys) & bound
+            if len(shared) < len(factor.keys) and not (key and key <= shared):
+                return True
+        bound |= outputs(factor)
+    return False
 
 
 def _copies(trigger: Trigger, buffers: set[str]) -> dict[str, tuple[int, ...]]:

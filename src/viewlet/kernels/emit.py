@@ -80,6 +80,10 @@ from viewlet.storage.ordered import find_root, first_counted, next_counted, only
 
 _COMPILED = "@compiled"
 
+_BY_ROW = """
+# Batches are taken row by row: in one loop over all of them, every row could meet every other.
+"""
+
 _LONGEST = 150
 """Lines of a function from which on its steps are divided."""
 
@@ -106,10 +110,14 @@ class Module:
     def _write(self) -> str:
         parts: list[str] = []
         for relation, steps in self.loops.steps.items():
-            functions = _batch_functions(self.frame, relation, self.loops.ordered(relation))
-            self.batch[relation] = list(functions)
             self.single[relation] = [f"each_{identifier(relation)}"]
-            parts += functions.values()
+            if relation in self.loops.by_row:
+                self.batch[relation] = self.single[relation]
+                parts.append(_BY_ROW)
+            else:
+                functions = _batch_functions(self.frame, relation, self.loops.ordered(relation))
+                self.batch[relation] = list(functions)
+                parts += functions.values()
             parts.append(_TriggerWriter(self.frame, relation, single=True).single_function(steps))
         shared = [
             f"{_COMPILED}\ndef {name}{text}\n\n" for text, name in self.frame.functions.items()

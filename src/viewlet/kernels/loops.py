@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
-from viewlet.kernels.alone import alone
+from viewlet.kernels.alone import alone, meets_itself
 from viewlet.kernels.lanes import plan_lanes
 from viewlet.kernels.nodes import (
     AddTo,
@@ -54,6 +54,9 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
         if single is not trigger:
             steps = _TriggerBuilder(loops, single).steps(keep_buffers)
         loops.steps[trigger.relation] = _fused(steps)
+        if not keep_buffers and meets_itself(trigger, program):
+            loops.by_row.add(trigger.relation)
+            loops.phases[trigger.relation] = [[loops.steps[trigger.relation]]]
     return loops
 
 

@@ -406,6 +406,8 @@ class Loops:
     maps: dict[str, Map]
     keys: Keys
     steps: dict[str, list[Step]] = field(default_factory=dict)
+    by_row: set[str] = field(default_factory=set)
+    """Relations whose batches are taken row by row (kernels.alone)."""
     phases: dict[str, list[list[list[Step]]]] = field(default_factory=dict)
     indexes: dict[str, list[Index]] = field(default_factory=dict)
     columns: dict[str, set[int]] = field(default_factory=dict)
