@@ -79,6 +79,6 @@ def test_axf_asks_once_for_count_and_sum() -> None:
 def test_bsp_alone_meets_no_row_of_its_own_batch() -> None:
     text = finance("bsp")
     body = single_body(text, "bids")
-    assert "d_bids_batch" in text
+    assert "def on_bids(" not in text
     assert "d_bids_batch" not in body
     assert len(re.findall(r"= range_at_\d+\(", body)) == 2
