@@ -157,12 +157,19 @@ map m[a: int](count: int, weight: float)
 map k[a: int, c: int](count: int)
 map q[c: int](count: int, value: int)
 map f[a: int](count: int)
+map g[a: int](count: int)
+map h[c: int](count: int)
 on r:
   d[a] += Δr(a, b) | count: 1, weight: [to_float(b) - 2.5]
   q[c] += d[a].* * k[a, c].* * Exists(m[a].count + d[a].count) | count: k[a, c].count, value: a
   q[c] += d[a].* * k[a, c].* * Exists(m[a].count) | count: -1 * k[a, c].count, value: -1 * a
   f[a] += d[a].* * Exists(m[a].weight + d[a].weight) | count: 1
   f[a] += d[a].* * Exists(m[a].weight) | count: -1
+  g[a] += d[a].* * Exists(m[a].count + d[a].count) * (n := m[a].weight + d[a].weight) * {n > 0.5}
+    | count: 1
+  g[a] += d[a].* * Exists(m[a].count) * (n := m[a].weight) * {n > 0.5} | count: -1
+  h[c] += d[a].* * (n := m[a].count + d[a].count) * {n > 1} * k[a, c].* | count: k[a, c].count
+  h[c] += d[a].* * (n := m[a].count) * {n > 1} * k[a, c].* | count: -1 * k[a, c].count
   m[a] += d[a].* | count: d[a].count, weight: d[a].weight
 on s:
   q[c] += Δs(a, c) * Exists(m[a].count) | count: 1, value: a

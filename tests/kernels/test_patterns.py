@@ -58,7 +58,7 @@ def test_what_begins_and_ceases_to_exist_shares_a_loop() -> None:
     trigger = program.triggers[0]
     pairs = zip(trigger.statements, trigger.statements[1:], strict=False)
     joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
-    assert [statement.target for statement in joined] == ["q", "f"]
+    assert [statement.target for statement in joined] == ["q", "f", "g", "h"]
     assert source(program).count(" != 0 else 0) - (1 if ") == 2 * len(joined)
 
 
@@ -67,7 +67,7 @@ def test_an_exists_that_binds_something_stays_two_statements() -> None:
     trigger = parse_program(text).triggers[0]
     pairs = zip(trigger.statements, trigger.statements[1:], strict=False)
     joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
-    assert [statement.target for statement in joined] == ["q"]
+    assert [statement.target for statement in joined] == ["q", "g", "h"]
 
 
 def test_statements_that_differ_in_more_than_a_value_stay_apart() -> None:

@@ -28,7 +28,8 @@ from viewlet.calculus.expr import (
     terms_of,
     walk,
 )
-from viewlet.calculus.scope import outputs, visible
+from viewlet.calculus.rewrite import project
+from viewlet.calculus.scope import all_names, outputs, visible
 from viewlet.calculus.typing import Slot
 from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
 from viewlet.kernels.scalars import Scope, Variable
@@ -60,8 +61,14 @@ def as_change(new: Statement, old: Statement) -> Statement | None:
     M[k] += L * ((x := q) + -1 * (x := p)) * L' | c: u
 
     The change of a nested value is two statements that differ in it alone (calculus.delta). As one,
-    its loops are compiled once, and not run where the value has stayed the same. The same for
-    Exists(q) and Exists(p).
+    its loops are compiled once, and not run where the value has stayed the same.
+
+    M[k] += L * Exists(q) * (x := r) * {x > 1} * L' | c: u
+    M[k] += L * Exists(p) * (x := s) * {x > 1} * L' | c: -1 * u
+    ->
+    M[k] += L * (Exists(q) * (x := r) * {x > 1} + -1 * Exists(p) * (x := s) * {x > 1}) * L' | c: u
+
+    The same for tests, and then nothing is done where both sides pass, either.
     """
     if (new.target, new.keys, new.op, old.op) != (old.target, old.keys, "+=", "+="):
         return None
@@ -71,14 +78,24 @@ def as_change(new: Statement, old: Statement) -> Statement | None:
     if len(mine) != len(others):
         return None
     different = [i for i, (a, b) in enumerate(zip(mine, others, strict=True)) if a != b]
-    if len(different) != 1:
+    values = {f.variable for i in different if isinstance(f := mine[i], Lift | Extreme)}
+    tests = [i for i, f in enumerate(mine) if isinstance(f, Cond) and values & visible(f)]
+    span = sorted({*different, *tests})
+    if not span:
         return None
-    (i,) = different
-    both = sum_of(mine[i], negate(others[i]))
-    bound = outputs(product_of(*mine[:i]))
-    if change_of(both) is None and not (turn_of(both) and outputs(both) <= bound):
-        return None
-    return replace(new, loop=product_of(*mine[:i], both, *mine[i + 1 :]))
+    first, last = span[0], span[-1] + 1
+    bound = outputs(product_of(*mine[:first]))
+    sides = [project(bound, product_of(*side[first:last])) for side in (mine, others)]
+    both = sum_of(sides[0], negate(sides[1]))
+    used = {*new.keys}.union(*(all_names(f) for f in (*mine[last:], *dict(new.updates).values())))
+    if turn_of(both) is None or outputs(both) - bound or values & used:
+        if len(different) != 1:
+            return None
+        first, last = different[0], different[0] + 1
+        both = sum_of(mine[first], negate(others[first]))
+        if change_of(both) is None:
+            return None
+    return replace(new, loop=product_of(*mine[:first], both, *mine[last:]))
 
 
 def change_of(expr: Expr) -> tuple[Lift | Extreme, Lift | Extreme] | None:
@@ -92,13 +109,27 @@ def change_of(expr: Expr) -> tuple[Lift | Extreme, Lift | Extreme] | None:
     return (new, old) if alike and terms == (new, negate(old)) else None
 
 
-def turn_of(expr: Expr) -> tuple[Exists, Exists] | None:
-    """Exists(q) + -1 * Exists(p)  ->  the two of them"""
+def turn_of(expr: Expr) -> tuple[Expr, Expr] | None:
+    """q + -1 * p  ->  the two of them, where each is a test: a product of Exists, of conditions,
+    and of nested values that only those look at"""
     terms = terms_of(expr)
-    found = [f for term in terms for f in factors_of(term) if isinstance(f, Exists)]
-    if len(found) != 2 or terms != (found[0], negate(found[1])):
+    if len(terms) != 2:
         return None
-    return found[0], found[1]
+    new, old = terms[0], negate(terms[1])
+    return (new, old) if _is_test(new) and _is_test(old) else None
+
+
+def _is_test(expr: Expr) -> bool:
+    keys, body = (frozenset(expr.keys), expr.body) if isinstance(expr, Sum) else (None, expr)
+    factors = factors_of(body)
+    values = {f.variable for f in factors if isinstance(f, Lift | Extreme)}
+    hidden = outputs(body) - keys if keys is not None else values
+    return (
+        any(isinstance(f, Exists | Lift | Extreme) for f in factors)
+        and all(isinstance(f, Exists | Lift | Extreme | Cond) for f in factors)
+        and hidden == values
+        and not (keys is None and values)
+    )
 
 
 def narrowed(variable: Variable, slot: Slot) -> Variable:

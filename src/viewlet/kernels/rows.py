@@ -372,12 +372,14 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         return [*block, Change(variable, weight, first, second, body)]
 
     def _turn(
-        self, new: Exists, old: Exists, scope: dict[str, Variable], factors: Factors, rest: Rest
+        self, new: Expr, old: Expr, scope: dict[str, Variable], factors: Factors, rest: Rest
     ) -> Block:
-        """Exists(new) + -1 * Exists(old): the rest is done where one of them is true."""
+        """new + -1 * old, which are tests: the rest is done where one of them is met."""
         block: Block = []
         names: list[str] = []
-        for side in (new.body, old.body):
+        for side in (new, old):
+            if isinstance(side, Exists):
+                side = side.body
             physical, name = self.weight_type(side, scope), self.name("total")
             block.append(Total(name, physical, self.accumulate(side, scope, name, physical)))
             names.append(name)
