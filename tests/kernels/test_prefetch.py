@@ -21,7 +21,7 @@ on r:
 
 def asked_for(function: str) -> set[str]:
     text = source(parse_program(PROGRAM))
-    body = text.split(f"def {function}(")[1].split("@njit")[0]
+    body = text.split(f"def {function}(")[1].split("@compiled")[0]
     return set(re.findall(r"prefetch\(\w+?_(\w+)", body))
 
 

@@ -8,9 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from numba import njit
 
-import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.storage.arithmetic import (
     gather,
     gathered,
@@ -23,27 +21,28 @@ from viewlet.storage.arithmetic import (
     settle,
     times,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.memory import float_bits, mix, spread
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
 
-@njit
+@compiled
 def native_plus(a: int, b: int) -> int:
     return plus(a, b)
 
 
-@njit
+@compiled
 def native_minus(a: int, b: int) -> int:
     return minus(a, b)
 
 
-@njit
+@compiled
 def native_times(a: int, b: int) -> int:
     return times(a, b)
 
 
-@njit
+@compiled
 def native_hash(a: int, b: int, c: float) -> tuple[int, int, int]:
     return spread(a), mix(a, b), float_bits(c)
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from numba import njit
 
-import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CAPACITY,
@@ -28,13 +26,14 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.multimap import add_int, begin, clear_buffer, rollback, sweep, upsert
 from viewlet.storage.pool import Pool, table_room, table_size
 
 WHOLE = KeyField(Physical.INT, False)
 
 
-@njit
+@compiled
 def bump(m: int, key: int, by: int) -> bool:
     at = upsert(m, (key,), (key,))
     if at != 0:
@@ -223,7 +222,7 @@ def test_neighbours_do_not_share_a_mark() -> None:
         assert counts.has(list(range(1000))) == [key in there for key in range(1000)]
 
 
-@njit
+@compiled
 def bump_member(m: int, group: int, member: int, by: int) -> bool:
     at = upsert(m, (group, member), (group, member))
     if at != 0:

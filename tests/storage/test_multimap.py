@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from numba import njit
 
-import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CHAIN,
@@ -22,6 +20,7 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import find_group
 from viewlet.storage.indexes import next_in_chain
 from viewlet.storage.memory import load, load_float, load_half
@@ -61,7 +60,7 @@ TREE_BLOCK = 8 * LAYOUT.block(1)
 WHOLE_WORD, REAL_WORD, COUNT_WORD, NEGATIVE_WORD = (LAYOUT.sum_word(1, i) for i in range(4))
 
 
-@njit
+@compiled
 def bump(m: int, group: int, key: int, by: int, real: float) -> bool:
     at = upsert(m, (group, key), (group, key))
     if at == 0:
@@ -72,7 +71,7 @@ def bump(m: int, group: int, key: int, by: int, real: float) -> bool:
     return True
 
 
-@njit
+@compiled
 def look(m: int, group: int, bound: int) -> tuple[int, float, int, int, bool]:
     """Range sums, the number of records by chain and by walk, and whether the walk is ordered."""
     chain, tree = m + CHAIN_BLOCK, m + TREE_BLOCK
@@ -108,7 +107,7 @@ def look(m: int, group: int, bound: int) -> tuple[int, float, int, int, bool]:
     return whole, real, linked, walked, ordered
 
 
-@njit
+@compiled
 def negatives(m: int, group: int) -> tuple[int, int]:
     tree = m + TREE_BLOCK
     root = find_root(m, tree, (group,))
@@ -118,16 +117,15 @@ def negatives(m: int, group: int) -> tuple[int, int]:
     return whole_total(tree, node, NEGATIVE_WORD), whole_total(tree, node, NEGATIVE_WORD + 1)
 
 
-@njit
 def groups(m: int) -> list[int]:
     """The groups of the ordered index, by the list of its roots."""
     tree = m + TREE_BLOCK
-    found, root = [-1], load(tree, GROUPS)
+    found, root = [], load(tree, GROUPS)
     while root >= 0:
         node = node_at(tree, root)
         found.append(load(record_at(m, load_half(node, HEAD)), 0))
         root = load_half(node, NEXT)
-    return found[1:]
+    return found
 
 
 def make_pool() -> Pool:

@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
-import viewlet.storage.machine  # noqa: F401  so that Numba knows compiled functions
 from viewlet.errors import RangeError
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
@@ -37,6 +35,7 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
+from viewlet.storage.compiled import compiled
 from viewlet.storage.memory import float_bits
 from viewlet.storage.multimap import (
     add_float,
@@ -67,8 +66,9 @@ def layout(physical: Physical, parts: tuple[int, ...]) -> Layout:
     )
 
 
-@njit
-def bump(m: int, key: tuple[int, int, int], by: int, real: float) -> bool:
+@compiled
+def bump(m: int, group: int, order: int, other: int, by: int, real: float) -> bool:
+    key = (group, order, other)
     at = upsert(m, key, key)
     if at == 0:
         return False
@@ -78,19 +78,18 @@ def bump(m: int, key: tuple[int, int, int], by: int, real: float) -> bool:
     return True
 
 
-@njit
+@compiled
 def root_of(m: int, ix: int, group: int) -> int:
     return find_root(m, ix, (group,))
 
 
-@njit
 def walked(m: int, ix: int, root: int, side: int) -> list[int]:
-    found = [-1]
+    found = []
     record = first_counted(m, ix, root, 2, side)
     while record >= 0:
         found.append(record)
         record = next_counted(m, ix, record, 2, side)
-    return found[1:]
+    return found
 
 
 @dataclass
@@ -116,7 +115,7 @@ class Ordered:
         begin_all(addresses.ctypes.data, 1, 1)
         running = dict(self.kept)
         for key, (by, real) in changes:
-            while not bump(self.pool.address, key, by, real):
+            while not bump(self.pool.address, *key, by, real):
                 self.pool.make_room()
             count, total = running.get(key, (0, 0.0))
             running[key] = (count + by, total + real)
@@ -321,11 +320,11 @@ def test_a_sum_that_is_too_large_is_undone() -> None:
     most = 2**63 - 1
     addresses = np.array([tree.pool.address], np.int64)
     begin_all(addresses.ctypes.data, 1, 1)
-    bump(tree.pool.address, (0, 5, 0), -(2**62), 0.0)
-    bump(tree.pool.address, (0, 2000, 0), 2**62, 0.0)
+    bump(tree.pool.address, 0, 5, 0, -(2**62), 0.0)
+    bump(tree.pool.address, 0, 2000, 0, 2**62, 0.0)
     with pytest.raises(OverflowError):
-        bump(tree.pool.address, (0, 9, 0), most - 1, 0.0)
-        bump(tree.pool.address, (0, 10, 0), most - 1, 0.0)
+        bump(tree.pool.address, 0, 9, 0, most - 1, 0.0)
+        bump(tree.pool.address, 0, 10, 0, most - 1, 0.0)
     rollback(tree.pool.address)
     tree.check()
 

@@ -4,15 +4,14 @@
     def find(m: int, key: int) -> int: ...
 
 The first call in a process looks for the function's code in the cache directory. Where it is, it
-is linked into the process and called, and Numba is not even imported: that import, and what Numba
-looks up before it takes code from its own cache, would be most of the time in which a programme
-starts again. Where it is not, storage.machine lets Numba make it.
+is linked into the process and called; where it is not, storage.translate writes it in LLVM's words
+and storage.machine lets LLVM make it.
 
 Arguments and results are numbers; arrays are passed as addresses (storage.memory). The GIL is free
 while a function runs. Under NUMBA_DISABLE_JIT=1 functions stay as Python has them.
 
-Code is found again by the function's name and the sources of this package and kernels.natives, so
-only their functions may be compiled, and those of modules that are named after what they say.
+Code is found again by the function's name and file, and the sources of this package and
+kernels.natives: functions may call what is there and in their own file.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import contextlib
 import ctypes
 import hashlib
 import os
-import pickle
 import sys
 import tempfile
 import threading
@@ -63,16 +61,14 @@ def code_of(function: F) -> F:
 class Compiled:
     """A function and, from its first call on, its machine code.
 
-    `body` names what other code calls, if the function is outlined: no entry, but the function as
-    Numba has it.
+    `body` names what other code calls, if the function is outlined: no entry, but the function
+    itself.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.py_func = function
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self.dispatcher: Any = None
-        """Numba's own function, where other functions that are compiled here call this one."""
         self.body = f"{function.__module__}.{function.__name__}.body"
         self._entry: Callable[..., Any] | None = None
 
@@ -95,7 +91,8 @@ class Compiled:
     @property
     def symbol(self) -> str:
         """The name of its code."""
-        return f"{self.py_func.__module__}.{self.__name__}-{_foundation()}"
+        own = _content(self.py_func.__code__.co_filename)
+        return f"{self.py_func.__module__}.{self.__name__}-{own}{_foundation()}"
 
     def kept(self) -> bool:
         """Whether its code is on disk."""
@@ -110,10 +107,9 @@ class Compiled:
             return path.read_bytes()
         from viewlet.storage.machine import machine_code
 
-        made, complete = machine_code(self)
-        if complete:
-            with contextlib.suppress(OSError):  # a full disk: the next process compiles again
-                write(path, made)
+        made = machine_code(self)
+        with contextlib.suppress(OSError):  # a full disk: the next process compiles again
+            write(path, made)
         return made
 
 
@@ -173,19 +169,18 @@ def _linker() -> _Linker:
     return _Linker()
 
 
-class _Failure(ctypes.Structure):
-    """How Numba's code says what it raises: the exception and its arguments, pickled."""
+def _failed(status: int) -> NoReturn:
+    """Raise what machine code could not do."""
+    kind, message = _ERRORS[status]
+    raise kind(message)
 
-    _fields_ = (("pickled", ctypes.c_void_p), ("size", ctypes.c_int32))
 
-
-def _failed(address: int) -> NoReturn:
-    """Raise what machine code could not do; 0 for a call with a wrong number of arguments."""
-    if not address:
-        raise TypeError("a compiled function was called with a wrong number of arguments")
-    failure = _Failure.from_address(address)
-    kind, arguments, _ = pickle.loads(ctypes.string_at(failure.pickled, failure.size))
-    raise kind(*(arguments or ()))
+_ERRORS: dict[int, tuple[type[Exception], str]] = {
+    0: (TypeError, "a compiled function was called with a wrong number of arguments"),
+    1: (OverflowError, "a number left the range of 64-bit integers"),
+    2: (ZeroDivisionError, "division by zero"),
+}
+"""By the statuses of storage.lowerings; 0 is for calls that were not even begun."""
 
 
 # What is kept on disk.
@@ -238,10 +233,15 @@ def _sources() -> str:
 
 
 @cache
+def _content(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8]
+
+
+@cache
 def _foundation() -> str:
     """What code depends on beside the function itself: what it calls, who made it, for what."""
     from llvmlite import binding
 
-    made_by = (version("numba"), version("llvmlite"), sys.implementation.cache_tag)
+    made_by = (version("llvmlite"), sys.implementation.cache_tag)
     made_for = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     return hashlib.sha256(repr((_sources(), made_by, made_for)).encode()).hexdigest()[:16]

@@ -1,251 +1,147 @@
-"""Compiled functions -> object code, by Numba. Imported where code is not kept on disk yet.
+"""Compiled functions -> object code, by LLVM. Imported where code is not kept on disk yet.
 
-Numba types and optimises the function and all that it calls; of what it makes, only the function
-itself is used. Its own entry from Python needs Numba in the process, so this module writes another:
+A function and all that it calls become one unit (storage.translate), with an entry by which Python
+calls it:
 
     entry(self, arguments, count)       as CPython calls functions in C (METH_FASTCALL)
 
 It reads the numbers, frees the GIL, calls, and gives the result as an object of Python; where the
-function raises, it calls `self` with the address of what Numba says about it. Functions that are
-outlined have a second name, the same for every version, by which other code calls them.
+function raises, it calls `self` with the status that tells why. Outlined functions are code of
+their own, which other code finds by the name of their body.
 """
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 from typing import Any
 
-from llvmlite import ir
-from numba import njit, types
-from numba.core import compiler, typed_passes, untyped_passes
-from numba.core.cgutils import get_or_insert_function
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
-from numba.core.registry import cpu_target
-from numba.core.typing.templates import Signature, make_concrete_template
-from numba.extending import lower_builtin, typeof_impl
+from llvmlite import binding
 
-from viewlet.storage import lowerings  # noqa: F401  Numba must know them
-from viewlet.storage.compiled import OUTLINED, Compiled
-
-_INT = ir.IntType(64)
-_OBJECT = ir.IntType(8).as_pointer()
-_DOUBLE = ir.DoubleType()
+from viewlet.storage.compiled import Compiled
+from viewlet.storage.instructions import FLOAT, INT, NONE, TYPES, Kind, Value, Writer, with_types
+from viewlet.storage.translate import Function, entry_kinds, translated, unit
 
 
-_PASSES = (
-    untyped_passes.TranslateByteCode,
-    untyped_passes.FixupArgs,
-    untyped_passes.IRProcessing,
-    untyped_passes.GenericRewrites,
-    untyped_passes.ReconstructSSA,
-    typed_passes.NopythonTypeInference,
-    typed_passes.PreLowerStripPhis,
-    typed_passes.IRLegalization,
-    typed_passes.NoPythonSupportedFeatureValidation,
-    typed_passes.NativeLowering,
-    typed_passes.NoPythonBackend,
-)
-"""What Numba does to loops over numbers. Its others are for arrays, closures and containers; each
-would go over every function again and take a sixth of the time in all."""
-
-
-class _Compiler(compiler.CompilerBase):
-    def define_pipelines(self) -> list[Any]:
-        passes: Any = PassManager("numbers")
-        for each in _PASSES:
-            passes.add_pass(each, each.__name__)
-        passes.finalize()
-        return [passes]
-
-
-@typeof_impl.register(Compiled)
-def _typeof(function: Compiled, context: Any) -> Any:
-    """Where compiled code calls a compiled function, Numba compiles and links that one."""
-    if function in OUTLINED:
-        return _outside(function)
-    if function.dispatcher is None:
-        linked: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        function.dispatcher = njit(cache=True, pipeline_class=_Compiler, **linked)(function.py_func)
-    return types.Dispatcher(function.dispatcher)
+def machine_code(function: Compiled) -> bytes:
+    """The function's object code."""
+    made = translated(function, entry_kinds(function))
+    target = _target()
+    module = binding.parse_assembly(f"{unit(made)}\n{_entry(function.symbol, made)}")
+    module.triple, module.data_layout = target.triple, str(target.target_data)
+    options = binding.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    passes = binding.create_pass_builder(target, options)
+    passes.getModulePassManager().run(module, passes)
+    code: bytes = target.emit_object(module)
+    return code
 
 
 @cache
-def _outside(function: Compiled) -> Any:
-    """The type of an outlined function; code that calls it names its body."""
-    result = types.none if _annotated(function, "return", None) else types.int64
-    arguments = _arguments(function)
-    key = function.py_func
-
-    @lower_builtin(key, *arguments)  # type: ignore[untyped-decorator]
-    def _lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        convention = context.call_conv
-        kind = convention.get_function_type(result, arguments)
-        callee = get_or_insert_function(builder.module, kind, function.body)
-        status, found = convention.call_function(builder, callee, result, arguments, values)
-        with builder.if_then(status.is_error, likely=False):
-            convention.return_status_propagate(builder, status)
-        return found
-
-    return types.Function(
-        make_concrete_template(key.__name__, key, [Signature(result, arguments, None)])
+def _target() -> Any:
+    """Code for this processor, to be linked into a process anywhere in memory."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    found = binding.Target.from_default_triple()
+    return found.create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="static" if found.name.startswith("x86") else "default",
+        codemodel="jitdefault",
+        jit=True,
     )
 
 
-def machine_code(function: Compiled) -> tuple[bytes, bool]:
-    """The function's object code, and whether it runs in a process that has no Numba."""
-    with global_compiler_lock:
-        # Numba links what it kept of other functions, and must find what that calls.
-        for other in OUTLINED[: OUTLINED.index(function) if function in OUTLINED else None]:
-            other.entry()
-        made = _compile(function)
-        _write_entry(function.symbol, made)
-        if function in OUTLINED:
-            _write_body(function.body, made)
-        made.library.finalize()
-        _, _, (code, _) = made.library.serialize_using_object_code()
-        return code, _is_complete(made.library)
+# The entry from Python.
+
+_PYTHON = """
+declare i64 @PyLong_AsLongLong(ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare ptr @PyErr_Occurred()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @Py_BuildValue(ptr, ...)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+"""
 
 
-def _compile(function: Compiled) -> Any:
-    """Numba's result, not linked yet and with no entry of its own."""
-    flags: Any = compiler.Flags()
-    cpu_target.options.parse_as_flags(flags, {"nopython": True})
-    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-    contexts = (cpu_target.typing_context, cpu_target.target_context)
-    arguments = _arguments(function)
-    return compiler.compile_extra(
-        *contexts, function.py_func, arguments, None, flags, {}, pipeline_class=_Compiler
-    )
+def _entry(symbol: str, function: Function) -> str:
+    writer = Writer()
+    wrong = writer.label()
+    well = writer.label()
+    count = len(function.arguments)
+    writer.branch(writer.take(f"icmp ne i64 %count, {count}"), wrong, well)
+    writer.place(wrong)
+    _fail(writer, "0")
+    writer.place(well)
+    values = [_number(writer, i, kind) for i, kind in enumerate(function.arguments)]
+    thread = writer.take("call ptr @PyEval_SaveThread()")
+    call = f'call {function.result_type} @"{function.symbol}"({with_types(values)})'
+    parts = _parts(writer, function, call)
+    writer.line(f"call void @PyEval_RestoreThread(ptr {thread})")
+    if function.raises:
+        failed, well = writer.label(), writer.label()
+        writer.branch(writer.take(f"icmp ne i32 {parts[0]}, 0"), failed, well)
+        writer.place(failed)
+        _fail(writer, writer.take(f"zext i32 {parts[0]} to i64"))
+        writer.place(well)
+    form, given = _built(writer, function.result, parts[function.raises :])
+    result = writer.take(f"call ptr (ptr, ...) @Py_BuildValue(ptr @form{given})")
+    writer.line(f"ret ptr {result}")
+    head = f'define ptr @"{symbol}"(ptr %self, ptr %arguments, i64 %count) {{'
+    text = f'@form = internal constant [{len(form) + 1} x i8] c"{form}\\00"\n'
+    return f"{_PYTHON}{text}{head}\n{writer.text(NONE, raises=False)}\n}}\n"
 
 
-def _arguments(function: Compiled) -> tuple[Any, ...]:
-    """Their types, as annotated; all arguments of kernels are addresses."""
-    code = function.py_func.__code__
-    names = code.co_varnames[: code.co_argcount]
-    return tuple(
-        types.float64 if _annotated(function, name, float) else types.int64 for name in names
-    )
+def _number(writer: Writer, place: int, kind: Kind) -> Value:
+    """An argument as int64 or float64; leaves the entry where it is none."""
+    address = writer.take(f"getelementptr ptr, ptr %arguments, i64 {place}")
+    given = writer.take(f"load ptr, ptr {address}")
+    if kind == FLOAT:
+        number = writer.take(f"call double @PyFloat_AsDouble(ptr {given})")
+        suspect = writer.take(f"fcmp oeq double {number}, -1.0")
+    else:
+        number = writer.take(f"call i64 @PyLong_AsLongLong(ptr {given})")
+        suspect = writer.take(f"icmp eq i64 {number}, -1")
+    asked, failed, well = (writer.label() for _ in range(3))
+    writer.branch(suspect, asked, well)
+    writer.place(asked)
+    error = writer.take("call ptr @PyErr_Occurred()")
+    writer.branch(writer.take(f"icmp ne ptr {error}, null"), failed, well)
+    writer.place(failed)
+    writer.line("ret ptr null")
+    writer.place(well)
+    return Value(kind, number)
 
 
-def _annotated(function: Compiled, name: str, kind: type | None) -> bool:
-    text = "None" if kind is None else kind.__name__
-    return function.py_func.__annotations__.get(name, int) in (kind, text)
+def _parts(writer: Writer, function: Function, call: str) -> list[str]:
+    """What a call gives, apart: the status if there is one, then the parts of the result."""
+    kind = function.result_type
+    if kind == "void":
+        writer.line(call)
+        return []
+    result = writer.take(call)
+    if not kind.startswith("{"):
+        return [result]
+    return [writer.take(f"extractvalue {kind} {result}, {i}") for i in range(kind.count(",") + 1)]
 
 
-def _is_complete(library: Any) -> bool:
-    """Whether all that the code calls is there without Numba: in the process or its libraries."""
-    process = ctypes.CDLL(None)
-    published = {function.body for function in OUTLINED}
-    return all(
-        function.name in published or hasattr(process, function.name)
-        for function in library._final_module.functions
-        if function.is_declaration and not function.name.startswith("llvm.")
-    )
+def _built(writer: Writer, kind: Kind, parts: list[str]) -> tuple[str, str]:
+    """How Py_BuildValue makes an object of a result: its form, and what it is given."""
+    kinds = kind if isinstance(kind, tuple) else () if kind == NONE else (kind,)
+    if any(each not in TYPES for each in kinds):
+        raise TypeError(f"a compiled function gives {kind}, which is no number")
+    letters, given = "", ""
+    for each, part in zip(kinds, parts, strict=True):
+        letters += "d" if each == FLOAT else "L"
+        wide = part if each in (FLOAT, INT) else writer.take(f"zext i1 {part} to i64")
+        given += f", double {wide}" if each == FLOAT else f", i64 {wide}"
+    return (f"({letters})" if isinstance(kind, tuple) else letters), given
 
 
-def _write_body(symbol: str, made: Any) -> None:
-    """Add a second name for the function itself."""
-    context = cpu_target.target_context
-    module = made.library.create_ir_module("body")
-    callee = context.declare_function(module, made.fndesc)
-    body = ir.Function(module, callee.function_type, name=symbol)
-    builder = ir.IRBuilder(body.append_basic_block())
-    builder.ret(builder.call(callee, body.args))
-    made.library.add_ir_module(module)
-
-
-def _write_entry(symbol: str, made: Any) -> None:
-    """Add the entry to the library of a function."""
-    context = cpu_target.target_context
-    module = made.library.create_ir_module("entry")
-    kind = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer(), _INT])
-    entry = ir.Function(module, kind, name=symbol)
-    python = _Python(module, ir.IRBuilder(entry.append_basic_block()))
-    builder = python.builder
-    itself, arguments, count = entry.args
-    wanted = made.signature.args
-    with builder.if_then(builder.icmp_signed("!=", count, _INT(len(wanted))), likely=False):
-        builder.ret(python.fail(itself, _INT(0)))
-    values = [
-        python.number(builder.load(builder.gep(arguments, [_INT(i)])), wanted[i])
-        for i in range(len(wanted))
-    ]
-    thread = python.call("PyEval_SaveThread", _OBJECT)
-    callee = context.declare_function(module, made.fndesc)
-    status, result = context.call_conv.call_function(
-        builder, callee, made.signature.return_type, wanted, values
-    )
-    python.call("PyEval_RestoreThread", ir.VoidType(), thread)
-    with builder.if_then(status.is_error, likely=False):
-        builder.ret(python.fail(itself, builder.ptrtoint(status.excinfoptr, _INT)))
-    builder.ret(python.object(context, made.signature.return_type, result))
-    made.library.add_ir_module(module)
-
-
-class _Python:
-    """Calls of CPython's C API."""
-
-    def __init__(self, module: ir.Module, builder: ir.IRBuilder) -> None:
-        self.module = module
-        self.builder = builder
-
-    def call(self, name: str, result: Any, *arguments: Any, various: bool = False) -> Any:
-        """`various`: C's rules for a function of any number of arguments after the first."""
-        function = self.module.globals.get(name)
-        if function is None:
-            given = [argument.type for argument in arguments]
-            kind = ir.FunctionType(result, given[:1] if various else given, var_arg=various)
-            function = ir.Function(self.module, kind, name=name)
-        return self.builder.call(function, arguments)
-
-    def number(self, value: Any, kind: Any) -> Any:
-        """An argument as int64 or float64; leaves the entry where it is none."""
-        if kind == types.float64:
-            number = self.call("PyFloat_AsDouble", _DOUBLE, value)
-            suspect = self.builder.fcmp_ordered("==", number, _DOUBLE(-1.0))
-        else:
-            number = self.call("PyLong_AsLongLong", _INT, value)
-            suspect = self.builder.icmp_signed("==", number, _INT(-1))
-        with self.builder.if_then(suspect, likely=False):
-            error = self.call("PyErr_Occurred", _OBJECT)
-            with self.builder.if_then(self.builder.icmp_signed("!=", error, _OBJECT(None))):
-                self.builder.ret(_OBJECT(None))
-        return number
-
-    def object(self, context: Any, kind: Any, value: Any) -> Any:
-        """A result as an object of Python: a number, a tuple of numbers or None."""
-        if isinstance(kind, types.UniTuple | types.Tuple):
-            fields = [
-                (part, self.builder.extract_value(value, i)) for i, part in enumerate(kind.types)
-            ]
-            form, values = "({})", [self._field(context, *field) for field in fields]
-        elif kind == types.none:
-            form, values = "", []
-        else:
-            form, values = "{}", [self._field(context, kind, value)]
-        letters = "".join("d" if found.type == _DOUBLE else "L" for found in values)
-        if letters == "L" and form == "{}":
-            return self.call("PyLong_FromLongLong", _OBJECT, *values)
-        text = self._text(form.format(letters))
-        return self.call("Py_BuildValue", _OBJECT, text, *values, various=True)
-
-    def _field(self, context: Any, kind: Any, value: Any) -> Any:
-        if kind == types.float64:
-            return value
-        if not isinstance(kind, types.Integer | types.Boolean):
-            raise TypeError(f"a compiled function gives {kind}, which is no number")
-        return context.cast(self.builder, value, kind, types.int64)
-
-    def fail(self, itself: Any, failure: Any) -> Any:
-        number = self.call("PyLong_FromLongLong", _OBJECT, failure)
-        end = _OBJECT(None)
-        return self.call("PyObject_CallFunctionObjArgs", _OBJECT, itself, number, end, various=True)
-
-    def _text(self, text: str) -> Any:
-        content = bytearray(text.encode() + b"\0")
-        constant = ir.Constant(ir.ArrayType(ir.IntType(8), len(content)), content)
-        place = ir.GlobalVariable(self.module, constant.type, name=".form")
-        place.initializer, place.linkage, place.global_constant = constant, "internal", True
-        return self.builder.bitcast(place, _OBJECT)
+def _fail(writer: Writer, status: str) -> None:
+    number = writer.take(f"call ptr @PyLong_FromLongLong(i64 {status})")
+    raised = "call ptr (ptr, ...) @PyObject_CallFunctionObjArgs"
+    result = writer.take(f"{raised}(ptr %self, ptr {number}, ptr null)")
+    writer.line(f"ret ptr {result}")

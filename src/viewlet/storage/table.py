@@ -146,7 +146,7 @@ def put_row(m: int, row: int, weight: int, keyed: int, sealed: int) -> int:
     add_int(m, at, keys, weight)
     if load(at, keys) < 0:
         return MISSING
-    if keyed and weight > 0 and duplicate_key(m) >= 0:
+    if keyed != 0 and weight > 0 and duplicate_key(m) >= 0:
         return DUPLICATE
     return DONE
 

@@ -1,0 +1,200 @@
+"""LLVM's text, instruction by instruction: the values of a function and the lines written so far.
+
+Kinds of values:  int i64,  float double,  bool i1,  none,  and tuples of kinds, which are kept as
+their parts and become a structure of LLVM's only where a function returns one. A value that is
+known while code is written (a number of Python) is kept as that number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+Kind = Any
+"""INT, FLOAT, BOOL, NONE, or a tuple of kinds."""
+
+INT, FLOAT, BOOL, NONE = "int", "float", "bool", "none"
+TYPES = {INT: "i64", FLOAT: "double", BOOL: "i1"}
+
+RARELY = ", !prof !0"
+"""Behind a branch that is seldom taken to its first label; METADATA says what it means."""
+METADATA = '!0 = !{!"branch_weights", i32 1, i32 4000}\n'
+
+
+class Value(NamedTuple):
+    """`held`: an operand as text, a number of Python, or the values of a tuple."""
+
+    kind: Kind
+    held: Any
+
+    @property
+    def known(self) -> bool:
+        return not isinstance(self.held, str | tuple)
+
+
+NOTHING = Value(NONE, ())
+
+
+def constant(number: int | float) -> Value:
+    """A number of Python as a value."""
+    if isinstance(number, bool):
+        return Value(BOOL, number)
+    if isinstance(number, int):
+        if not -(2**63) <= number < 2**63:
+            raise TypeError(f"{number} does not fit into 64 bits")
+        return Value(INT, number)
+    return Value(FLOAT, number)
+
+
+def operand(value: Value) -> str:
+    """A value of one part as LLVM writes it."""
+    if isinstance(value.held, str):
+        return value.held
+    if value.kind == FLOAT:
+        return f"0x{struct.pack('>d', value.held).hex().upper()}"
+    return str(int(value.held))
+
+
+def flat(value: Value) -> list[Value]:
+    """The parts of a value, of nested tuples as well."""
+    if isinstance(value.held, tuple):
+        return [part for each in value.held for part in flat(each)]
+    return [value]
+
+
+def flat_kinds(kind: Kind) -> list[str]:
+    if isinstance(kind, tuple):
+        return [part for each in kind for part in flat_kinds(each)]
+    return [] if kind == NONE else [kind]
+
+
+def rebuilt(kind: Kind, parts: Iterable[str]) -> Value:
+    """The value of a kind whose parts are these operands, in order."""
+    rest = iter(parts)
+
+    def build(kind: Kind) -> Value:
+        if isinstance(kind, tuple):
+            return Value(kind, tuple(build(each) for each in kind))
+        return NOTHING if kind == NONE else Value(kind, next(rest))
+
+    return build(kind)
+
+
+def with_types(values: Iterable[Value]) -> str:
+    """`i64 %a, double %b`: arguments of a call."""
+    return ", ".join(f"{TYPES[v.kind]} {operand(v)}" for each in values for v in flat(each))
+
+
+def result_type(kind: Kind, raises: bool) -> str:
+    """What a function gives: the parts of its result; first a status, 0 if all is well."""
+    types = ["i32"] * raises + [TYPES[part] for part in flat_kinds(kind)]
+    if len(types) > 1:
+        return f"{{ {', '.join(types)} }}"
+    return types[0] if types else "void"
+
+
+class Exit(NamedTuple):
+    """Where a function ends. How is written when it is known whether it can raise at all."""
+
+    value: Value
+    status: str = "0"
+
+
+class Writer:
+    """Lines of one function. `reached` says whether anything can get to the next line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str | Exit] = []
+        self.slots: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.reached = True
+        self._targets: set[str] = set()
+        self._names = 0
+
+    def _fresh(self, letter: str) -> str:
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def take(self, text: str) -> str:
+        """An instruction with a result; gives the result's name."""
+        name = f"%{self._fresh('v')}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def slot(self, kind: str) -> str:
+        """Memory of the function's own, for a variable."""
+        return self.room(TYPES[kind])
+
+    def room(self, kind: str) -> str:
+        """Memory for a type of LLVM's, one for the whole call however often a line is passed."""
+        name = f"%{self._fresh('s')}"
+        self.slots.append(f"  {name} = alloca {kind}")
+        return name
+
+    def declare(self, name: str, declaration: str) -> None:
+        """Something outside of this unit that the function calls."""
+        self.declared[name] = declaration
+
+    def label(self) -> str:
+        return self._fresh("b")
+
+    def place(self, label: str) -> None:
+        """The next line is where a label points, if anything goes there."""
+        self.reached = label in self._targets
+        if self.reached:
+            self.lines.append(f"{label}:")
+
+    def jump(self, label: str) -> None:
+        if self.reached:
+            self.line(f"br label %{label}")
+            self._targets.add(label)
+        self.reached = False
+
+    def branch(self, test: str, then: str, other: str, hint: str = "") -> None:
+        self._targets |= {then, other}
+        self.line(f"br i1 {test}, label %{then}, label %{other}{hint}")
+        self.reached = False
+
+    def leave(self, value: Value) -> None:
+        self.lines.append(Exit(value))
+        self.reached = False
+
+    def leave_if(self, test: str, status: str) -> None:
+        """Raise, which nobody expects, or go on."""
+        failed, well = self.label(), self.label()
+        self.branch(test, failed, well, RARELY)
+        self.place(failed)
+        self.lines.append(Exit(NOTHING, status))
+        self.place(well)
+
+    @property
+    def raises(self) -> bool:
+        return any(isinstance(line, Exit) and line.status != "0" for line in self.lines)
+
+    def text(self, result: Kind, raises: bool) -> str:
+        """The function's body."""
+        parts = ["entry:", *self.slots, "  br label %start", "start:"]
+        for number, line in enumerate(self.lines):
+            parts += _ending(line, result, raises, number) if isinstance(line, Exit) else [line]
+        return "\n".join(parts)
+
+
+def _ending(exit: Exit, result: Kind, raises: bool, line: int) -> list[str]:
+    given = result_type(result, raises)
+    if given == "void":
+        return ["  ret void"]
+    missing = [f"{TYPES[kind]} poison" for kind in flat_kinds(result)]
+    values = [f"{TYPES[v.kind]} {operand(v)}" for v in flat(exit.value)] or missing
+    fields = [f"i32 {exit.status}"] * raises + values
+    if len(fields) == 1:
+        return [f"  ret {fields[0]}"]
+    built, lines = "poison", []
+    for field, text in enumerate(fields):
+        name = f"%e{line}.{field}"
+        lines.append(f"  {name} = insertvalue {given} {built}, {text}, {field}")
+        built = name
+    return [*lines, f"  ret {given} {built}"]
