@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.kernels.programs import BORDERS, JOIN, RANGES
@@ -12,7 +10,6 @@ from tests.kernels.programs import BORDERS, JOIN, RANGES
 from viewlet.errors import ProgramError
 from viewlet.kernels import jit
 from viewlet.kernels.jit import compile_program, load_module, source
-from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
 
 
@@ -61,65 +58,15 @@ def test_base_relations_are_refused() -> None:
         source(program)
 
 
-LONG = """
-relation r(a: INTEGER not null, b: INTEGER not null)
-""" + "".join(f"map m{i}[a: int](n: int)\nmap v{i}[b: int](n: int)\n" for i in range(12))
-
-
-def long_program() -> Program:
-    """Statements that read what the one before wrote: they cannot be fused."""
-    steps = [
-        f"  v{i}[b] += Δr(a, b) * m{i}[a].n | n: 1\n  m{i}[a] += Δr(a, b) | n: 1\n"
-        for i in range(12)
-    ]
-    return parse_program(LONG + "on r:\n" + "".join(steps))
-
-
-def test_a_long_trigger_is_divided() -> None:
-    module = compile_program(long_program())
-    parts = module.batch["r"]
-    assert parts[0] == "on_r" and len(parts) > 1
-    for name in parts:
-        assert f"def {name}(state, control):" in module.source
-    assert module.single["r"] == ["each_r"]
-
-
-def test_another_process_helps_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever compiles a function, the other finds it; and no module is given two helpers."""
-    monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
-    monkeypatch.setattr(jit, "_WORTH_HELP", 2)
-    started: list[list[str]] = []
-    popen = subprocess.Popen
-
-    def watched(command: list[str], **options: Any) -> object:
-        started.append(command[5:])
-        return popen(command, **options)
-
-    monkeypatch.setattr(subprocess, "Popen", watched)
-    module = compile_program(long_program())
-    jit.compile_kernels(module, ["r"])
-    assert started == [module.batch["r"][::-1]]
-    assert all(kernel.kept() for kernel in jit.kernels(module, "r"))
-    jit.compile_kernels(module, ["r"])
-    assert len(started) == 1
-
-
-def test_only_the_newest_programme_has_a_helper(
+def test_kernels_are_compiled_ahead_of_other_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Views that are made one after another are programmes that replace each other."""
     monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
-    monkeypatch.setattr(jit, "_WORTH_HELP", 2)
-    monkeypatch.setattr(jit, "_HELPER", "import time; time.sleep(60)")
-    monkeypatch.setattr(jit, "_BESIDE", [])
-    monkeypatch.setattr(jit, "_HELPED", set())
-    jit.begin_to_compile(compile_program(long_program()))
-    (first,) = jit._BESIDE
-    jit.begin_to_compile(compile_program(parse_program(RANGES)))
-    (second,) = jit._BESIDE
-    assert first is not second and first.returncode is not None
-    jit._end_help()
-    assert second.returncode is not None and not jit._BESIDE
+    module = compile_program(parse_program(JOIN.replace("ms", "ahead")))
+    jit.compile_kernels(module, ["r"])
+    assert [path.name.split("-")[0].split(".")[1] for path in tmp_path.glob("viewlet_*.o")] == [
+        module.batch["r"]
+    ]
 
 
 def test_keys_that_are_probed_by_more_than_they_hash_are_scattered() -> None:

@@ -1,13 +1,11 @@
-"""Loops -> Python source, which Numba compiles and `explain --stage kernels` shows.
+"""Loops -> Python source, which is compiled and which `explain --stage kernels` shows.
 
 Each trigger gets two functions over the state array and control words (kernels.frame):
 
     on_R(state, control)     the batch shape: a step runs over all rows before the next one starts
     each_R(state, control)   the single-tuple shape: all steps run for one row before the next row
 
-Both return 0 when done, or 1 when a map is full: the control words then say where to go on. A long
-batch shape is divided into on_R, on_R_from_5, ..., each with some of the steps: Numba's time grows
-faster than a function's length, and one more call costs nothing beside a batch.
+Both return 0 when done, or 1 when a map is full: the control words then say where to go on.
 """
 
 from __future__ import annotations
@@ -84,22 +82,19 @@ _BY_ROW = """
 # Batches are taken row by row: in one loop over all of them, every row could meet every other.
 """
 
-_LONGEST = 150
-"""Lines of a function from which on its steps are divided."""
-
 
 class Module:
     """The source of a programme's kernels with the frame that they run in.
 
-    `batch` and `single` name the functions of each trigger, which run one after the other.
+    `batch` and `single` name the function of each trigger.
     """
 
     def __init__(self, program: Program, loops: Loops) -> None:
         self.program = program
         self.loops = loops
         self.texts = Texts()
-        self.batch: dict[str, list[str]] = {}
-        self.single: dict[str, list[str]] = {}
+        self.batch: dict[str, str] = {}
+        self.single: dict[str, str] = {}
         # Writing the bodies finds the strings that they need, which decides where maps lie; so
         # the source is written twice, and the second time every position is known.
         self.frame = Frame(loops, self.texts)
@@ -110,14 +105,14 @@ class Module:
     def _write(self) -> str:
         parts: list[str] = []
         for relation, steps in self.loops.steps.items():
-            self.single[relation] = [f"each_{identifier(relation)}"]
+            self.single[relation] = f"each_{identifier(relation)}"
             if relation in self.loops.by_row:
                 self.batch[relation] = self.single[relation]
                 parts.append(_BY_ROW)
             else:
-                functions = _batch_functions(self.frame, relation, self.loops.ordered(relation))
-                self.batch[relation] = list(functions)
-                parts += functions.values()
+                self.batch[relation] = f"on_{identifier(relation)}"
+                ordered = self.loops.ordered(relation)
+                parts.append(_TriggerWriter(self.frame, relation).batch_function(ordered))
             parts.append(_TriggerWriter(self.frame, relation, single=True).single_function(steps))
         shared = [
             f"{_COMPILED}\ndef {name}{text}\n\n" for text, name in self.frame.functions.items()
@@ -125,53 +120,24 @@ class Module:
         return "\n".join((_HEAD, *shared, *parts))
 
 
-def _batch_functions(frame: Frame, relation: str, steps: list[Step]) -> dict[str, str]:
-    """The functions of the batch shape by their names, in the order in which they run."""
-    parts: list[list[tuple[int, Step]]] = [[]]
-    length = 0
-    for number, step in enumerate(steps):
-        writer = _TriggerWriter(frame, relation)
-        writer.write_step(number, step)
-        if parts[-1] and length + len(writer.lines) > _LONGEST:
-            parts.append([])
-            length = 0
-        parts[-1].append((number, step))
-        length += len(writer.lines)
-    name = f"on_{identifier(relation)}"
-    names = [name, *(f"{name}_from_{part[0][0]}" for part in parts[1:])]
-    return {
-        own: _TriggerWriter(frame, relation).part(own, part)
-        for own, part in zip(names, parts, strict=True)
-    }
-
-
 class _TriggerWriter(UpdateWriter):
     """Writes one function."""
 
-    def part(self, name: str, steps: list[tuple[int, Step]]) -> str:
-        """A function for some steps of the batch shape; where it goes on says the control words."""
-        first = steps[0][0]
+    def batch_function(self, steps: list[Step]) -> str:
+        """Runs the steps that the control words name."""
         self.line(f"step = load(control, {STEP})")
         self.line(f"last = load(control, {LAST})")
-        self.line(f"start = load(control, {ROW}) if step >= {first} else -1")
-        self.line(f"skip = load(control, {SKIP}) if step >= {first} else 0")
-        for number, step in steps:
-            self.write_step(number, step)
-            if number < steps[-1][0]:
+        self.line(f"start = load(control, {ROW})")
+        self.line(f"skip = load(control, {SKIP})")
+        for number, step in enumerate(steps):
+            self._open_step(number, step)
+            with self.nest(f"if step <= {number} < last:"):
+                self._batch_step(step)
+            if step is not steps[-1]:
                 with self.nest(f"if step <= {number}:"):
                     self.line("start = -1")
                     self.line("skip = 0")
-        head = [_COMPILED, f"def {name}(state, control):"]
-        before = prologue(self.frame, self.relation, self.lines)
-        return "\n".join([*head, *before, *self.lines, "    return 0", "", ""])
-
-    def write_step(self, number: int, step: Step) -> None:
-        self.step = number
-        self._begin_step(step)
-        for text in _quoted(step.text).splitlines():
-            self.line(f"# {text.strip()}")
-        with self.nest(f"if step <= {number} < last:"):
-            self._batch_step(step)
+        return self._function(f"on_{identifier(self.relation)}")
 
     def _batch_step(self, step: Step) -> None:
         outer = step.block[0] if len(step.block) == 1 else None
@@ -198,7 +164,7 @@ class _TriggerWriter(UpdateWriter):
         return found if prefetches(found.rows, self.frame, chosen=True) else None
 
     def single_function(self, steps: list[Step]) -> str:
-        name = identifier(self.relation)
+        """Runs all steps for one row after the other."""
         self.line(f"row = max(load(control, {ROW}), low)")
         self.line(f"step = load(control, {STEP})")
         self.line(f"skip = load(control, {SKIP})")
@@ -206,29 +172,31 @@ class _TriggerWriter(UpdateWriter):
             for text in later_slots(steps, self.frame):
                 self.line(text)
             for number, step in enumerate(steps):
-                self.step = number
-                self._begin_step(step)
-                for text in _quoted(step.text).splitlines():
-                    self.line(f"# {text.strip()}")
+                self._open_step(number, step)
                 with self.nest(f"if step <= {number}:"):
                     self._reset_done()
                     self.block(step.block)
                     self._end_row()
             self.line("step = 0")
             self.line("row += 1")
-        body = self.lines
-        head = [_COMPILED, f"def each_{name}(state, control):"]
-        return "\n".join(
-            [*head, *prologue(self.frame, self.relation, body), *body, "    return 0", ""]
-        )
+        return self._function(f"each_{identifier(self.relation)}")
 
-    def _begin_step(self, step: Step) -> None:
+    def _open_step(self, number: int, step: Step) -> None:
+        """The statements of a step as a comment; what is written next belongs to it."""
+        self.step = number
         self.targets = step.targets
         self.written = frozenset(_written(step.block))
         self.found = {}
         # With one update for each outer row, the row alone says where to go on.
         self.counted = self.single or _updates(step) > 1
         self.row = "row"
+        for text in _quoted(step.text).splitlines():
+            self.line(f"# {text.strip()}")
+
+    def _function(self, name: str) -> str:
+        head = [_COMPILED, f"def {name}(state, control):"]
+        before = prologue(self.frame, self.relation, self.lines)
+        return "\n".join([*head, *before, *self.lines, "    return 0", "", ""])
 
 
 _REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.Change

@@ -7,22 +7,19 @@ the source and of everything that it calls; the machine code of its functions is
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import importlib.util
-import os
-import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
-from viewlet.storage.compiled import Compiled, cache_directory, digest, write
+from viewlet.storage.compiled import cache_directory, code_of, digest, write
+
+Kernel = Callable[[int, int], int]
 
 
 def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
@@ -63,78 +60,14 @@ def load_file(path: Path) -> ModuleType:
     return loaded
 
 
-def kernels(module: Module, trigger: str, *, single: bool = False) -> tuple[Any, ...]:
-    """The functions of a trigger, to be called one after the other."""
-    loaded = load_module(module)
-    names = (module.single if single else module.batch)[trigger]
-    return tuple(getattr(loaded, name) for name in names)
-
-
-def begin_to_compile(module: Module) -> None:
-    """Let another process compile the batch kernels, from the last on, before they are needed."""
-    found = [kernel for trigger in module.batch for kernel in _compiled(module, trigger)]
-    _compile_beside(load_module(module), found[::-1])
+def kernel(module: Module, trigger: str, *, single: bool = False) -> Kernel:
+    """The function of a trigger: (state, control) -> 0, or 1 when a map is full."""
+    names = module.single if single else module.batch
+    found: Kernel = getattr(load_module(module), names[trigger])
+    return found
 
 
 def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     """Compile the batch kernels of some triggers now, so that other processes find them."""
-    wanted = [kernel for trigger in triggers for kernel in _compiled(module, trigger)]
-    _compile_beside(load_module(module), wanted[::-1])
-    for kernel in wanted:
-        kernel.entry()
-
-
-def _compiled(module: Module, trigger: str) -> list[Compiled]:
-    """None where NUMBA_DISABLE_JIT is set."""
-    return [kernel for kernel in kernels(module, trigger) if isinstance(kernel, Compiled)]
-
-
-_WORTH_HELP = 4
-"""Functions to compile from which on a second process is worth its start."""
-
-_HELPER = """
-import os, pathlib, sys
-sys.path[:] = sys.argv[1].split(os.pathsep)
-from viewlet.kernels.jit import load_file
-loaded = load_file(pathlib.Path(sys.argv[2]))
-for name in sys.argv[3:]:
-    getattr(loaded, name).entry()
-"""
-
-_HELPED: set[str] = set()
-"""The modules that were given a second process; none is given two."""
-
-_BESIDE: list[subprocess.Popen[bytes]] = []
-"""The process that helps with the newest module, if any: views that are made one after another are
-programmes of which only the last will run."""
-
-
-def _compile_beside(loaded: ModuleType, functions: list[Compiled]) -> None:
-    """Let another process compile functions in this order, while this one begins at the other end.
-
-    Each takes what the other has left in the cache; the compiler itself uses one core only.
-    """
-    names = [function.__name__ for function in functions if not function.kept()]
-    path = loaded.__file__
-    few = len(names) < _WORTH_HELP or (os.cpu_count() or 1) < 2
-    if few or path is None or path in _HELPED:
-        return
-    _HELPED.add(path)
-    _end_help()
-    arguments = [os.pathsep.join(sys.path), path, *names]
-    with contextlib.suppress(OSError):
-        helper = subprocess.Popen(
-            [sys.executable, "-c", _HELPER, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        _BESIDE.append(helper)
-
-
-@atexit.register
-def _end_help() -> None:
-    while _BESIDE:
-        helper = _BESIDE.pop()
-        helper.kill()
-        helper.wait()
+    for trigger in triggers:
+        code_of(kernel(module, trigger))

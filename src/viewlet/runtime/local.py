@@ -29,13 +29,7 @@ from viewlet.kernels.frame import (
     WEIGHTS,
     control_words,
 )
-from viewlet.kernels.jit import (
-    begin_to_compile,
-    compile_kernels,
-    compile_program,
-    kernels,
-    load_module,
-)
+from viewlet.kernels.jit import Kernel, compile_program, kernel, load_module
 from viewlet.program.ir import Program
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
@@ -64,7 +58,7 @@ class OneRow:
         columns: Mapping[int, int],
         nulls: Mapping[int, int],
     ) -> None:
-        self.kernels = engine.trigger(relation)
+        self.trigger = engine.trigger(relation)
         self.weight = np.ones(1, np.int64)
         self.weight_view = self.weight.data
         control = np.array([*control_words(), 0, 1, _address(self.weight)], np.int64)
@@ -97,8 +91,6 @@ class LocalEngine(MapReader):
         self.single = single
         self.module = compile_program(program)
         self._kernels = load_module(self.module)
-        if not single:
-            begin_to_compile(self.module)
         self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
         self.dictionary = dictionary if dictionary is not None else Dictionary()
         self._started = False
@@ -175,7 +167,8 @@ class LocalEngine(MapReader):
     def run_row(self, plan: OneRow) -> None:
         """Apply the row that lies at the plan's addresses, as a batch of its own."""
         self._next_all(*self._kept_at)
-        if not plan.kernels:
+        trigger = plan.trigger
+        if trigger is None:
             return
         try:
             if len(self.dictionary) != self._texts_known:
@@ -184,9 +177,8 @@ class LocalEngine(MapReader):
             view[:COLUMNS_FROM] = plan.control
             view[COLUMNS : plan.end] = plan.columns
             address = self._state_address
-            for kernel in plan.kernels:
-                while kernel(address, address):
-                    self._pools[self.module.frame.maps[self._state[FULL]]].make_room()
+            while trigger(address, address):
+                self._pools[self.module.frame.maps[self._state[FULL]]].make_room()
         except BaseException as error:
             raise self._undone(error) from None
 
@@ -242,7 +234,7 @@ class LocalEngine(MapReader):
             for r in self.program.relations
         }
         self._triggers = {
-            trigger.relation: kernels(self.module, trigger.relation, single=self.single)
+            trigger.relation: kernel(self.module, trigger.relation, single=self.single)
             for trigger in self.program.triggers
         }
         # A memo says in one place of the state array what it has no value for: one at a time.
@@ -267,9 +259,9 @@ class LocalEngine(MapReader):
             for name in self._triggers
         }
 
-    def trigger(self, relation: str) -> tuple[Any, ...]:
-        """The kernels that a batch of a relation runs, none if nothing depends on it."""
-        return self._triggers.get(relation, ())
+    def trigger(self, relation: str) -> Kernel | None:
+        """What a batch of a relation runs, None if nothing depends on it."""
+        return self._triggers.get(relation)
 
     def reads(self, relation: str) -> frozenset[int]:
         """The columns that the relation's trigger looks at."""
@@ -292,18 +284,17 @@ class LocalEngine(MapReader):
         del kept_alive
 
     def _compile(self, relation: str) -> None:
-        """Make the relation's kernels now, with help, and not one by one as they are called."""
-        if not (self.single or relation in self._compiled):
-            compile_kernels(self.module, [relation])
-            self._triggers[relation] = tuple(map(code_of, self._triggers[relation]))
+        """From now on the trigger's machine code itself is called."""
+        if relation not in self._compiled:
+            self._triggers[relation] = code_of(self._triggers[relation])
             self._compiled.add(relation)
 
     def _steps(self, relation: str, control: Array) -> None:
         """Run the steps that the control words name, making room for maps as they grow."""
         address = _address(control)
-        for kernel in self._triggers[relation]:
-            while kernel(self._state_address, address):
-                self._pools[self.module.frame.maps[control[FULL]]].make_room()
+        trigger = self._triggers[relation]
+        while trigger(self._state_address, address):
+            self._pools[self.module.frame.maps[control[FULL]]].make_room()
 
     def _run_lanes(self, relation: str, phases: list[list[tuple[int, int]]], rows: int) -> None:
         """The whole trigger in one thread or in two, whichever was faster lately."""

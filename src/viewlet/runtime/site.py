@@ -17,7 +17,7 @@ import numpy as np
 
 from viewlet.errors import RangeError
 from viewlet.kernels.frame import COLUMNS, FULL, HIGH, RANKS, WEIGHTS, control_words
-from viewlet.kernels.jit import kernels
+from viewlet.kernels.jit import kernel
 from viewlet.runtime.batching import Batch
 from viewlet.runtime.chunks import TextHashes
 from viewlet.runtime.memos import make_pools
@@ -128,9 +128,9 @@ class Site:
         state[: HIGH + 1] = (*control_words(), 0, len(rows))  # LOW, HIGH
         address = int(state.ctypes.data)
         try:
-            for kernel in kernels(self.plan.module, piece.kernel):
-                while kernel(address, address):
-                    self.pools[self._frame.maps[state[FULL]]].make_room()
+            run = kernel(self.plan.module, piece.kernel)
+            while run(address, address):
+                self.pools[self._frame.maps[state[FULL]]].make_room()
         except OverflowError as error:
             raise RangeError(
                 f"{error}; the batch was undone", hint="use DOUBLE where sums grow this large"

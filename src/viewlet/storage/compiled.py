@@ -94,10 +94,6 @@ class Compiled:
         own = _content(self.py_func.__code__.co_filename)
         return f"{self.py_func.__module__}.{self.__name__}-{own}{_foundation()}"
 
-    def kept(self) -> bool:
-        """Whether its code is on disk."""
-        return self._path().exists()
-
     def _path(self) -> Path:
         return cache_directory() / f"{self.symbol}.o"
 

@@ -19,6 +19,7 @@ from viewlet.storage.instructions import (
     NONE,
     TYPES,
     Kind,
+    Untranslatable,
     Value,
     Writer,
     constant,
@@ -52,6 +53,7 @@ _KNOWN: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
@@ -65,14 +67,6 @@ _KNOWN: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
 }
 _CASTS = {int: INT, float: FLOAT, bool: BOOL}
-
-
-class Untranslatable(TypeError):
-    """Something in a compiled function that is not of the part of Python that is translated."""
-
-    def __init__(self, what: str, node: ast.AST | None = None) -> None:
-        super().__init__(what)
-        self.node = node
 
 
 class Expressions(Writer):
@@ -201,6 +195,8 @@ class Expressions(Writer):
 
     def binary(self, op: ast.operator, left: Value, right: Value) -> Value:
         """left op right."""
+        if left.known and right.known and type(op) in _KNOWN:
+            return constant(_KNOWN[type(op)](left.held, right.held))
         if isinstance(op, ast.Div | ast.Pow):
             a, b = (operand(self.converted(value, FLOAT)) for value in (left, right))
             if isinstance(op, ast.Pow):
@@ -208,8 +204,6 @@ class Expressions(Writer):
             return Value(FLOAT, divide(self, a, b))
         if isinstance(op, ast.FloorDiv | ast.Mod):
             return self._floor(op, left, right)
-        if left.known and right.known:
-            return constant(_KNOWN[type(op)](left.held, right.held))
         left, right = self.common(left, right)
         names = _PLAIN.get(type(op), {})
         if left.kind == BOOL and BOOL not in names:

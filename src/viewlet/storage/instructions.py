@@ -7,6 +7,7 @@ known while code is written (a number of Python) is kept as that number.
 
 from __future__ import annotations
 
+import ast
 import struct
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -20,6 +21,14 @@ TYPES = {INT: "i64", FLOAT: "double", BOOL: "i1"}
 RARELY = ", !prof !0"
 """Behind a branch that is seldom taken to its first label; METADATA says what it means."""
 METADATA = '!0 = !{!"branch_weights", i32 1, i32 4000}\n'
+
+
+class Untranslatable(TypeError):
+    """Something in a compiled function that is not of the part of Python that is translated."""
+
+    def __init__(self, what: str, node: ast.AST | None = None) -> None:
+        super().__init__(what)
+        self.node = node
 
 
 class Value(NamedTuple):
@@ -42,7 +51,7 @@ def constant(number: int | float) -> Value:
         return Value(BOOL, number)
     if isinstance(number, int):
         if not -(2**63) <= number < 2**63:
-            raise TypeError(f"{number} does not fit into 64 bits")
+            raise Untranslatable(f"{number} does not fit into 64 bits")
         return Value(INT, number)
     return Value(FLOAT, number)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.storage.compiled import OUTLINED, Compiled
-from viewlet.storage.expressions import Expressions, Untranslatable
+from viewlet.storage.expressions import Expressions
 from viewlet.storage.instructions import (
     BOOL,
     FLOAT,
@@ -33,6 +33,7 @@ from viewlet.storage.instructions import (
     NOTHING,
     TYPES,
     Kind,
+    Untranslatable,
     Value,
     constant,
     flat_kinds,
