@@ -152,6 +152,18 @@ def test_the_gil_is_free_while_code_runs() -> None:
     assert 0 < turns < 2_000_000_000
 
 
+def run_apart(program: str) -> str:
+    """What a process of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
 AGAIN = """
 import sys
 import numpy as np
@@ -163,20 +175,29 @@ print("numba" in sys.modules, "viewlet.storage.machine" in sys.modules)
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    def run() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", AGAIN],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    assert run() == "False True"
+    assert run_apart(AGAIN) == "False True"
     kept = {path.name.split("-")[0] for path in tmp_path.iterdir()}
     assert kept == {"viewlet.storage.multimap.begin_all"}
-    assert run() == "False False"
+    assert run_apart(AGAIN) == "False False"
+
+
+LAST = """
+import gc
+import numpy as np
+from viewlet.storage import compiled, multimap
+call = compiled.code_of(multimap.begin_all)
+compiled._linker.cache_clear()
+multimap.begin_all._entry = None
+gc.collect()
+words = np.zeros(1, np.int64)
+call(words.ctypes.data, 0, 1)
+del call
+print("well")
+"""
+
+
+def test_functions_outlive_whatever_the_interpreter_drops_first(tmp_path: Path) -> None:
+    assert run_apart(LAST) == "well"
 
 
 def test_only_whole_files_are_left(tmp_path: Path) -> None:

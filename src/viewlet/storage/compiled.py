@@ -162,7 +162,11 @@ class _Linker:
 
 @cache
 def _linker() -> _Linker:
-    return _Linker()
+    """The one of this process. It is never freed: when the interpreter ends, what it drops last may
+    be functions, and CPython looks at their definitions then."""
+    linker = _Linker()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
+    return linker
 
 
 def _failed(status: int) -> NoReturn:
