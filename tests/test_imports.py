@@ -33,7 +33,8 @@ ALLOWED: dict[str, set[str]] = {
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "sqlglot": ("frontend/",),
-    "numba": ("storage/", "kernels/", "linalg/", "signals/"),
+    "numba": ("kernels/calibration.py", "linalg/", "signals/"),
+    "llvmlite": ("storage/", "signals/"),
     "pyspark": ("runtime/", "linalg/", "signals/", "interfaces/"),
     "duckdb": ("interfaces/",),
 }

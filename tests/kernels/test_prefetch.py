@@ -44,3 +44,16 @@ on r:
 
 def test_single_tuples_look_not_ahead() -> None:
     assert asked_for("each_r") == set()
+
+
+def test_a_single_tuple_asks_for_its_record_while_it_goes_down_the_tree() -> None:
+    program = """
+relation r(a: INTEGER not null, p: INTEGER not null)
+map v[a: int](n: int)
+map m[a: int, p: int](n: int)
+on r:
+  v[a] += Δr(a, p) * Sum[a](m[a, q].n * {q < p}) | n: 1
+  m[a, p] += Δr(a, p) | n: 1
+"""
+    head = source(parse_program(program)).split("def each_r(")[1].split("# v[a] +=")[0]
+    assert "prefetch(records_m + likely(slots_m" in head

@@ -19,7 +19,7 @@ from viewlet.kernels.nodes import Loops
 from viewlet.kernels.scalars import Texts
 from viewlet.program.ir import Map
 from viewlet.schema import Physical
-from viewlet.storage.columns import KeyField, Layout
+from viewlet.storage.columns import TREE, KeyField, Layout
 
 FLOAT = Physical.FLOAT
 
@@ -80,6 +80,10 @@ class Frame:
     def stride(self, map: str) -> int:
         """Bytes of a record of the map."""
         return 8 * self.layouts[map].width if map in self.layouts else 0
+
+    def is_ordered(self, map: str) -> bool:
+        """Whether the map has an ordered index."""
+        return any(index.kind == TREE for index in self.layouts[map].indexes)
 
     @property
     def missing(self) -> int:

@@ -10,7 +10,8 @@ rows are known, so both loads can be on their way while earlier rows are worked 
 Only accesses that every row makes, or every row that was chosen (kernels.selection), with keys that
 are columns of the batch or of the buffer that is gone through: behind a filter most lines would
 come for nothing, and maps that fit into a cache need none. Where rows come one by one only the row
-itself is known, but its steps are several.
+itself is known, but its steps are several: the slot that a later one looks up, and if the map is in
+order, the record; descents in its tree take long enough for both to come.
 """
 
 from __future__ import annotations
@@ -120,11 +121,12 @@ def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
                 else f"load(column_{columns[v.name]}, row)"
                 for v in access.key
             ]
-            slot = f"hash_words(({', '.join(words)},)) & {access.mask}"
-            lines += [
-                f"if {access.mask} > {SMALL}:",
-                f"    prefetch({access.slots} + 4 * ({slot}))",
-            ]
+            slots, mask, code = access.slots, access.mask, f"hash_words(({', '.join(words)},))"
+            line = f"{slots} + 4 * ({code} & {mask})"
+            if access.unique and frame.is_ordered(access.map):
+                number = f"likely({slots}, {mask}, {code})"
+                line = f"records_{identifier(access.map)} + {number} * {frame.stride(access.map)}"
+            lines += [f"if {mask} > {SMALL}:", f"    prefetch({line})"]
     return lines
 
 
