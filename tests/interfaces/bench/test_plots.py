@@ -12,7 +12,9 @@ from viewlet.interfaces.bench import plots, report
 from viewlet.interfaces.bench.output import Row, write_json
 from viewlet.interfaces.bench.page import SECTIONS, page
 
-ABOUT: Row = dict.fromkeys(("date", "cores", "processor", "python", "numba", "duckdb", "pyspark"))
+ABOUT: Row = dict.fromkeys(
+    ("date", "cores", "processor", "python", "llvmlite", "numba", "duckdb", "pyspark")
+)
 
 
 def measured(query: str, batch: int | str, rate: float, ratio: float | None = None) -> Row:

@@ -28,8 +28,8 @@ def _head(about: Row) -> str:
 
 Written by `make bench` (`python -m viewlet.interfaces.bench.report`) from the figures in
 `benchmarks/`; measured {about["date"]} on {about["cores"]} cores of {about["processor"]},
-Python {about["python"]}, Numba {about["numba"]}, DuckDB {about["duckdb"]},
-PySpark {about["pyspark"]}.
+Python {about["python"]}, llvmlite {about["llvmlite"]}, Numba {about["numba"]},
+DuckDB {about["duckdb"]}, PySpark {about["pyspark"]}.
 
 How to read them. All rows lie in memory as coded columns before anything is timed; relations come
 round-robin, batch by batch, through a new engine that keeps the view and all of its auxiliary maps.

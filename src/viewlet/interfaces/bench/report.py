@@ -85,7 +85,7 @@ def machine() -> Row:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "viewlet": viewlet.__version__,
-        **{name: version(name) for name in ("numba", "duckdb", "pyspark")},
+        **{name: version(name) for name in ("llvmlite", "numba", "duckdb", "pyspark")},
     }
 
 
