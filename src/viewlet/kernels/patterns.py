@@ -132,6 +132,21 @@ def _is_test(expr: Expr) -> bool:
     )
 
 
+def meets_once(expr: Expr, scope: Scope) -> bool:
+    """M[k].a * N[k].b * {p}: no two rows have the same variables, as M alone binds them all
+
+    Of whole numbers that are not zero the product is not zero either, so that Exists of it need not
+    bring rows together: each of them is one.
+    """
+    first, *others = factors_of(expr)
+    bound = outputs(first) | scope.keys()
+    return (
+        isinstance(first, MapRef)
+        and all(isinstance(other, MapRef | Cond) for other in others)
+        and all(visible(other) <= bound for other in others)
+    )
+
+
 def narrowed(variable: Variable, slot: Slot) -> Variable:
     """What is the same as a key that cannot be NULL is not NULL."""
     if variable.slot.nullable and not slot.nullable:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from viewlet.kernels import nodes as ir
 from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import Frame
-from viewlet.kernels.nodes import Block
+from viewlet.kernels.nodes import Block, bodies
 from viewlet.kernels.scalars import Variable
 from viewlet.schema import Physical
 from viewlet.storage.columns import CHAIN, MASK, SLOTS, USED
@@ -59,7 +59,7 @@ def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -
     ahead, end = _known(node, frame)
     later, soon = ("later", "soon") if chosen else (f"row + {FAR}", f"row + {NEAR}")
     far: dict[str, list[str]] = {}
-    for access in _accesses(node.body, frame):
+    for access in _accesses(node.body, frame, scanned=isinstance(node, ir.Scan)):
         slots, mask, map = access.slots, access.mask, access.map
         if any(v.slot.nullable or v.slot.physical is Physical.FLOAT for v in access.key):
             continue
@@ -137,7 +137,7 @@ def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
     layout, name = frame.layouts[node.map], identifier(node.map)
     words = {
         bind.variable.name: layout.key_words[bind.position]
-        for bind in _always(node.body)
+        for bind in _always(node.body, scanned=True)
         if isinstance(bind, ir.BindKey) and bind.record == node.record
     }
     record = f"records_{name} + (%s) * {8 * layout.width}"
@@ -145,16 +145,22 @@ def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
     return ahead, f"load(map_{name}, {USED})"
 
 
-def _always(block: Block) -> Iterator[ir.Node]:
-    """The nodes that every row runs; hardly a record of a buffer is not there."""
+def _always(block: Block, *, scanned: bool = False) -> Iterator[ir.Node]:
+    """The nodes that every row runs.
+
+    `scanned`: rows are records of a buffer. Hardly one of them is not there, and as something
+    changes for each, most pass the question whether something exists.
+    """
+    through = (ir.Total, ir.Present, ir.Column, ir.IfTotal) if scanned else (ir.Total, ir.Present)
     for node in block:
         yield node
-        if isinstance(node, ir.Total | ir.Present):
-            yield from _always(node.body)
+        if isinstance(node, through):
+            for body in bodies(node):
+                yield from _always(body, scanned=scanned)
 
 
-def _accesses(block: Block, frame: Frame) -> Iterator[_Access]:
-    for node in _always(block):
+def _accesses(block: Block, frame: Frame, *, scanned: bool = False) -> Iterator[_Access]:
+    for node in _always(block, scanned=scanned):
         if not isinstance(node, ir.Update | ir.Get | ir.Run | ir.Slice):
             continue
         map, layout, name = node.map, frame.layouts[node.map], identifier(node.map)

@@ -34,6 +34,7 @@ from viewlet.calculus.expr import (
     Rel,
     Sum,
     Value,
+    factors_of,
     product_of,
     terms_of,
     walk,
@@ -73,6 +74,7 @@ from viewlet.kernels.nodes import (
 from viewlet.kernels.patterns import (
     change_of,
     column_position,
+    meets_once,
     narrowed,
     next_factor,
     plain_name,
@@ -399,6 +401,9 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         if isinstance(expr.body, MapRef):
             # One row for each key: the weight is known not to be zero, and dropped.
             return self.atom(expr.body, scope, (), lambda inner, _: rest(inner, factors))
+        if meets_once(expr.body, scope) and self.weight_type(expr.body, scope) is Physical.INT:
+            members = factors_of(expr.body)
+            return self.product(members, scope, NONE, (), lambda inner, _: rest(inner, factors))
         return self.grouped(expr.body, free, scope, lambda inner: rest(inner, factors))
 
     def grouped(
