@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 LARGE = 1 << 40
+LARGE_LATER = 7
 HALF = 0.5
 
 
@@ -305,6 +306,36 @@ def attempts(a: int) -> int:
 
 
 @compiled
+def ends_well(a: int) -> int:
+    for i in range(a):
+        if i > 3:
+            break
+    else:
+        a = 0
+    return a
+
+
+@compiled
+def by_name(a: int) -> int:
+    return early(a, b=3)
+
+
+@compiled
+def too_soon(a: int) -> int:
+    while a > 0:
+        a -= LARGE_LATER  # noqa: F823
+        LARGE_LATER = 2  # noqa: F841
+    return a
+
+
+@compiled
+def after_the_loop(a: int) -> int:
+    for word in (a, 2):
+        a += word
+    return word
+
+
+@compiled
 def too_wide(a: int) -> int:
     return a + 2**64
 
@@ -320,6 +351,10 @@ def too_wide(a: int) -> int:
         (of_numbers, "a, which is no truth"),
         (elsewhere, "a call of 'gcd'"),
         (attempts, "try:"),
+        (ends_well, "else behind a loop"),
+        (by_name, "arguments by name"),
+        (too_soon, "LARGE_LATER where it has no value"),
+        (after_the_loop, "word where it has no value"),
         (too_wide, "64 bits"),
     ],
     ids=lambda f: getattr(f, "__name__", ""),

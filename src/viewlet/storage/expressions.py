@@ -322,9 +322,11 @@ class Expressions(Writer):
         return self.outside(node.id)
 
     def _call(self, node: ast.Call) -> Value:
+        if node.keywords:
+            raise Untranslatable(f"{ast.unparse(node)}: arguments by name", node)
         function = self.called(node.func)
         arguments = [self.value(each) for each in node.args]
-        lowering = LOWERINGS.get(function) if not node.keywords else None
+        lowering = LOWERINGS.get(function)
         if lowering is not None:
             return self._lowered(lowering, arguments)
         special = _SPECIAL.get(function)

@@ -19,12 +19,12 @@ from llvmlite import binding
 
 from viewlet.storage.compiled import Compiled
 from viewlet.storage.instructions import FLOAT, INT, NONE, TYPES, Kind, Value, Writer, with_types
-from viewlet.storage.translate import Function, entry_kinds, translated, unit
+from viewlet.storage.translate import Function, entry_kinds, translate, unit
 
 
 def machine_code(function: Compiled) -> bytes:
     """The function's object code."""
-    made = translated(function, entry_kinds(function))
+    made = translate(function, entry_kinds(function))
     target = _target()
     module = binding.parse_assembly(f"{unit(made)}\n{_entry(function.symbol, made)}")
     module.triple, module.data_layout = target.triple, str(target.target_data)

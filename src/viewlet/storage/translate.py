@@ -1,7 +1,7 @@
 """Compiled functions -> LLVM's text: a small part of Python, translated as it stands.
 
     names, numbers, tuples      variables have one kind, that of what they are given first
-    = += if while for           `for` over range, and over the parts of a tuple
+    = += if while for           `for` over range, and over the parts of a tuple, turn by turn
     calls                       of other compiled functions, and of what storage.lowerings lists
 
 A function is translated once for each combination of kinds that it is called with, so that a key of
@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,23 +83,28 @@ def unit(function: Function) -> str:
     return "\n".join([*declared.values(), *(each.text for each in found), METADATA])
 
 
-def translated(function: Compiled, arguments: tuple[Kind, ...]) -> Function:
-    """A function for some kinds of arguments; translated once."""
+def translate(function: Compiled, arguments: tuple[Kind, ...]) -> Function:
+    """A function for some kinds of arguments."""
+    return _Body(function, arguments).function()
+
+
+def _callee(function: Compiled, arguments: tuple[Kind, ...]) -> Function:
+    """The same for a function that others call, which is translated once."""
     key = (function, arguments)
-    if key not in _TRANSLATED:
-        _TRANSLATED[key] = None
+    if key not in _CALLEES:
+        _CALLEES[key] = None
         try:
-            _TRANSLATED[key] = _Body(function, arguments).function()
+            _CALLEES[key] = translate(function, arguments)
         except BaseException:
-            del _TRANSLATED[key]
+            del _CALLEES[key]
             raise
-    found = _TRANSLATED[key]
+    found = _CALLEES[key]
     if found is None:
         raise Untranslatable(f"{function.__name__} calls itself")
     return found
 
 
-_TRANSLATED: dict[tuple[Compiled, tuple[Kind, ...]], Function | None] = {}
+_CALLEES: dict[tuple[Compiled, tuple[Kind, ...]], Function | None] = {}
 
 
 def outside(function: Compiled) -> Function:
@@ -133,7 +138,7 @@ def _definition(function: Compiled) -> ast.FunctionDef:
     return _definitions(code.co_filename)[code.co_name, code.co_firstlineno]
 
 
-@cache
+@lru_cache(32)  # what kernels call lies in some ten files; those of kernels are read once
 def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
     """The functions of a file, by name and first line."""
     return {
@@ -148,15 +153,14 @@ class _Body(Expressions):
 
     def __init__(self, function: Compiled, arguments: tuple[Kind, ...]) -> None:
         python = function.py_func
-        around = dict(
-            zip(python.__code__.co_freevars, python.__closure__ or (), strict=True),
-        )
+        around = dict(zip(python.__code__.co_freevars, python.__closure__ or (), strict=True))
 
         def outside(name: str) -> Any:
+            if name in python.__code__.co_varnames:
+                raise Untranslatable(f"{name} where it has no value")
             if name in around:
                 return around[name].cell_contents
-            missing = getattr(builtins, name, None)
-            return python.__globals__.get(name, missing)
+            return python.__globals__.get(name, getattr(builtins, name, None))
 
         super().__init__(outside)
         self.compiled = function
@@ -237,8 +241,10 @@ class _Body(Expressions):
             for each, part in zip(target.elts, value.held, strict=True):
                 self.bind(each, part)
         elif isinstance(target, ast.Name):
-            if target.id not in self.names or self.names[target.id].known:
+            if target.id not in self.names:
                 self.names[target.id] = self.variable(value.kind)
+            if self.names[target.id].known:
+                raise Untranslatable(f"{target.id} is counted by a loop that is unrolled", target)
             self.stored(self.names[target.id], value)
         else:
             raise Untranslatable(f"{ast.unparse(target)} = ...", target)
@@ -273,6 +279,7 @@ class _Body(Expressions):
         self.place(end)
 
     def _while(self, node: ast.While) -> None:
+        _without_else(node)
         again, body, end = self.label(), self.label(), self.label()
         self.jump(again)
         self.place(again)
@@ -294,6 +301,7 @@ class _Body(Expressions):
         self.loops.pop()
 
     def _for(self, node: ast.For) -> None:
+        _without_else(node)
         call = node.iter
         if isinstance(call, ast.Call) and self.called(call.func) is range:
             unrolled = self._known_range(call)
@@ -317,31 +325,29 @@ class _Body(Expressions):
         return [*value.held]
 
     def _unrolled(self, node: ast.For, values: list[Value]) -> None:
-        end = self.label()
+        """One turn after the other. The variable ends with the loop: it may be another in each."""
+        if not isinstance(node.target, ast.Name) or node.target.id in self.names:
+            raise Untranslatable(f"a loop that gives {ast.unparse(node.target)} anew", node)
+        name, end = node.target.id, self.label()
         for value in values:
             again = self.label()
-            if value.known and isinstance(node.target, ast.Name):
-                self.names[node.target.id] = value
+            if value.known:
+                self.names[name] = value
             else:
                 self.bind(node.target, value)
             self._inside(node.body, again, end)
             self.jump(again)
             self.place(again)
+            self.names.pop(name, None)
         self.jump(end)
         self.place(end)
 
     def _counted(self, node: ast.For, bounds: list[Value]) -> None:
-        start, stop, step = (
-            self.converted(each, INT)
-            for each in (
-                [constant(0), *bounds, constant(1)]
-                if len(bounds) == 1
-                else [*bounds, constant(1)][:3]
-            )
-        )
+        if len(bounds) == 1:
+            bounds = [constant(0), *bounds]
+        start, stop, step = (self.converted(each, INT) for each in [*bounds, constant(1)][:3])
         if not step.known or not step.held:
             raise Untranslatable("a range whose step is not known", node)
-        # The limit must not change with the loop: it is a value, not a variable, by now.
         counter = self.slot(INT)
         self.stored(Value(INT, counter), start)
         head, body, again, end = (self.label() for _ in range(4))
@@ -385,7 +391,7 @@ class _Body(Expressions):
         found = (
             outside(function)
             if function in OUTLINED
-            else translated(function, tuple(value.kind for value in given))
+            else _callee(function, tuple(value.kind for value in given))
         )
         self.calls.append(found)
         return self._result(
@@ -405,6 +411,11 @@ class _Body(Expressions):
         if found.raises:
             self.leave_if(self.take(f"icmp ne i32 {parts[0]}, 0"), parts[0])
         return rebuilt(found.result, parts[found.raises :])
+
+
+def _without_else(node: ast.For | ast.While) -> None:
+    if node.orelse:
+        raise Untranslatable("else behind a loop", node)
 
 
 _STATEMENTS: dict[type[ast.stmt], Any] = {
