@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,32 @@ def test_kernels_are_compiled_ahead_of_other_processes(
     assert [path.name.split("-")[0].split(".")[1] for path in tmp_path.glob("viewlet_*.o")] == [
         module.batch["r"]
     ]
+
+
+AGAIN = """
+import sys
+from viewlet.kernels.jit import compile_program, kernel
+from viewlet.program.text import parse_program
+from viewlet.storage.compiled import code_of
+module = compile_program(parse_program(sys.argv[1]))
+code_of(kernel(module, "r"))
+print(any(name.startswith("viewlet_") for name in sys.modules))
+"""
+
+
+def test_kernels_that_are_kept_are_not_read_by_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    read = [
+        subprocess.run(
+            [sys.executable, "-c", AGAIN, JOIN], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert read == ["True", "False"]
 
 
 def test_keys_that_are_probed_by_more_than_they_hash_are_scattered() -> None:

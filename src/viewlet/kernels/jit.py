@@ -17,7 +17,7 @@ from types import ModuleType
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
-from viewlet.storage.compiled import cache_directory, code_of, digest, write
+from viewlet.storage.compiled import cache_directory, code_of, digest, kept_code, write
 
 Kernel = Callable[[int, int], int]
 
@@ -34,7 +34,7 @@ def source(program: Program) -> str:
 
 def load_module(module: Module) -> ModuleType:
     """The module of the kernels; functions compile when they are first called."""
-    name = _name(module.source)
+    name = module_name(module)
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -42,6 +42,11 @@ def load_module(module: Module) -> ModuleType:
     if not path.exists():
         write(path, module.source.encode())
     return load_file(path)
+
+
+def module_name(module: Module) -> str:
+    """The same for equal programmes and the same version of what they call."""
+    return _name(module.source)
 
 
 @lru_cache(64)
@@ -62,9 +67,9 @@ def load_file(path: Path) -> ModuleType:
 
 def kernel(module: Module, trigger: str, *, single: bool = False) -> Kernel:
     """The function of a trigger: (state, control) -> 0, or 1 when a map is full."""
-    names = module.single if single else module.batch
-    found: Kernel = getattr(load_module(module), names[trigger])
-    return found
+    own, name = module_name(module), (module.single if single else module.batch)[trigger]
+    found: Kernel | None = kept_code(own, name, module.source) if own not in sys.modules else None
+    return found or getattr(load_module(module), name)
 
 
 def compile_kernels(module: Module, triggers: Iterable[str]) -> None:

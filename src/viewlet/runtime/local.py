@@ -29,7 +29,7 @@ from viewlet.kernels.frame import (
     WEIGHTS,
     control_words,
 )
-from viewlet.kernels.jit import Kernel, compile_program, kernel, load_module
+from viewlet.kernels.jit import Kernel, compile_program, kernel, module_name
 from viewlet.program.ir import Program
 from viewlet.program.text import program_text
 from viewlet.runtime.batching import Batch
@@ -90,7 +90,6 @@ class LocalEngine(MapReader):
         self.program = program
         self.single = single
         self.module = compile_program(program)
-        self._kernels = load_module(self.module)
         self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
         self.dictionary = dictionary if dictionary is not None else Dictionary()
         self._started = False
@@ -374,7 +373,7 @@ class LocalEngine(MapReader):
             np.save(place / f"{i}.npy", array)
         about = {
             "program": program_text(self.program),
-            "kernels": self._kernels.__name__,
+            "kernels": module_name(self.module),
             "arrays": list(arrays),
             "strings": self.dictionary.strings[1:],
         }
@@ -387,7 +386,7 @@ class LocalEngine(MapReader):
             about = json.loads((place / "engine.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise StateError(f"no saved engine in {place}: {error}") from None
-        if about["kernels"] != self._kernels.__name__:
+        if about["kernels"] != module_name(self.module):
             raise StateError(
                 f"the state in {place} belongs to other views or another version of viewlet",
                 hint="load the base tables again",

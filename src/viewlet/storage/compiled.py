@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def compiled(function: F) -> F:
     """The same function as machine code; other compiled functions may call it."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _disabled():
         return function
     made: Any = Compiled(function)
     return made  # type: ignore[no-any-return]
@@ -50,6 +50,31 @@ def outlined(function: F) -> F:
     if isinstance(made, Compiled):
         OUTLINED.append(made)
     return made  # type: ignore[no-any-return]
+
+
+def _disabled() -> bool:
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def kept_code(module: str, name: str, source: str) -> Callable[..., Any] | None:
+    """The machine code of a function in a module named after its source, if it is on disk.
+
+    Python need not even read that source then: a tenth of a second for a large programme.
+    """
+    if _disabled():
+        return None
+    with _LOCK:
+        if (module, name) not in _KEPT:
+            symbol = _symbol(module, name, _digest(source.encode()))
+            try:
+                code = (cache_directory() / f"{symbol}.o").read_bytes()
+            except FileNotFoundError:
+                return None
+            _KEPT[module, name] = _linked(symbol, code)
+        return _KEPT[module, name]
+
+
+_KEPT: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 def code_of(function: F) -> F:
@@ -79,11 +104,7 @@ class Compiled:
         """The machine code as a function of Python: calls cost half of those of this object."""
         with _LOCK:
             if self._entry is None:
-                code = self._code()
-                for other in OUTLINED:
-                    if other is not self and other.body.encode() in code:
-                        other.entry()
-                self._entry = _linker().function(self.symbol, code)
+                self._entry = _linked(self.symbol, self._code(), self)
                 if self in OUTLINED:
                     _linker().publish(self.body)
         return self._entry
@@ -91,8 +112,8 @@ class Compiled:
     @property
     def symbol(self) -> str:
         """The name of its code."""
-        own = _content(self.py_func.__code__.co_filename)
-        return f"{self.py_func.__module__}.{self.__name__}-{own}{_foundation()}"
+        own = _file_digest(self.py_func.__code__.co_filename)
+        return _symbol(self.py_func.__module__, self.__name__, own)
 
     def _path(self) -> Path:
         return cache_directory() / f"{self.symbol}.o"
@@ -111,6 +132,14 @@ class Compiled:
 
 OUTLINED: list[Compiled] = []
 _LOCK = threading.RLock()
+
+
+def _linked(symbol: str, code: bytes, itself: Compiled | None = None) -> Callable[..., Any]:
+    """Code as a function, after the outlined functions that it calls."""
+    for other in OUTLINED:
+        if other is not itself and other.body.encode() in code:
+            other.entry()
+    return _linker().function(symbol, code)
 
 
 # Linking.
@@ -232,9 +261,18 @@ def _sources() -> str:
     return found.hexdigest()
 
 
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
 @cache
-def _content(file: str) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8]
+def _file_digest(file: str) -> str:
+    return _digest(Path(file).read_bytes())
+
+
+def _symbol(module: str, name: str, own: str) -> str:
+    """What the code of a function in a file with this digest is called: by that it is found."""
+    return f"{module}.{name}-{own}{_foundation()}"
 
 
 @cache
