@@ -8,9 +8,11 @@ from random import Random
 import numpy as np
 import pytest
 
+import viewlet
 from viewlet.calculus.expr import ONE
 from viewlet.calculus.query import COUNT, OrderItem, OutputColumn, Query, ViewKind, sort_rows
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, evaluate
+from viewlet.runtime import reading
 from viewlet.runtime.batching import plain_values
 from viewlet.runtime.reading import rows_of, vector_of, visible
 from viewlet.runtime.vectors import NotColumnar, Vector, evaluate_vector, truths
@@ -106,3 +108,53 @@ def test_order_and_limit(descending: bool, nulls_first: bool, limit: int | None)
     vectors = [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(columns)]
     batch = visible(query, vectors, np.array(counts))
     assert rows_of(batch) == sort_rows(query, list(zip(rows, counts, strict=True)))
+
+
+def test_a_subquery_that_is_the_same_for_all_rows_is_computed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TPC-H Q11 asks each of 30,000 groups whether it is large enough."""
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a INT, b INT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW large AS SELECT a, SUM(b) AS total FROM t GROUP BY a "
+        "HAVING SUM(b) > (SELECT AVG(b) FROM t)"
+    )
+    asked: list[object] = []
+    evaluate = reading.rows
+    monkeypatch.setattr(reading, "rows", lambda *args: asked.append(args) or evaluate(*args))
+    assert db.view("large").to_arrow().num_rows == 0
+    db.insert("t", [(1, 1), (2, 2), (2, 7), (3, None)])
+    asked.clear()
+    assert db.view("large").to_arrow().to_pylist() == [{"a": 2, "total": 9}]
+    assert len(asked) == 1
+    db.delete("t", [(2, 7)])
+    assert db.view("large").to_arrow().to_pylist() == [{"a": 2, "total": 2}]
+    db.delete("t", [(1, 1), (2, 2)])
+    assert db.view("large").to_arrow().num_rows == 0
+
+
+def test_a_subquery_that_depends_on_the_row_is_computed_for_each() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a INT, b INT); CREATE TABLE u (a INT, c INT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS total FROM t GROUP BY a "
+        "HAVING SUM(b) > (SELECT SUM(c) FROM u WHERE u.a = t.a)"
+    )
+    db.insert("t", [(1, 5), (2, 5), (3, 5)])
+    db.insert("u", [(1, 4), (2, 6)])
+    assert db.view("v").to_arrow().to_pylist() == [{"a": 1, "total": 5}]
+
+
+def test_a_few_rows_of_many_are_those_of_the_whole_order() -> None:
+    """Ties in the first column of ORDER BY are decided by the others."""
+    random = Random(4)
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a INT, b INT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT a, b FROM t ORDER BY a DESC NULLS LAST LIMIT 7"
+    )
+    rows = [(random.choice([None, 1, 2, 3]), random.randrange(50)) for _ in range(300)]
+    db.insert("t", rows)
+    best = sorted(((a, b) for a, b in rows if a is not None), key=lambda r: (-r[0], r[1]))
+    assert [tuple(row.values()) for row in db.view("v").to_arrow().to_pylist()] == best[:7]

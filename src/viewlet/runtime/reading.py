@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from viewlet.calculus.evaluate import Database
+from viewlet.calculus.evaluate import Database, rows
+from viewlet.calculus.expr import product_of
 from viewlet.calculus.query import COUNT, OrderItem, Query, ViewKind, make_rows
 from viewlet.calculus.ring import Key, Weight, to_weight
-from viewlet.functions import ScalarExpr, evaluate, free_variables
+from viewlet.calculus.scope import inputs
+from viewlet.functions import Const, ScalarExpr, evaluate, free_variables
 from viewlet.runtime.batching import Batch, plain_values
 from viewlet.runtime.engine import Row, Weighted
 from viewlet.runtime.vectors import NotColumnar, Vector, evaluate_vector, truths
@@ -36,10 +38,11 @@ def weighted_vectors(
     if not length:
         # A condition that is never true may have left the select list without its variables.
         return _as_vectors(query, []), _counts([])
-    if query.lets:
+    lets = _common_lets(query, database, length)
+    if lets is None:
         found = list(make_rows(query, _records(keys, components), database))
         return _as_vectors(query, [row for row, _ in found]), _counts([n for _, n in found])
-    environment = dict(zip(query.keys, keys, strict=True))
+    environment = dict(zip(query.keys, keys, strict=True)) | lets
     environment |= {name: Vector(values) for name, values in components.items()}
     counts = components[COUNT] if query.kind is ViewKind.BAG else np.ones(length, np.int64)
     if query.having is not None:
@@ -48,6 +51,26 @@ def weighted_vectors(
         counts, length = counts[places], len(places)
     columns = [_column(c.scalar, c.type, environment, length) for c in query.columns]
     return columns, counts
+
+
+def _common_lets(query: Query, database: Database, length: int) -> dict[str, Vector] | None:
+    """Subqueries of HAVING and the select list that are the same for all rows, computed once.
+
+    None where one of them depends on the row.
+    """
+    if not query.lets:
+        return {}
+    lets = product_of(*query.lets)
+    if inputs(lets):
+        return None
+    ((values, _),) = rows(lets, database, {})
+    try:
+        return {
+            let.variable: evaluate_vector(Const(values[let.variable]), {}, length)
+            for let in query.lets
+        }
+    except NotColumnar:
+        return None
 
 
 def _condition(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> Array:
@@ -113,6 +136,9 @@ def vector_of(values: list[Scalar], type: Type) -> Vector:
 
 def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
     """Rows with multiplicities -> what the user reads: repeated, ordered and cut."""
+    if query.limit is not None:
+        near = _foremost(query, columns, counts)
+        columns, counts = [column.take(near) for column in columns], counts[near]
     places = ordered(query, columns)
     repeats = counts[places]
     if (repeats != 1).any():
@@ -131,23 +157,38 @@ def ordered(query: Query, columns: list[Vector]) -> Array:
     Where LIMIT cuts, the other columns decide between rows that ORDER BY leaves equal: which of
     them is seen must not depend on where they lie in memory.
     """
-    length = len(columns[0].values) if columns else 0
     items = list(query.order)
     if query.limit is not None or query.offset:
         named = {item.column for item in items}
         items += [OrderItem(i) for i in range(len(columns)) if i not in named]
     if not items:
-        return np.arange(length)
-    keys: list[Array] = []
-    for item in items:
-        vector = columns[item.column]
-        gaps = vector.gaps()
-        ranks = np.zeros(length, np.int64)
-        _, ranks[~gaps] = np.unique(vector.values[~gaps], return_inverse=True)
-        # A column's NULLs stand apart from its values.
-        keys += [~gaps if item.nulls_first else gaps, -ranks if item.descending else ranks]
+        return np.arange(len(columns[0].values) if columns else 0)
     # lexsort lets its last key decide first.
-    return np.lexsort(keys[::-1])
+    return np.lexsort([_ranks(item, columns) for item in items[::-1]])
+
+
+def _ranks(item: OrderItem, columns: list[Vector]) -> Array:
+    """Numbers in the order of a column; its NULLs stand apart from its values."""
+    vector = columns[item.column]
+    gaps = vector.gaps()
+    ranks = np.zeros(len(gaps), np.int64)
+    _, ranks[~gaps] = np.unique(vector.values[~gaps], return_inverse=True)
+    if item.descending:
+        ranks = -ranks
+    ranks[gaps] = -len(gaps) if item.nulls_first else len(gaps)
+    return ranks
+
+
+def _foremost(query: Query, columns: list[Vector], counts: Array) -> Array:
+    """The places among which the rows before LIMIT are, by the first column of ORDER BY alone.
+
+    So that not all rows are put in order, by all columns, to show a few of them.
+    """
+    wanted = query.offset + (query.limit or 0)
+    if not query.order or not 0 < wanted < len(counts):
+        return np.arange(len(counts))
+    ranks = _ranks(query.order[0], columns)
+    return np.flatnonzero(ranks <= np.partition(ranks, wanted - 1)[wanted - 1])
 
 
 def rows_of(batch: Batch) -> list[Row]:
