@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from viewlet.errors import UnsupportedError
 from viewlet.interfaces.bench import data
+from viewlet.interfaces.bench import replay as replay_module
 from viewlet.interfaces.bench.feed import Book, Feed, Generated, make_feed, round_robin
 from viewlet.interfaces.bench.orderbook import order_book
-from viewlet.interfaces.bench.replay import prepared, replay, state
+from viewlet.interfaces.bench.replay import Replay, prepared, replay, state
 from viewlet.interfaces.bench.workload import compiled
 from viewlet.kernels.calibration import probes_per_s
 from viewlet.runtime.batching import Batch
@@ -104,3 +106,20 @@ def test_calibration_is_a_rate() -> None:
     rates = [probes_per_s(0.02) for _ in range(3)]
     assert min(rates) > 1e6
     assert np.median(rates) < 1e10
+
+
+def test_a_short_stream_is_replayed_while_time_is_left(
+    bsv: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[float] = []
+    once = replay_module.replay
+
+    def slower_first(*arguments: Any, **options: Any) -> Replay:
+        done = once(*arguments, **options)
+        done.seconds = [0.4 if not passes else 0.2, *([0.0] * (len(done.rows) - 1))]
+        passes.append(done.tuples_per_s)
+        return done
+
+    monkeypatch.setattr(replay_module, "replay", slower_first)
+    done = replay_module.fastest(bsv, False, 100, 1.0)
+    assert len(passes) == 3 and done.tuples_per_s == max(passes)

@@ -112,6 +112,24 @@ def replay(feed: Feed, engine: LocalEngine, size: int, *, limit: float = 10.0) -
     return found
 
 
+def fastest(feed: Feed, single: bool, size: int, limit: float) -> Replay:
+    """The stream on a new engine, and again while time is left: the fastest pass.
+
+    Some streams end after a twentieth of a second, and whatever else the machine does meanwhile
+    only adds to that.
+    """
+    best: Replay | None = None
+    left = limit
+    while best is None or (best.complete and sum(best.seconds) < left):
+        engine = prepared(feed, single)
+        assert engine is not None
+        found = replay(feed, engine, size, limit=limit)
+        left -= sum(found.seconds)
+        if best is None or found.tuples_per_s > best.tuples_per_s:
+            best = found
+    return best
+
+
 def _run_block(feed: Feed, found: Replay, block: Sequence[list[Span]], limit: float) -> bool:
     """False when the time is up; slicing the batches is not part of the measured time."""
     batches = [(spans, feed.changes(spans)) for spans in block]

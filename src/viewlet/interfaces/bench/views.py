@@ -23,7 +23,7 @@ from viewlet.interfaces.bench.duck import Duck
 from viewlet.interfaces.bench.feed import Feed, Source, make_feed
 from viewlet.interfaces.bench.growth import growth_row
 from viewlet.interfaces.bench.output import Row
-from viewlet.interfaces.bench.replay import SINGLE, Replay, prepared, replay, state, warm_up
+from viewlet.interfaces.bench.replay import SINGLE, Replay, fastest, state, warm_up
 from viewlet.interfaces.bench.startup import startup
 from viewlet.interfaces.bench.workload import Compiled, chosen, compiled
 from viewlet.runtime.native import NativeEngine
@@ -162,19 +162,16 @@ def measure(found: Compiled, source: Source, made: Settings) -> Iterator[Row]:
         for shape in (single, False) if any(feed.begin().values()) else (single,):
             if shape not in jit:
                 jit[shape] = warm_up(feed, shape)
-        engine = prepared(feed, single)
-        assert engine is not None
-        size = SINGLE if single else int(batch)
-        done = replay(feed, engine, size, limit=made.seconds)
+        done = fastest(feed, single, SINGLE if single else int(batch), made.seconds)
         row = _row(found.query, batch, done)
         row |= extra | {"jit_s": jit[single], "code_s": feed.code_s}
         started = time.perf_counter()
-        NativeEngine.over(engine).rows(found.answer.name)
+        NativeEngine.over(done.engine).rows(found.answer.name)
         row["read_ms"] = 1e3 * (time.perf_counter() - started)
         if made.against:
             row |= against_duckdb(feed, done, single, 3 * made.seconds)
         yield row
-        del engine, done
+        del done
         gc.collect()
 
 
