@@ -123,3 +123,6 @@ def test_a_short_stream_is_replayed_while_time_is_left(
     monkeypatch.setattr(replay_module, "replay", slower_first)
     done = replay_module.fastest(bsv, False, 100, 1.0)
     assert len(passes) == 3 and done.tuples_per_s == max(passes)
+    passes.clear()
+    replay_module.fastest(bsv, False, 100, 1e9)  # not as often as such streams fit into the time
+    assert len(passes) == 5

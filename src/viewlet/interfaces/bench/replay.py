@@ -22,6 +22,8 @@ SINGLE = 10_000
 
 _BLOCK = 512
 _LOAD = 100_000
+_PASSES = 5
+"""Of one stream at most: making an engine and calibrating count as no measured time."""
 
 
 @dataclass
@@ -113,20 +115,23 @@ def replay(feed: Feed, engine: LocalEngine, size: int, *, limit: float = 10.0) -
 
 
 def fastest(feed: Feed, single: bool, size: int, limit: float) -> Replay:
-    """The stream on a new engine, and again while time is left: the fastest pass.
+    """The stream on a new engine, and a few times more while time is left: the fastest pass.
 
     Some streams end after a twentieth of a second, and whatever else the machine does meanwhile
     only adds to that.
     """
     best: Replay | None = None
     left = limit
-    while best is None or (best.complete and sum(best.seconds) < left):
+    for _ in range(_PASSES):
         engine = prepared(feed, single)
         assert engine is not None
         found = replay(feed, engine, size, limit=limit)
         left -= sum(found.seconds)
         if best is None or found.tuples_per_s > best.tuples_per_s:
             best = found
+        if not best.complete or sum(best.seconds) > left:
+            break
+    assert best is not None
     return best
 
 
