@@ -134,6 +134,18 @@ class Writer:
         self.lines.append(f"  {name} = {text}")
         return name
 
+    def results(self, symbol: str, given: Iterable[Value], result: Kind, raises: bool) -> list[str]:
+        """A call; gives the status, if the function can raise, and the parts of its result."""
+        kind = result_type(result, raises)
+        text = f'call {kind} @"{symbol}"({with_types(given)})'
+        if kind == "void":
+            self.line(text)
+            return []
+        whole, count = self.take(text), len(flat_kinds(result)) + raises
+        if count == 1:
+            return [whole]
+        return [self.take(f"extractvalue {kind} {whole}, {part}") for part in range(count)]
+
     def slot(self, kind: str) -> str:
         """Memory of the function's own, for a variable."""
         return self.room(TYPES[kind])

@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import binding
 
 from viewlet.storage.compiled import Compiled
-from viewlet.storage.instructions import FLOAT, INT, NONE, TYPES, Kind, Value, Writer, with_types
+from viewlet.storage.instructions import FLOAT, INT, NONE, TYPES, Kind, Value, Writer
 from viewlet.storage.translate import Function, entry_kinds, translate, unit
 
 
@@ -77,8 +77,7 @@ def _entry(symbol: str, function: Function) -> str:
     writer.place(well)
     values = [_number(writer, i, kind) for i, kind in enumerate(function.arguments)]
     thread = writer.take("call ptr @PyEval_SaveThread()")
-    call = f'call {function.result_type} @"{function.symbol}"({with_types(values)})'
-    parts = _parts(writer, function, call)
+    parts = writer.results(function.symbol, values, function.result, function.raises)
     writer.line(f"call void @PyEval_RestoreThread(ptr {thread})")
     if function.raises:
         failed, well = writer.label(), writer.label()
@@ -113,18 +112,6 @@ def _number(writer: Writer, place: int, kind: Kind) -> Value:
     writer.line("ret ptr null")
     writer.place(well)
     return Value(kind, number)
-
-
-def _parts(writer: Writer, function: Function, call: str) -> list[str]:
-    """What a call gives, apart: the status if there is one, then the parts of the result."""
-    kind = function.result_type
-    if kind == "void":
-        writer.line(call)
-        return []
-    result = writer.take(call)
-    if not kind.startswith("{"):
-        return [result]
-    return [writer.take(f"extractvalue {kind} {result}, {i}") for i in range(kind.count(",") + 1)]
 
 
 def _built(writer: Writer, kind: Kind, parts: list[str]) -> tuple[str, str]:

@@ -39,7 +39,6 @@ from viewlet.storage.instructions import (
     flat_kinds,
     rebuilt,
     result_type,
-    with_types,
 )
 
 _ANNOTATED = {"int": INT, "float": FLOAT, "bool": BOOL, "None": NONE}
@@ -58,13 +57,10 @@ class Function:
     calls: tuple[Function, ...] = ()
 
     @property
-    def result_type(self) -> str:
-        return result_type(self.result, self.raises)
-
-    @property
     def declaration(self) -> str:
         kinds = ", ".join(TYPES[kind] for kind in flat_kinds(self.arguments))
-        return f'declare {self.result_type} @"{self.symbol}"({kinds})'
+        given = result_type(self.result, self.raises)
+        return f'declare {given} @"{self.symbol}"({kinds})'
 
 
 def unit(function: Function) -> str:
@@ -394,20 +390,7 @@ class _Body(Expressions):
             else _callee(function, tuple(value.kind for value in given))
         )
         self.calls.append(found)
-        return self._result(
-            found, f'call {found.result_type} @"{found.symbol}"({with_types(given)})'
-        )
-
-    def _result(self, found: Function, call: str) -> Value:
-        if found.result_type == "void":
-            self.line(call)
-            return NOTHING
-        result = self.take(call)
-        count = len(flat_kinds(found.result)) + found.raises
-        parts = [result]
-        if count > 1:
-            kind = found.result_type
-            parts = [self.take(f"extractvalue {kind} {result}, {i}") for i in range(count)]
+        parts = self.results(found.symbol, given, found.result, found.raises)
         if found.raises:
             self.leave_if(self.take(f"icmp ne i32 {parts[0]}, 0"), parts[0])
         return rebuilt(found.result, parts[found.raises :])
