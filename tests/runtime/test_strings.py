@@ -36,6 +36,9 @@ def test_large_arrays_get_the_same_codes() -> None:
     codes = large.encode(texts)
     assert codes.tolist() == [small.code(text) for text in texts]
     assert large.decode(codes).tolist() == texts.tolist()
+    more = np.array([*(f"new {i}" for i in range(300)), *TEXTS, None] * 2, dtype=object)
+    assert large.encode(more).tolist() == [small.code(text) for text in more]
+    assert large.strings == small.strings
 
 
 def test_a_function_that_makes_new_strings_comes_to_an_end() -> None:

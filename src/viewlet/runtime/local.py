@@ -159,8 +159,6 @@ class LocalEngine(MapReader):
         self, relation: str, columns: Mapping[int, int], nulls: Mapping[int, int]
     ) -> OneRow:
         """A plan for batches of one row whose values and null bytes are at these addresses."""
-        if relation in self._triggers:
-            self._compile(relation)
         return OneRow(self, relation, columns, nulls)
 
     def run_row(self, plan: OneRow) -> None:
@@ -232,12 +230,10 @@ class LocalEngine(MapReader):
             r.name: [i for i, c in enumerate(r.columns) if c.type.physical is Physical.STR]
             for r in self.program.relations
         }
-        self._triggers = {
-            trigger.relation: kernel(self.module, trigger.relation, single=self.single)
-            for trigger in self.program.triggers
-        }
+        self._triggers: dict[str, Kernel] = {}
+        fed = [trigger.relation for trigger in self.program.triggers]
         # A memo says in one place of the state array what it has no value for: one at a time.
-        lanes = {name: self.module.loops.lanes(name) for name in self._triggers}
+        lanes = {name: self.module.loops.lanes(name) for name in fed}
         allowed = not self.single and not self.module.texts.memos and cores() > 1
         self._lanes = {
             name: phases
@@ -245,7 +241,6 @@ class LocalEngine(MapReader):
             if allowed and any(len(phase) > 1 for phase in phases)
         }
         self._paces = {name: Pace() for name in self._lanes}
-        self._compiled: set[str] = set()
         self._reads = {
             name: [
                 (
@@ -255,11 +250,17 @@ class LocalEngine(MapReader):
                 )
                 for i in sorted(self._used[name])
             ]
-            for name in self._triggers
+            for name in fed
         }
 
     def trigger(self, relation: str) -> Kernel | None:
-        """What a batch of a relation runs, None if nothing depends on it."""
+        """The machine code that a batch of a relation runs, None if nothing depends on it.
+
+        Made or loaded when it is first asked for: of views that are created one by one, most
+        programmes never see a row.
+        """
+        if relation not in self._triggers and relation in self._reads:
+            self._triggers[relation] = code_of(kernel(self.module, relation, single=self.single))
         return self._triggers.get(relation)
 
     def reads(self, relation: str) -> frozenset[int]:
@@ -267,11 +268,10 @@ class LocalEngine(MapReader):
         return frozenset(i for i, _, _ in self._reads.get(relation, ()))
 
     def _run(self, relation: str, batch: Batch) -> None:
-        if relation not in self._triggers or not len(batch):
+        if not len(batch) or self.trigger(relation) is None:
             return
         if len(self.dictionary) != self._texts_known:
             self._update_texts()
-        self._compile(relation)
         state = self._state
         kept_alive = self._point_to(relation, batch)
         state[: HIGH + 1] = (*control_words(), 0, len(batch))  # LOW, HIGH
@@ -281,12 +281,6 @@ class LocalEngine(MapReader):
         else:
             self._run_lanes(relation, phases, len(batch))
         del kept_alive
-
-    def _compile(self, relation: str) -> None:
-        """From now on the trigger's machine code itself is called."""
-        if relation not in self._compiled:
-            self._triggers[relation] = code_of(self._triggers[relation])
-            self._compiled.add(relation)
 
     def _steps(self, relation: str, control: Array) -> None:
         """Run the steps that the control words name, making room for maps as they grow."""

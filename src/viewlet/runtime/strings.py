@@ -8,6 +8,7 @@ strings' order. Both are brought up to date when strings have come, never while 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -44,13 +45,25 @@ class Dictionary:
             import pyarrow as pa
 
             found = pa.array(texts, pa.string()).dictionary_encode()
-            codes = self._codes_of(found.dictionary.to_pylist())
+            # Of Arrow's two ways to Python's strings, the one without an object for each scalar.
+            codes = self._codes_of_distinct(found.dictionary.to_numpy(zero_copy_only=False))
             places = found.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
             return np.asarray(np.append(codes, 0)[places])
         return self._codes_of(texts)
 
     def _codes_of(self, texts: Iterable[str | None]) -> Array:
         return np.fromiter((self.code(text) for text in texts), np.int64)
+
+    def _codes_of_distinct(self, texts: Array) -> Array:
+        """The same for strings that differ from each other, without a step of Python's for each."""
+        codes = np.array(list(map(self.codes.get, texts.tolist(), repeat(0))), np.int64)
+        unknown = np.flatnonzero(codes == 0)
+        fresh = texts[unknown].tolist()
+        coming = range(len(self), len(self) + len(fresh))
+        self.codes.update(zip(fresh, coming, strict=True))
+        self.strings += fresh
+        codes[unknown] = np.arange(coming.start, coming.stop)
+        return codes
 
     def decode(self, codes: Array) -> Array:
         """The strings of codes; a few codes do not pay for the size of the dictionary."""

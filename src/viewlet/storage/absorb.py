@@ -11,10 +11,13 @@ import numpy as np
 
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
+    BLOCK,
     HEADER,
     INDEXES,
     KEYS,
+    MASK,
     RECORDS,
+    SLOTS,
     STRIDE,
     VALUES,
     Array,
@@ -22,7 +25,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import hash_record, record_in, slot_for, take_slot
-from viewlet.storage.memory import load, load_float, store
+from viewlet.storage.memory import load, load_float, prefetch, store
 from viewlet.storage.multimap import (
     add_float,
     add_int,
@@ -32,6 +35,22 @@ from viewlet.storage.multimap import (
     take_record,
 )
 from viewlet.storage.pool import Pool
+
+AHEAD = 16
+"""Rows: what a later one looks up comes from memory while those before it are worked on."""
+
+
+@compiled
+def ask_for_slot(ix: int, at: int) -> None:
+    """Let the slot come with which a record's probe of an index begins."""
+    prefetch(load(ix, SLOTS) + 4 * (hash_record(ix, at) & load(ix, MASK)))
+
+
+@compiled
+def ask_for_row(m: int, row: int) -> None:
+    """The same for all indexes of a map."""
+    for i in range(load(m, INDEXES)):
+        ask_for_slot(m + 8 * (HEADER + BLOCK * i), row)
 
 
 @compiled
@@ -67,6 +86,8 @@ def add_rows(m: int, rows: int, first: int, count: int, kinds: int) -> int:
     values = load(m, VALUES)
     for i in range(first, count):
         row = rows + 8 * i * (keys + values)
+        if i + AHEAD < count:
+            ask_for_row(m, row + 8 * AHEAD * (keys + values))
         at = upsert_row(m, row)
         if at == 0:
             return i

@@ -24,7 +24,7 @@ import numpy as np
 
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.schema import Physical, Relation
-from viewlet.storage.absorb import upsert_row
+from viewlet.storage.absorb import AHEAD, ask_for_row, ask_for_slot, upsert_row
 from viewlet.storage.columns import (
     BLOCK,
     CAPACITY,
@@ -89,6 +89,8 @@ def put_rows(m: int, rows: int, weights: int, first: int, count: int) -> int:
     """count[row i] += weight i from row `first` on; the number of rows done when it gets full."""
     keys = load(m, KEYS)
     for i in range(first, count):
+        if i + AHEAD < count:
+            ask_for_row(m, rows + 8 * keys * (i + AHEAD))
         at = upsert_row(m, rows + 8 * keys * i)
         if at == 0:
             return i
@@ -118,8 +120,12 @@ def duplicate_key(m: int) -> int:
     records = load(m, RECORDS)
     stride = load(m, STRIDE)
     ix = m + 8 * (HEADER + BLOCK)
-    for i in range(load(m, LOGGED)):
-        record = load(load(m, LOG) + 16 * i, 0)
+    log = load(m, LOG)
+    count = load(m, LOGGED)
+    for i in range(count):
+        if i + AHEAD < count:
+            ask_for_slot(ix, records + load(log + 16 * (i + AHEAD), 0) * stride)
+        record = load(log + 16 * i, 0)
         at = records + record * stride
         if load(at, keys) > 1:
             return record
