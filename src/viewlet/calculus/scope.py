@@ -100,6 +100,7 @@ def all_names(expr: Expr) -> Names:
     return frozenset(names)
 
 
+@lru_cache(maxsize=1 << 16)
 def check(expr: Expr, bound: Names = NONE) -> None:
     """Raise ProgramError unless every variable is bound where it is used.
 

@@ -61,8 +61,12 @@ def simplify(expr: Expr, keys: Iterable[str] | None = None, bound: Names = NONE)
 
     `bound` are variables that are bound from outside, besides the expression's inputs.
     """
-    kept = outputs(expr) if keys is None else frozenset(keys)
-    grown, monomials = simplify_monomials(expr, kept)
+    return _simplified(expr, outputs(expr) if keys is None else frozenset(keys), bound)
+
+
+@lru_cache(maxsize=1 << 12)  # a database plans all of its views anew when one comes or goes
+def _simplified(expr: Expr, keys: Names, bound: Names) -> Expr:
+    grown, monomials = simplify_monomials(expr, keys)
     return monomials_to_expr(grown, monomials, bound | inputs(expr))
 
 
