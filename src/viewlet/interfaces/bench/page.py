@@ -35,8 +35,7 @@ How to read them. All rows lie in memory as coded columns before anything is tim
 round-robin, batch by batch, through a new engine that keeps the view and all of its auxiliary maps.
 *tuples/s* counts the engine's time only. *single* runs one trigger per tuple in a native loop. A
 measurement stops after its time limit; a figure in *italics* is the rate up to there. A stream that
-ends before is replayed up to four times while time is left, and the fastest pass counts; a query
-that other work on the machine has disturbed may be from a second run of the day. Against
+ends before is replayed up to four times while time is left, and the fastest pass counts. Against
 DuckDB: how many times longer it takes to evaluate the query again (in memory, all cores, filling
 its tables not counted) than to maintain the view with one batch, as a mean over the stream and, *at
 the end*, over full tables. Where both answers were compared, they were equal unless the table says
