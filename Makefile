@@ -6,14 +6,14 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 RUN := $(VENV)/.run
 STAMP := $(VENV)/.installed
 
-.PHONY: install test test-all style bench demo docs clean
+.PHONY: install test test-all style bench demo docs hunt clean
 
 install: $(STAMP)
 
-# What running needs: enough for the demo, and quicker to install than everything.
+# What running needs, Spark among it: enough for the demo, and quicker to install than everything.
 $(RUN): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) .
+	$(PIP) '.[spark]'
 	touch $(RUN)
 
 $(STAMP): $(RUN)
@@ -36,13 +36,17 @@ style: install
 
 # All figures of docs/benchmarks.md, over an hour; BENCH='--only tpch --seconds 3' for a part of it.
 bench: install
-	$(BIN)/python -m viewlet.interfaces.bench.report $(BENCH)
+	$(BIN)/python -m viewlet_bench.report $(BENCH)
+
+# A counted search for wrong answers on random views and batches; prints its first seed.
+hunt: install
+	$(BIN)/python -m tests.oracle.long_hunt --minutes $(or $(MINUTES),10) $(HUNT)
 
 # The pages are Markdown: what there is to make are their pictures and tables; every block is run.
 docs: install
 	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
 	$(BIN)/python -m tests.sql_tables
-	$(BIN)/python -m viewlet.interfaces.bench.report --page
+	$(BIN)/python -m viewlet_bench.report --page
 	$(BIN)/pytest tests/test_docs.py
 
 clean:

@@ -30,13 +30,13 @@ FIRST_TABLE = b"refreshed in"
 def without_java(folder: Path) -> dict[str, str]:
     """An environment with links to all programs that are not Java's, and no JAVA_HOME."""
     folder.mkdir()
-    for place in os.environ["PATH"].split(os.pathsep):
-        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+    for directory in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in directory.iterdir() if directory.is_dir() else ():
             link = folder / program.name
             if not program.name.startswith("java") and not link.is_symlink():
                 link.symlink_to(program)
-    kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-    return {**kept, "PATH": str(folder), "TERM": "xterm"}
+    inherited = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+    return {**inherited, "PATH": str(folder), "TERM": "xterm"}
 
 
 def watch(command: list[str], where: Path, environment: dict[str, str], limit: float) -> bool:

@@ -6,8 +6,8 @@ and the growth of the process over all inserts.
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import time
 from collections.abc import Callable
 
@@ -47,7 +47,9 @@ def measure(name: str, insert: Callable[[int], object], count: int) -> None:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="?", type=int, default=200_000)
+    count = parser.parse_args().rows
     with viewlet.connect() as db:
         db.execute(SCHEMA)
         measure("stream of two integers", lambda i: db.insert("s", (i % 1000, i)), count)

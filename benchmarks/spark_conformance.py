@@ -37,9 +37,9 @@ from tests.oracle.harness import same_row  # noqa: E402
 from tests.oracle.test_named import schema_of, views_of  # noqa: E402
 
 import viewlet  # noqa: E402
+from viewlet.engine.partitions.session import spark_session  # noqa: E402
 from viewlet.frontend.statements import CreateView  # noqa: E402
-from viewlet.interfaces.bench.spark import TABLE_3  # noqa: E402
-from viewlet.runtime.session import spark_session  # noqa: E402
+from viewlet_bench.spark import TABLE_3  # noqa: E402
 
 # Of each table the rows that come and the rows that go, as positions.
 Moves = dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]

@@ -4,7 +4,7 @@
 
 Steps and empty jobs alternate, so that both meet the same machine. One row per number of stages
 and size of state: medians in milliseconds, the service's share (the step less the empty job less
-the programme's own time), and the slowest step, with snapshots on and off.
+the program's own time), and the slowest step, with snapshots on and off.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime import session
-from viewlet.runtime.cluster import Cluster
-from viewlet.runtime.worker import DRIVER, PartitionState, partition_of
+from viewlet.engine.partitions import session
+from viewlet.engine.partitions.cluster import Cluster
+from viewlet.engine.partitions.worker import DRIVER, PartitionState, partition_of
 
 ROWS = 10_000
 
@@ -99,7 +99,7 @@ def measure(spark: Any, stages: int, size: int, steps: int, every: int) -> None:
             f"{stages} stages, {2 * size:>10,} entries, "
             f"snapshot every {every:>4}: empty {milliseconds(empty):6.1f}  "
             f"step {milliseconds(whole):6.1f}  share {milliseconds(share):5.1f}  "
-            f"in tasks {milliseconds(task):5.1f}  programme {milliseconds(run):4.1f}  "
+            f"in tasks {milliseconds(task):5.1f}  program {milliseconds(run):4.1f}  "
             f"commit {milliseconds(commit):4.1f}  slowest {1000 * max(whole):6.0f}",
             flush=True,
         )

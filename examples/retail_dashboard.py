@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import viewlet
-from viewlet.runtime.session import spark_session
+from viewlet.engine.partitions.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,6 +5,7 @@ python           executed, all blocks of a page in order and in one namespace
 sql              compiled; "-- file: NAME" on its first line also writes it down for `sh`
 sh               every line is run in the page's directory; `make` targets must exist
 calculus, ...    in architecture.md: compared with the output of `viewlet explain --stage`
+kernels          there, too: some lines of that output, in their order
 text             what something prints, or a part of it: compared where a test below says so
 """
 
@@ -21,8 +22,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests import sql_tables
-from viewlet.interfaces.cli import app
-from viewlet.interfaces.pipeline import compile_text
+from viewlet.cli import app
+from viewlet.engine.values.batching import make_batch
+from viewlet.pipeline.compile_file import compile_text
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,6 +32,9 @@ ARCHITECTURE = ROOT / "docs/architecture.md"
 STAGES = ("sql", "calculus", "program", "distributed")
 SLOW = ("linalg.md", "signals.md", "spark-guide.md")
 """Pages whose blocks start Spark or compile long."""
+
+ELSEWHERE = ("howto.md",)
+"""Pages that add things to the library: test_howto.py runs them, and takes the things away."""
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^<!-- (python)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
 
@@ -60,7 +65,8 @@ class Page:
                 for line in text.splitlines():
                     self.shell(line)
             else:
-                assert kind in ("text", *STAGES), f"{self.page.name}: nobody runs a {kind} block"
+                known = ("text", "kernels", *STAGES)
+                assert kind in known, f"{self.page.name}: nobody runs a {kind} block"
 
     def shell(self, line: str) -> None:
         command = line.partition("  #")[0].strip()
@@ -69,7 +75,7 @@ class Page:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
             return
         if command.startswith("viewlet "):
-            command = f"{sys.executable} -m viewlet.interfaces.cli {command.partition(' ')[2]}"
+            command = f"{sys.executable} -m viewlet.cli {command.partition(' ')[2]}"
         done = subprocess.run(
             command,
             shell=True,
@@ -84,7 +90,11 @@ class Page:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=pytest.mark.slow) if p.name in SLOW else p for p in PAGES],
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page.name in SLOW else page
+        for page in PAGES
+        if page.name not in ELSEWHERE
+    ],
     ids=lambda page: page.name,
 )
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,12 +112,43 @@ def test_quickstart_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_architecture_shows_the_real_stage(stage: str, tmp_path: Path) -> None:
-    found = dict(blocks(ARCHITECTURE))
-    source = tmp_path / "view.sql"
-    source.write_text(found["sql"])
+    assert explained(stage, tmp_path).strip() == dict(blocks(ARCHITECTURE))[stage].strip()
+
+
+def test_architecture_shows_lines_of_the_real_kernels(tmp_path: Path) -> None:
+    printed = iter([line.strip() for line in explained("kernels", tmp_path).splitlines()])
+    for line in dict(blocks(ARCHITECTURE))["kernels"].splitlines():
+        assert line.strip() in printed, f"not there, or not in this order: {line}"
+
+
+def test_architecture_shows_the_real_batch(tmp_path: Path) -> None:
+    """The lines of the picture that say what a batch, a map or a view holds."""
+    texts = [text for kind, text in blocks(ARCHITECTURE) if kind == "text"]
+    picture = next(text for text in texts if text.startswith('db.insert("s", ['))
+    lines = {line.split()[0]: line for line in picture.splitlines()}
+    page = Page(ARCHITECTURE, tmp_path)
+    page.run()
+    database = page.names["db"]
+    relation = database._state.definitions.relation("s")
+    batch = make_batch(relation, [(2, "5.00"), (2, "0.50")])
+    b, c = (", ".join(map(str, column)) for column in batch.columns)
+    assert f"b: {b}    c: {c}    weights: 1, 1" in lines["batch"]
+    weights = database._engine._engine.reader.weights
+    for name, column, size in (("v", "sum", 2), ("m_s", "sum_s_c", 1)):
+        totals = dict(weights(name, column).items())
+        assert len(totals) == size
+        for (key, *_), count in weights(name, "count").items():
+            assert f"{name}[{key}]: (0, 0) -> ({count}, {totals[key,]})" in lines["maps"]
+    assert all(f"+ ({row.a}, {row.total})" in lines["view"] for row in database.view("v").rows())
+
+
+def explained(stage: str, directory: Path) -> str:
+    """The view of the architecture page at a stage."""
+    source = directory / "view.sql"
+    source.write_text(dict(blocks(ARCHITECTURE))["sql"])
     result = CliRunner().invoke(app, ["explain", str(source), "--stage", stage])
     assert result.exit_code == 0, result.output
-    assert result.output.strip() == found[stage].strip()
+    return result.output
 
 
 def test_the_picture_is_of_the_view(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from viewlet import errors
 from viewlet.errors import ViewletError
 
 if TYPE_CHECKING:
-    from viewlet.distributed.partition import Hints
-    from viewlet.interfaces.api import Database, connect, restore
+    from viewlet.distributed.placement import Hints
+    from viewlet.interfaces.connect import connect, restore
+    from viewlet.interfaces.database import Database
     from viewlet.interfaces.dml import Change
     from viewlet.interfaces.events import EventLoop
     from viewlet.interfaces.subscribe import ViewBatch
@@ -35,13 +36,13 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Change": "viewlet.interfaces.dml",
-    "Database": "viewlet.interfaces.api",
+    "Database": "viewlet.interfaces.database",
     "EventLoop": "viewlet.interfaces.events",
-    "Hints": "viewlet.distributed.partition",
+    "Hints": "viewlet.distributed.placement",
     "View": "viewlet.interfaces.view",
     "ViewBatch": "viewlet.interfaces.subscribe",
-    "connect": "viewlet.interfaces.api",
-    "restore": "viewlet.interfaces.api",
+    "connect": "viewlet.interfaces.connect",
+    "restore": "viewlet.interfaces.connect",
 }
 
 

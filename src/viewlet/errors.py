@@ -1,7 +1,7 @@
 """The one family of errors that viewlet raises.
 
 Everything a user can do wrong ends in a `ViewletError`. An error that comes from a text (SQL, a
-programme, a linear-algebra script) carries the place in that text; an error that has an obvious
+program, a linear-algebra script) carries the place in that text; an error that has an obvious
 next step carries it as a hint. `str(error)` is what a user should read, nothing else is needed.
 """
 
@@ -70,8 +70,23 @@ class RangeError(DataError):
     """A number left the range of its type; the batch was undone."""
 
 
+@dataclass(frozen=True)
+class RangeFailure:
+    """A call that raises a RangeError with a fixed text: what compiled functions can do as well."""
+
+    message: str
+    hint: str | None = None
+
+    def __call__(self) -> None:
+        raise RangeError(self.message, hint=self.hint)
+
+
 class ProgramError(ViewletError):
-    """An internal stage produced a programme that its checker rejects."""
+    """An internal stage produced a program that its checker rejects."""
+
+
+class MissingLibraryError(ViewletError):
+    """A library that an extra of viewlet brings is not installed."""
 
 
 class StateError(ViewletError):

@@ -7,9 +7,13 @@ Inside viewlet a value is one of five plain Python things, so that every later s
     DECIMAL(p, s)      int, the number times 10**s   (exact; the scale is known at compile time)
     DATE               int, days since 1970-01-01
     TIMESTAMP          int, microseconds since 1970-01-01 00:00
-    DOUBLE             float
+    DOUBLE             float; one zero and one NaN, the object NAN
     VARCHAR            str
     NULL               None
+
+DOUBLE is ordered as in PostgreSQL: NaN is the same as NaN and greater than every other number, -0.0
+is the same as 0.0. `same` and `precedes` say so for all types. Python's own == is right for keys of
+dictionaries as long as every NaN is NAN: an object is equal to itself there.
 
 `encode` and `decode` convert between these and what users write and read. Imports nothing but the
 error family.
@@ -26,7 +30,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from viewlet.errors import DataError, RangeError, ResolutionError
+from viewlet.errors import DataError, RangeError, RangeFailure, ResolutionError
 
 Scalar = bool | int | float | str | None
 """An encoded value."""
@@ -35,6 +39,8 @@ EPOCH_DATE = dt.date(1970, 1, 1)
 EPOCH = dt.datetime(1970, 1, 1)
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
+NAN = math.nan
+"""The one NaN that encoded values may be."""
 
 
 class Kind(Enum):
@@ -79,7 +85,7 @@ class Type:
 
 
 class Physical(Enum):
-    """The representation of a value, which is all that calculus, programmes and kernels know."""
+    """The representation of a value, which is all that calculus, programs and kernels know."""
 
     BOOL = "bool"
     INT = "int"
@@ -110,11 +116,14 @@ NULL = Type(Kind.NULL)
 
 
 def DECIMAL(precision: int = 18, scale: int = 3) -> Type:
+    """The type of exact numbers with so many digits, `scale` of them behind the point."""
     return Type(Kind.DECIMAL, precision, scale)
 
 
 @dataclass(frozen=True)
 class Column:
+    """A column of a relation."""
+
     name: str
     type: Type
     nullable: bool = True
@@ -163,6 +172,28 @@ class Catalog:
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self.relations.values())
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two encoded values are the same: NULL is NULL, NaN is NaN."""
+    return bool(left == right or (left != left and right != right))
+
+
+def precedes(left: Any, right: Any) -> bool:
+    """left < right in the order of their type, where NaN is the greatest number."""
+    return bool(left < right or (right != right and left == left))
+
+
+def ordering(value: Any) -> tuple[bool, Any]:
+    """A key for sorting values that are not NULL."""
+    return value != value, value
+
+
+def normalized(value: Any) -> Any:
+    """An encoded value with one zero and one NaN."""
+    if type(value) is float:
+        return NAN if value != value else value + 0.0
+    return value
 
 
 def encode(value: Any, column: Column) -> Scalar:
@@ -220,6 +251,31 @@ def scaled(value: decimal.Decimal, scale: int) -> int:
     return int(shifted.to_integral_value(decimal.ROUND_HALF_UP, _DECIMAL_CONTEXT))
 
 
+_no_decimal = RangeFailure("a DOUBLE does not fit into DECIMAL")
+
+
+def units_of_double(value: float, units: int) -> int:
+    """A double as a DECIMAL: the nearest whole number of units, of which 1 has so many.
+
+    Half a unit is rounded away from zero, as in PostgreSQL. A double that is the nearest one to
+    half a unit counts as that half: 1.005, which is a little less, is 101 hundredths.
+    """
+    size = abs(value)
+    if not size < 9223372036854775808.0:
+        _no_decimal()
+    whole = int(size)
+    if whole >= 9223372036854775807 // units:
+        _no_decimal()
+    part = (size - float(whole)) * float(units)
+    count = int(part)
+    rest = part - float(count)
+    half = (float(count) + 0.5) / float(units)
+    if rest >= 0.5 or (rest > 0.49 and float(whole) + half == size):
+        count += 1
+    total = whole * units + count
+    return total if value >= 0.0 else -total
+
+
 def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:
     low, high = bounds
     if not low <= value <= high:
@@ -243,10 +299,15 @@ def _encode_integer(value: Any, type: Type) -> int:
 def _encode_decimal(value: Any, type: Type) -> int:
     if isinstance(value, bool) or not isinstance(value, (numbers.Number, decimal.Decimal, str)):
         raise TypeError
-    exact = decimal.Decimal(repr(value) if isinstance(value, float) else str(value))
-    if not exact.is_finite():
-        raise ValueError
-    number = scaled(exact, type.scale)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError
+        number = units_of_double(value, 10**type.scale)
+    else:
+        exact = decimal.Decimal(str(value))
+        if not exact.is_finite():
+            raise ValueError
+        number = scaled(exact, type.scale)
     if abs(number) >= 10**type.precision:
         raise RangeError(f"{value} is out of range for {type}")
     return number
@@ -255,7 +316,7 @@ def _encode_decimal(value: Any, type: Type) -> int:
 def _encode_double(value: Any, type: Type) -> float:
     if isinstance(value, (bool, str)):
         raise TypeError
-    return float(value)
+    return float(normalized(float(value)))
 
 
 def _encode_date(value: Any, type: Type) -> int:

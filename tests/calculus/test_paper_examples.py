@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from viewlet.calculus.delta import batch, delta, single_tuple
+from viewlet.calculus.delta import batch, delta
+from viewlet.calculus.expr import Assign, Delta, Expr, product_of, transform
 from viewlet.calculus.factorize import factorize
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import check, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.text import parse, to_text
+from viewlet.functions import Ref
 
 
 def derive(query: str, relation: str, parameters: str = "", keys: str = "") -> str:
@@ -17,8 +19,20 @@ def derive(query: str, relation: str, parameters: str = "", keys: str = "") -> s
     expr = simplify(parse(query))
     change = delta(expr, batch(relation))
     if parameters:
-        change = single_tuple(change, relation, 1, tuple(parameters.split()))
+        change = for_inserted_tuple(change, relation, parameters.split())
     return to_text(simplify(change, keys.split() or outputs(expr)))
+
+
+def for_inserted_tuple(expr: Expr, relation: str, parameters: list[str]) -> Expr:
+    """ΔR(x, y) -> (x := @x) * (y := @y): the batch's delta for one inserted tuple."""
+
+    def rule(node: Expr) -> Expr:
+        if not isinstance(node, Delta) or node.name != relation:
+            return node
+        pairs = zip(node.variables, parameters, strict=True)
+        return product_of(*(Assign(variable, Ref(parameter)) for variable, parameter in pairs))
+
+    return transform(expr, rule)
 
 
 def test_example_2_2_5() -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from viewlet.calculus.database import Atoms
 from viewlet.calculus.evaluate import evaluate
-from viewlet.calculus.expr import Delta, Expr, MapRef, Rel, walk
+from viewlet.calculus.expr import Delta, Expr, Rel, walk
 from viewlet.calculus.ring import Gmr
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import all_names, outputs
 
 
-class World:
+class World(Atoms):
     """Contents for every relation and delta that an expression mentions."""
 
     def __init__(self, seed: int, *expressions: Expr) -> None:
+        super().__init__(
+            relations=lambda name: self.contents_of[name],
+            deltas=lambda name: self.contents_of["Δ" + name],
+        )
         self._random = random.Random(seed)
         self.contents_of: dict[str, Gmr] = {}
         for expr in expressions:
@@ -38,10 +43,6 @@ class World:
                 if self._random.random() < 0.4:
                     found.add(row, -weight)
         self.contents_of[name] = found
-
-    def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
-        prefix = "Δ" if isinstance(atom, Delta) else ""
-        return self.contents_of[prefix + atom.name]
 
     def after(self, relation: str) -> World:
         """The same world once the batch has been applied."""

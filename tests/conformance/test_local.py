@@ -29,11 +29,11 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def run_unjitted(*arguments: str) -> None:
-    """The oracle's tests with NUMBA_DISABLE_JIT=1; they are about the local engine then."""
+    """The oracle's tests with VIEWLET_NATIVE=0; they are about the local engine then."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=ROOT,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        env={**os.environ, "VIEWLET_NATIVE": "0"},
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""Programmes of the named workloads and random streams of inserts and deletes for them."""
+"""Programs of the named workloads and random streams of inserts and deletes for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _compiled(query: str) -> tuple[Catalog, Program]:
 
 
 def program_of(query: str) -> Program:
-    """The trigger programme of a query, such as tpch/q3."""
+    """The trigger program of a query, such as tpch/q3."""
     return _compiled(query)[1]
 
 
@@ -72,7 +72,7 @@ def compare(
 ) -> None:
     """Run a stream on the reference and on simulated clusters; equal after every batch.
 
-    A programme with one trigger for all relations gets whole batches, others one relation at a
+    A program with one trigger for all relations gets whole batches, others one relation at a
     time. Tuples of a batch arrive at random workers.
     """
     program = program_of(query)

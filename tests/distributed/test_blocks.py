@@ -2,9 +2,9 @@
 
 import pytest
 
-from viewlet.distributed.blocks import commute, fuse, single_blocks
 from viewlet.distributed.ir import Block, Compute, Kind, Mode, Operation, Transfer
 from viewlet.distributed.location import LOCAL, REPLICATED, Dist
+from viewlet.distributed.statement_blocks import commute, fuse, single_blocks
 from viewlet.program.text import ProgramParser
 
 

@@ -1,4 +1,4 @@
-"""The verifier refuses every way in which a distributed programme can be ill formed."""
+"""The verifier refuses every way in which a distributed program can be ill formed."""
 
 import pytest
 

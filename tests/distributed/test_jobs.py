@@ -20,24 +20,23 @@ from viewlet.distributed import (
     compile_all,
     compile_distributed,
 )
-from viewlet.distributed.interpret import Site
 from viewlet.distributed.ir import Compute, Mode, Transfer, sites
 from viewlet.distributed.jobs import Stage, jobs_of, route_of
 from viewlet.distributed.location import LOCAL, RANDOM, Location, node_of
-from viewlet.program.interpret import Interpreter
-from viewlet.runtime.reference import ReferenceEngine
+from viewlet.engine.interpreter import ReferenceEngine
+from viewlet.program.interpret import Interpreter, MapStore
 
 DRIVER = -1
 Message = tuple[str, str, Key, Weight]
 Messages = dict[int, list[Message]]
 
 
-def receive(site: Site, messages: list[Message]) -> None:
+def receive(site: MapStore, messages: list[Message]) -> None:
     for relation, column, key, weight in messages:
         site.store[relation, column].add(key, weight)
 
 
-def send(site: Site, transfer: Transfer, program: DistributedProgram, workers: int) -> Messages:
+def send(site: MapStore, transfer: Transfer, program: DistributedProgram, workers: int) -> Messages:
     route = route_of(transfer, program)
     found: Messages = {}
     for old, new in zip(
@@ -51,7 +50,7 @@ def send(site: Site, transfer: Transfer, program: DistributedProgram, workers: i
 
 
 def run_stage(
-    site: Site, stage: Stage, inputs: list[Message], program: DistributedProgram, workers: int
+    site: MapStore, stage: Stage, inputs: list[Message], program: DistributedProgram, workers: int
 ) -> Messages:
     receive(site, inputs)
     for compute in stage.statements:

@@ -43,7 +43,7 @@ def test_composition(before: str, after: str) -> None:
     assert composed(f"  local: {before}")[-1] == after
 
 
-def test_what_is_materialised_is_not_copied() -> None:
+def test_what_is_materialized_is_not_copied() -> None:
     copy = "  distributed: s[a, b] += m[a, b].* | x: m[a, b].x, y: m[a, b].y\n"
     assert composed(copy + "  local: p := repart[b](s)")[-1] == "p := repart[b](m)"
 

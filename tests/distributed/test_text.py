@@ -1,4 +1,4 @@
-"""Distributed programmes print and parse back; bad text is refused with its position."""
+"""Distributed programs print and parse back; bad text is refused with its position."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_prints_as_it_is_read() -> None:
 
 @pytest.mark.parametrize("query", ["tpch/q3", "tpch/q11", "tpch/q15", "tpch/q22", "finance/mst"])
 @pytest.mark.parametrize("level", [Level.NAIVE, Level.FULL])
-def test_compiled_programmes_parse_back(query: str, level: Level) -> None:
+def test_compiled_programs_parse_back(query: str, level: Level) -> None:
     program = compile_distributed(program_of(query), level=level)
     assert parse_distributed(distributed_text(program)) == program
 

@@ -13,7 +13,7 @@ from viewlet.distributed import (
 from viewlet.distributed.ir import Compute, Kind, Transfer
 from viewlet.distributed.items import Layout, items_of
 from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
-from viewlet.distributed.partition import partition
+from viewlet.distributed.placement import partition
 from viewlet.distributed.text import operation_text
 from viewlet.program.interpret import Interpreter
 from viewlet.program.text import parse_program
@@ -159,7 +159,7 @@ relation r(a: INTEGER not null, b: INTEGER not null)
 map t[a: int, b: int](value: int)
 map w[a: int, b: int](value: int)
 map x[a: int, b: int](value: int)
-buffer d_t[a: int, b: int](value: int)
+buffer d_t[a: int, b: int](value: int) of t
 on r:
   d_t[a, b] += Δr(a, b)
   x[a, b] += d_t[a, b].* | value: d_t[a, b] * w[a, b]

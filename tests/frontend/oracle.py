@@ -11,7 +11,8 @@ from typing import Any
 
 import duckdb
 
-from viewlet.calculus.expr import ZERO, Rel
+from viewlet.calculus.database import Atoms
+from viewlet.calculus.expr import ZERO
 from viewlet.calculus.query import Query, evaluate_query, sort_rows
 from viewlet.calculus.ring import Gmr
 from viewlet.calculus.scope import check, outputs
@@ -22,24 +23,21 @@ from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import CreateRelation, CreateView
 from viewlet.schema import Catalog, decode, encode
 
-SQL = Path(__file__).parents[2] / "src/viewlet/interfaces/bench/sql"
+SQL = Path(__file__).parents[2] / "src/viewlet_bench/sql"
 
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 
 
-class Memory:
+class Memory(Atoms):
     """Relations in memory, for the calculus' evaluator."""
 
     def __init__(self, catalog: Catalog, rows: Rows) -> None:
+        super().__init__(relations=lambda name: self.relations[name])
         self.relations = {relation.name: Gmr() for relation in catalog}
         for relation in catalog:
             for row in rows.get(relation.name, ()):
                 key = tuple(encode(v, c) for v, c in zip(row, relation.columns, strict=True))
                 self.relations[relation.name].add(key, 1)
-
-    def contents(self, atom: Any) -> Gmr:
-        assert isinstance(atom, Rel)
-        return self.relations[atom.name]
 
 
 def read_catalog(text: str) -> Catalog:

@@ -9,6 +9,8 @@ from tests.frontend.test_features import CATALOG, random_database
 from viewlet.calculus.expr import factors_of, product_of
 from viewlet.calculus.text import parse, to_text
 from viewlet.frontend.conditions import with_common_conjuncts_outside, with_implied
+from viewlet.frontend.types import without_common_factor
+from viewlet.functions import Const, Ref, ScalarExpr, apply
 
 ATOMS = "r(a, b) * s(x, y) * "
 
@@ -84,3 +86,17 @@ def _condition(maker: Random, names: list[str], depth: int) -> str:
         return f"NOT {_condition(maker, names, depth - 1)}"
     parts = (_condition(maker, names, depth - 1) for _ in range(maker.randint(2, 3)))
     return f"({maker.choice((' AND ', ' OR ')).join(parts)})"
+
+
+def test_what_both_sides_are_multiplied_by_is_left_out() -> None:
+    """DECIMALs of many digits are compared within 64 bits: x * 10000 > y * 100 -> x * 100 > y."""
+    x, y = Ref("x"), Ref("y")
+
+    def times(value: ScalarExpr, factor: int) -> ScalarExpr:
+        return apply("*", value, Const(factor))
+
+    assert without_common_factor(times(x, 10**10), times(y, 10**6)) == (times(x, 10**4), y)
+    assert without_common_factor(times(x, 100), Const(-500)) == (x, Const(-5))
+    assert without_common_factor(times(x, 100), Const(0)) == (x, Const(0))
+    assert without_common_factor(times(x, 3), times(y, 2)) == (times(x, 3), times(y, 2))
+    assert without_common_factor(x, y) == (x, y)

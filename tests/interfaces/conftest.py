@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from tests.oracle.harness import new_database
 
-from viewlet.interfaces.api import Database
+from viewlet.interfaces.database import Database
 
 ENGINES = ("interpreter", "local")
 """Engines that the whole public surface is tested on."""

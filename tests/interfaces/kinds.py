@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from viewlet.runtime.sinks import WEIGHT
+from viewlet.pipeline.sinks import WEIGHT
 
 SHOPS = """
 CREATE TABLE shop (id INT PRIMARY KEY, name VARCHAR NOT NULL)

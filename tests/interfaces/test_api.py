@@ -19,7 +19,7 @@ from viewlet.errors import (
     UnsupportedError,
     ViewletError,
 )
-from viewlet.interfaces.api import Database
+from viewlet.interfaces.database import Database
 
 SCHEMA = """
 CREATE TABLE r (a INT NOT NULL, b INT, PRIMARY KEY (a));
@@ -508,9 +508,23 @@ def test_if_exists_and_or_replace(db: Database) -> None:
     assert db.view("v").rows() == [(3,)]
 
 
+def test_items_across_a_change_are_of_one_version(db: Database) -> None:
+    db.execute("CREATE TABLE t (a INT, b INT)")
+    db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS s FROM t GROUP BY a")
+    db.insert("t", [(i, i) for i in range(5)])
+    view = db.view("v")
+    seen = []
+    for key, row in view.items():
+        seen.append((key, row.s))
+        if key == 1:
+            db.delete("t", [(i, i) for i in range(5)])
+    assert sorted(seen) == [(i, i) for i in range(5)]
+    assert list(view.items()) == list(view.values()) == list(view.keys()) == []
+
+
 def test_unknown_engine() -> None:
     with pytest.raises(ResolutionError, match="there is no engine turbo"):
-        viewlet.connect("turbo")
+        viewlet.connect(engine="turbo")
 
 
 # --- explain, stats, checkpoint, threads ----------------------------------------------------------
@@ -651,6 +665,6 @@ def test_what_is_no_change_and_no_callback(db: Database) -> None:
 def test_a_checkpoint_that_cannot_be_written(db: Database, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
-        ViewletError, match=r"cannot write .* into the checkpoint .*Not a directory"
+        ViewletError, match=r"the checkpoint cannot be written to .*Not a directory"
     ):
         db.checkpoint(str(tmp_path / "file" / "x"))

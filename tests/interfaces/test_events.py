@@ -10,7 +10,7 @@ import pytest
 
 import viewlet
 from viewlet.errors import ResolutionError, StateError, ViewletError
-from viewlet.interfaces.api import Database
+from viewlet.interfaces.database import Database
 from viewlet.interfaces.events import EventLoop
 
 

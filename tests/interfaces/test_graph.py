@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 import viewlet
+import viewlet_bench
 from viewlet.errors import ViewletError
-from viewlet.interfaces.api import Database
+from viewlet.interfaces.database import Database
 from viewlet.interfaces.graph import Drawing, draw
 from viewlet.interfaces.layout import Link, Node, arrange, spread
-from viewlet.interfaces.pipeline import compile_text
+from viewlet.pipeline.compile_file import compile_text
 
 SVG = "{http://www.w3.org/2000/svg}"
-QUERIES = Path(viewlet.__file__).parent / "interfaces/bench/sql/tpch"
+QUERIES = Path(viewlet_bench.__file__).parent / "sql/tpch"
 
 
 @pytest.fixture

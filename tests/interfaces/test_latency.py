@@ -2,11 +2,11 @@
 
 import gc
 import statistics
-import sys
 import time
 import tracemalloc
 
 import pytest
+from tests.pace import slack
 
 import viewlet
 
@@ -36,9 +36,8 @@ def test_single_inserts_are_quick() -> None:
             for i in range(2000):
                 db.insert("r", (i % 50, i))
             rounds.append((time.process_time() - start) / 2000)
-    slack = 4 if sys.gettrace() else 1  # coverage traces every line
-    assert min(rounds) < slack * 30e-6
-    assert statistics.median(rounds) < slack * 60e-6
+    assert min(rounds) < slack() * 30e-6
+    assert statistics.median(rounds) < slack() * 60e-6
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(5_000_000, marks=pytest.mark.slow)])

@@ -53,7 +53,7 @@ def test_a_bar_comes_where_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "stderr", out := Terminal())
     with waiting("restoring x"):
         time.sleep(0.2)
-    assert out.getvalue() == "", "a programme is no REPL"
+    assert out.getvalue() == "", "a program is no REPL"
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     with waiting("restoring x"):
         pass

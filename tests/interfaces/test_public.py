@@ -17,7 +17,7 @@ import pytest
 import viewlet
 import viewlet.linalg
 import viewlet.signals
-from viewlet.interfaces.api import Database
+from viewlet.interfaces.database import Database
 from viewlet.interfaces.events import Watch
 from viewlet.interfaces.stats import Stats
 from viewlet.interfaces.subscribe import Subscription
@@ -124,7 +124,7 @@ def test_matrices_and_signals_have_examples_that_run(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_examples_on_spark_run(tmp_path: Path) -> None:
-    from viewlet.runtime.session import spark_session
+    from viewlet.engine.partitions.session import spark_session
 
     spark = spark_session(cores=2)
     folder = tmp_path / "folder"

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from tests.interfaces.kinds import SHOPS
 
 from viewlet.interfaces.stopping import stopping, terminate
-from viewlet.runtime.sinks import WEIGHT
+from viewlet.pipeline.sinks import WEIGHT
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -30,7 +30,7 @@ class Command:
         self._mark = f"VIEWLET_TEST={os.getpid()}-{time.monotonic_ns()}"
         name, _, value = self._mark.partition("=")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "viewlet.interfaces.cli", *arguments],
+            [sys.executable, "-m", "viewlet.cli", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

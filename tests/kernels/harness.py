@@ -1,4 +1,4 @@
-"""Runs a programme on the local engine and on the interpreter and compares all maps."""
+"""Runs a program on the local engine and on the interpreter and compares all maps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from viewlet.calculus.ring import Gmr
+from viewlet.engine.local.trigger_engine import LocalEngine
+from viewlet.engine.values.batching import make_batch
 from viewlet.program.interpret import Interpreter
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
-from viewlet.runtime.batching import make_batch
-from viewlet.runtime.local import LocalEngine
 from viewlet.schema import Kind, Relation, encode
 
 Row = tuple[Any, ...]
@@ -59,7 +59,7 @@ class Pair:
         self.engine.apply(batches)
         for name, rows in changes:
             encoded = [(_encoded(self.program.relation(name), row), w) for row, w in rows]
-            # Programmes here need not keep views, for which the two would be the same.
+            # Programs here need not keep views, for which the two would be the same.
             by_row = self.single or name in self.engine.module.loops.by_row
             for part in [[row] for row in encoded] if by_row else [encoded]:
                 self.interpreter.apply(name, Gmr(part))
@@ -72,7 +72,7 @@ class Pair:
                     key: float(weight) if isinstance(weight, Fraction) else weight
                     for key, weight in self.interpreter.store[map.name, column.name].items()
                 }
-                found = self.engine.contents(map.name, column.name)
+                found = self.engine.reader.contents(map.name, column.name)
                 assert found == pytest.approx(expected, rel=1e-14, abs=1e-14), (
                     f"{map.name}.{column.name}"
                 )

@@ -1,4 +1,4 @@
-"""Hand-written programmes, one for each thing that kernels must do."""
+"""Hand-written programs, one for each thing that kernels must do."""
 
 JOIN = """
 relation r(a: INTEGER not null, b: INTEGER, c: DECIMAL(12,2) not null)

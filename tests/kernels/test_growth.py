@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.frontend.oracle import SQL, lower_last, read_catalog
 
+from viewlet.engine.local.trigger_engine import LocalEngine
+from viewlet.engine.values.batching import Batch
 from viewlet.planner.viewlets import compile_program
-from viewlet.runtime.batching import Batch
-from viewlet.runtime.local import LocalEngine
 from viewlet.storage.columns import Array
 
 SCHEMA = (SQL / "finance" / "schema.sql").read_text()

@@ -7,12 +7,12 @@ import itertools
 import pytest
 from tests.kernels.programs import EXTREMES, JOIN, RANGES, STRINGS
 
-from viewlet.interfaces.bench.workload import compiled, queries
 from viewlet.kernels.lanes import _reads, _writes
+from viewlet.kernels.loop_nodes import Loops, Step
 from viewlet.kernels.loops import build_loops
-from viewlet.kernels.nodes import Loops, Step
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
+from viewlet_bench.workload import compiled, queries
 
 CHAIN = """
 relation r(a: INTEGER not null, b: INTEGER not null)

@@ -1,4 +1,4 @@
-"""Every programme: the same maps as the interpreter after every batch, in both shapes."""
+"""Every program: the same maps as the interpreter after every batch, in both shapes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.kernels.harness import Pair
 from tests.kernels.programs import ALL
+
+from viewlet.native.switch import is_enabled
 
 
 def agree(name: str, single: bool) -> None:
@@ -34,12 +36,12 @@ def test_more_single_tuples_agree_with_interpreter(name: str) -> None:
     agree(name, single=True)
 
 
-@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="this is that run")
-def test_agrees_without_jit() -> None:
-    """NUMBA_DISABLE_JIT is read when numba is imported, so this needs a process of its own."""
+@pytest.mark.skipif(not is_enabled(), reason="this is that run")
+def test_agrees_without_native_code() -> None:
+    """The switch is read when functions are decorated, so this needs a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        env={**os.environ, "VIEWLET_NATIVE": "0"},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The named workloads: the planner's programmes run as the interpreter runs them."""
+"""The named workloads: the planner's programs run as the interpreter runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers that compare a live programme with its definition."""
+"""Helpers that compare a live program with its definition."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scipy import sparse
 from viewlet.linalg import expr as ex
 from viewlet.linalg.expr import Expr
 from viewlet.linalg.program import Program
+from viewlet.linalg.traverse import children
 
 
 def evaluate(e: Expr, values: dict[str, Any]) -> Any:
@@ -17,7 +18,7 @@ def evaluate(e: Expr, values: dict[str, Any]) -> Any:
     if isinstance(e, ex.Matrix):
         value = values[e.name]
         return value.toarray() if sparse.issparse(value) else np.asarray(value)
-    parts = [evaluate(kid, values) for kid in ex.children(e)]
+    parts = [evaluate(kid, values) for kid in children(e)]
     match e:
         case ex.Identity():
             return np.eye(e.shape[0])
@@ -49,7 +50,7 @@ def evaluate(e: Expr, values: dict[str, Any]) -> Any:
 
 
 def reference(program: Program, values: dict[str, Any]) -> dict[str, Any]:
-    """All results of a programme, evaluated from scratch."""
+    """All results of a program, evaluated from scratch."""
     known = dict(values)
     for name, definition in program.statements:
         known[name] = evaluate(definition, known)

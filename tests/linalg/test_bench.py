@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from viewlet.interfaces.bench import linalg as bench
-from viewlet.interfaces.bench.linalg_plots import FIGURES, draw
+from viewlet_bench import linalg as bench
+from viewlet_bench.linalg_plots import FIGURES, draw
 
 TINY = bench.Sizes(48, (24, 48), (4, 8), (1, 4), 2, 20, (3.0, 1.0), 48)
 LOCAL = [name for name in bench.WORKLOADS if name != "spark"]

@@ -8,7 +8,7 @@ import viewlet.linalg as la
 from viewlet.linalg import cost
 from viewlet.linalg.cost import Constants
 from viewlet.linalg.models import parse_model
-from viewlet.linalg.plan import Plan
+from viewlet.linalg.plan import MaintenancePlan
 
 MEASURE = cost.machine_constants
 
@@ -108,7 +108,7 @@ def test_memory_counts_what_is_kept() -> None:
 
 def test_high_ranks_are_re_evaluated_under_auto() -> None:
     program = la.matrix_power(256, 16)
-    plan = Plan("incremental", program.plans("incremental", "exponential")[0].plan.views)
+    plan = MaintenancePlan("incremental", program.plans("incremental", "exponential")[0].plan.views)
     matrix = program.inputs[0]
     few, many = plan.trigger_seconds({matrix: 1}), plan.trigger_seconds({matrix: 256})
     again = plan.reevaluation_seconds(frozenset({matrix}))

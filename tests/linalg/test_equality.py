@@ -1,4 +1,4 @@
-"""Maintained results equal re-evaluated ones, for generated programmes and long update streams."""
+"""Maintained results equal re-evaluated ones, for generated programs and long update streams."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def random_value(rng: np.random.Generator, shape: Shape) -> Any:
     model=st.sampled_from(["linear", "exponential", "skip-2"]),
     seed=st.integers(0, 10**6),
 )
-def test_generated_programmes_stay_equal(
+def test_generated_programs_stay_equal(
     program: Program, strategy: str, model: str, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -123,7 +123,7 @@ SIZE = 24
 
 
 def ready_made() -> dict[str, tuple[Program, list[str]]]:
-    """Every ready-made programme, with the inputs that its updates reach."""
+    """Every ready-made program, with the inputs that its updates reach."""
     x, y = la.matrix("X", 2 * SIZE, SIZE), la.matrix("Y", 2 * SIZE, 2)
     z = x.T @ x
     a = la.eye(SIZE) - 0.01 * z
@@ -177,7 +177,7 @@ def update_often(
     strategy=st.sampled_from(["incremental", "hybrid"]),
     seed=st.integers(0, 10**6),
 )
-def test_generated_programmes_after_a_thousand_updates(
+def test_generated_programs_after_a_thousand_updates(
     program: Program, strategy: str, seed: int
 ) -> None:
     assume(program.inputs)
@@ -194,7 +194,7 @@ def test_generated_programmes_after_a_thousand_updates(
 
 @pytest.mark.parametrize("strategy", ["incremental", "hybrid", "auto"])
 @pytest.mark.parametrize("name", list(ready_made()))
-def test_ready_made_programmes_after_a_thousand_updates(name: str, strategy: str) -> None:
+def test_ready_made_programs_after_a_thousand_updates(name: str, strategy: str) -> None:
     program, changing = ready_made()[name]
     rng = np.random.default_rng(17)
     values = {m.name: random_value(rng, m.shape) for m in program.inputs}
@@ -270,7 +270,7 @@ def test_reachability_after_a_thousand_updates() -> None:
 def test_a_dense_delta_that_is_another_ones_factor_stays_as_it_is() -> None:
     """T += D and R += D V^T: making the second narrower must not touch the first.
 
-    Found by test_generated_programmes_stay_equal, as wrong results of the update after next.
+    Found by test_generated_programs_stay_equal, as wrong results of the update after next.
     """
     a, x = la.matrix("A", 7, 7), la.matrix("X", 7, 5)
     program = la.program(R=la.iterate(0.5 * a, x, 1, x) @ (x.T @ x))

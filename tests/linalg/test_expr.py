@@ -38,7 +38,7 @@ def test_equal_expressions_are_one_object() -> None:
         (la.block([[A, B]]).T, "[ A^T; B^T ]"),
     ],
 )
-def test_constructors_normalise(e: la.Expr, text: str) -> None:
+def test_constructors_normalize(e: la.Expr, text: str) -> None:
     assert str(e) == text
 
 
@@ -52,7 +52,7 @@ def test_constructors_normalise(e: la.Expr, text: str) -> None:
         "T := iterate(A, B, A, 7);",
     ],
 )
-def test_programmes_print_and_parse_back(source: str) -> None:
+def test_programs_print_and_parse_back(source: str) -> None:
     inputs = {"A": (4, 4), "B": (4, 4)}
     program = la.program(source, inputs=inputs)
     assert str(la.program(str(program), inputs=inputs)) == str(program)
@@ -158,7 +158,7 @@ def test_models_agree_for_any_number_of_iterations(k: int, model: str) -> None:
     np.testing.assert_allclose(live["S"], powers, rtol=1e-10, atol=1e-14)
 
 
-def test_long_linear_programmes_do_not_recurse() -> None:
+def test_long_linear_programs_do_not_recurse() -> None:
     live = la.program(P=la.power(A, 1500)).start(
         {"A": 0.9 * np.eye(4)}, model="linear", strategy="incremental"
     )

@@ -1,4 +1,4 @@
-"""Factorisations under rank-1 updates."""
+"""Factorizations under rank-1 updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The running programme: reading, updates of every kind, batches, errors that change nothing."""
+"""The running program: reading, updates of every kind, batches, errors that change nothing."""
 
 from __future__ import annotations
 

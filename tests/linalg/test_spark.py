@@ -1,4 +1,4 @@
-"""Programmes on Spark: the same results as locally, and never a full matrix on the wire."""
+"""Programs on Spark: the same results as locally, and never a full matrix on the wire."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from tests.linalg.reference import reference, relative
 
 import viewlet.linalg as la
+from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import DataError, TypingError
+from viewlet.linalg.array_engine import ArrayEngine
 from viewlet.linalg.live import Live
-from viewlet.linalg.local import LocalEngine
-from viewlet.linalg.spark import SparkEngine, _bytes, choose_layout, choose_partitions
+from viewlet.linalg.spark_engines import SparkEngine, _bytes, choose_layout, choose_partitions
 from viewlet.linalg.spark_peer import Moved, SparkReevaluation
 from viewlet.linalg.spark_worker import bounds
-from viewlet.runtime.session import spark_session
 
 pytestmark = pytest.mark.spark
 N = 64
@@ -167,4 +167,4 @@ def test_partitions_follow_the_memory_of_executors(spark: SparkSession) -> None:
 def test_bounds_cover_every_row_once() -> None:
     edges = [bounds(10, p, 4) for p in range(4)]
     assert edges == [(0, 2), (2, 5), (5, 7), (7, 10)]
-    assert issubclass(SparkEngine, LocalEngine)
+    assert issubclass(SparkEngine, ArrayEngine)

@@ -1,13 +1,12 @@
 """Which engines the oracle judges in this process.
 
 Native code takes seconds to compile for each query, so that random queries run on the local engine
-as the same kernels uncompiled: with NUMBA_DISABLE_JIT=1 the oracle's tests are about that engine.
+as the same kernels uncompiled: with VIEWLET_NATIVE=0 the oracle's tests are about that engine.
 tests/conformance starts them so in a process of its own, and runs a sample compiled.
 """
 
-import os
+from viewlet.native.switch import is_enabled
 
-UNJITTED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-
+UNJITTED = not is_enabled()
 ENGINES = ("local",) if UNJITTED else ("interpreter",)
 """Engines that must agree with DuckDB on everything that is generated."""

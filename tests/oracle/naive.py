@@ -1,7 +1,7 @@
 """The simplest right compiler: keep every base relation, recompute every view after each batch.
 
 A view that is wrong under it was lowered wrongly; one that is right under it and wrong under the
-planner's programme was planned wrongly.
+planner's program was planned wrongly.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.oracle.harness import Batch, Case, DuckOracle, compare, new_database
 from viewlet import Change
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import CreateRelation, CreateView
-from viewlet.interfaces.api import Database
+from viewlet.interfaces.database import Database
 from viewlet.schema import Catalog
 
 QUERIES = [

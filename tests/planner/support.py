@@ -1,4 +1,4 @@
-"""Programmes from calculus text, and the check that a programme keeps all its maps right."""
+"""Programs from calculus text, and the check that a program keeps all its maps right."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.frontend.oracle import SQL, lower_last, read_catalog
+from viewlet.calculus.database import Atoms
 from viewlet.calculus.evaluate import evaluate
-from viewlet.calculus.expr import Delta, MapRef, Rel
 from viewlet.calculus.query import Query, ViewKind, evaluate_query
 from viewlet.calculus.ring import Gmr, Key
 from viewlet.calculus.scope import outputs
 from viewlet.calculus.text import parse
 from viewlet.planner.viewlets import compile_program
-from viewlet.program.interpret import Interpreter
+from viewlet.program.interpret import Interpreter, relations_of
 from viewlet.program.ir import Program
 from viewlet.schema import INTEGER, Catalog, Column, Relation
 
@@ -53,16 +53,6 @@ def workload(folder: str, name: str) -> tuple[Catalog, Query]:
     return catalog, lower_last(Path(SQL / folder / f"{name}.sql").read_text(), catalog)
 
 
-class Relations:
-    """Base relations beside the programme, for the definitions of its maps."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.contents_of = {relation.name: Gmr() for relation in catalog}
-
-    def contents(self, atom: Rel | Delta | MapRef) -> Gmr:
-        return self.contents_of[atom.name]
-
-
 def assert_maintains(
     catalog: Catalog,
     queries: Iterable[Query],
@@ -74,25 +64,26 @@ def assert_maintains(
     """Replay the rows as inserts with some deletes; every map must equal its definition."""
     queries = list(queries)
     program = compile_program(catalog, queries)
-    relations = Relations(catalog)
+    tables = {relation.name: Gmr() for relation in catalog}
     for relation in catalog:
         if relation.static:
             for row in rows[relation.name]:
-                relations.contents_of[relation.name].add(row, 1)
+                tables[relation.name].add(row, 1)
+    relations = relations_of(tables)
     interpreter = Interpreter(program)
-    interpreter.load(relations.contents_of)
+    interpreter.load(tables)
     for step, changes in enumerate(stream(catalog, rows, batch_size, seed), start=1):
         for name, delta in changes.items():
             interpreter.apply(name, delta)
             for row, weight in delta.items():
-                relations.contents_of[name].add(row, weight)
+                tables[name].add(row, weight)
         if step % every == 0:
             assert_exact(program, interpreter, relations, queries)
     assert_exact(program, interpreter, relations, queries)
 
 
 def assert_exact(
-    program: Program, interpreter: Interpreter, relations: Relations, queries: list[Query]
+    program: Program, interpreter: Interpreter, relations: Atoms, queries: list[Query]
 ) -> None:
     for map in (*program.state, *program.constants):
         for column in map.columns:

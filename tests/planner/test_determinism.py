@@ -1,7 +1,7 @@
-"""A view compiles to one programme, whatever order Python's sets have in this process.
+"""A view compiles to one program, whatever order Python's sets have in this process.
 
-Kernels are cached by the digest of their source and checkpoints by that of their programme: a
-programme that changed from one start to the next would compile anew and refuse its checkpoint.
+Kernels are cached by the digest of their source and checkpoints by that of their program: a
+program that changed from one start to the next would compile anew and refuse its checkpoint.
 """
 
 import os
@@ -12,7 +12,7 @@ NAMED = (("tpch", "q9"), ("tpch", "q20"), ("tpch", "q21"), ("tpcds", "q46"), ("t
 
 COMPILE = f"""
 from viewlet.distributed import compile_all, distributed_text
-from viewlet.interfaces.bench.workload import compiled
+from viewlet_bench.workload import compiled
 from viewlet.kernels.jit import compile_program
 from viewlet.program.text import program_text
 

@@ -1,4 +1,4 @@
-"""Programmes that the papers print, compiled here."""
+"""Programs that the papers print, compiled here."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_psp_is_scans_only() -> None:
                 assert loops and all(len(found) == 1 for found in scans)
 
 
-def test_cyclic_join_is_not_materialised() -> None:
+def test_cyclic_join_is_not_materialized() -> None:
     assert all(len(m) in (1, 3) for m in maps(compile_text(*TRIANGLE)))
 
 

@@ -1,4 +1,4 @@
-"""The materialisation rules of Figure 3.1 and our own, each on the smallest query that shows it."""
+"""The materialization rules of Figure 3.1 and our own, each on the smallest query that shows it."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import pytest
 
 from tests.frontend.workloads import SIZES, random_rows
+from tests.pace import slack
 from tests.planner.support import assert_maintains, catalog_of, workload, workload_queries
 from viewlet.calculus.expr import Rel, factors_of, walk
 from viewlet.calculus.factorize import connected
@@ -15,9 +15,7 @@ from viewlet.calculus.query import Query, ViewKind
 from viewlet.calculus.query_text import parse_query, query_text
 from viewlet.calculus.text import parse
 from viewlet.planner.viewlets import compile_program
-from viewlet.program.check import check
 from viewlet.program.ir import Program
-from viewlet.program.preaggregate import preaggregate
 from viewlet.program.text import parse_program, program_text
 from viewlet.schema import encode
 
@@ -41,16 +39,14 @@ RECOMPUTED = {
 
 @pytest.mark.parametrize(("folder", "name"), workload_queries())
 def test_compiles_small_and_fast(folder: str, name: str) -> None:
-    # Two seconds of processor; where coverage traces every line, four times as much.
     start = time.process_time()
     catalog, query = workload(folder, name)
     program = compile_program(catalog, [query])
-    assert time.process_time() - start < (2 if sys.gettrace() is None else 8)
+    assert time.process_time() - start < 2 * slack()
     assert len(program.state) <= (30 if folder == "tpcds" else MOST_MAPS[name])
     assert_no_cross_product(program)
     assert parse_query(query_text(query)) == query
     assert parse_program(program_text(program)) == program
-    assert check(preaggregate(program)).state == program.state
     recomputed = {t.relation for t in program.triggers for s in t.statements if s.op == ":="}
     assert recomputed == (set() if folder == "tpcds" else RECOMPUTED.get(name, set()))
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeGuard
+
 import pytest
 
+from viewlet.calculus.expr import Expr, MapRef, transform
 from viewlet.errors import ParseError, ProgramError
 from viewlet.program.check import check
-from viewlet.program.patterns import Pattern, access_patterns
-from viewlet.program.text import parse_program
+from viewlet.program.text import parse_program, program_text
 
 HEAD = """
 relation R(a: INTEGER not null, b: INTEGER)
 relation S(a: INTEGER not null)
 map m[a: int](count: int)
 map n[a: int, p: int](count: int, total: int)
-buffer d_m[a: int](count: int)
+buffer d_m[a: int](count: int) of m
 on R:
 """
 
@@ -46,6 +49,33 @@ def test_faults_are_named(statement: str, message: str) -> None:
     assert "in the trigger on R" in str(caught.value)
 
 
+def test_a_buffer_says_whose_change_it_holds() -> None:
+    text = HEAD + "  d_m[a] += ΔR(a, b) | count: 1\n  m[a] += d_m[a].* | count: d_m[a].count\n"
+    program = check(parse_program(text))
+    assert [(m.name, m.buffer, m.change_of) for m in program.maps] == [
+        ("m", False, None),
+        ("n", False, None),
+        ("d_m", True, "m"),
+    ]
+    assert parse_program(program_text(program)) == program
+
+
+def test_no_name_makes_a_buffer() -> None:
+    """A map called d_m is one, and a reference to it says so."""
+    text = "relation R(a: INTEGER not null)\nmap d_m[a: int](count: int)\non R:\n"
+    program = check(parse_program(text + "  d_m[a] += ΔR(a) * d_m[a].count | count: 1"))
+    (trigger,) = program.triggers
+    (statement,) = trigger.statements
+    loop = transform(statement.loop, lambda n: replace(n, buffer=True) if is_map(n) else n)
+    wrong = replace(trigger, statements=(replace(statement, loop=loop),))
+    with pytest.raises(ProgramError, match="d_m is no buffer"):
+        check(replace(program, triggers=(wrong,)))
+
+
+def is_map(node: Expr) -> TypeGuard[MapRef]:
+    return isinstance(node, MapRef)
+
+
 def test_two_maps_of_one_name() -> None:
     with pytest.raises(ProgramError, match="not unique"):
         check(parse_program("map m[a: int](count: int)\nmap m[a: int](count: int)"))
@@ -68,24 +98,3 @@ def test_text_errors_have_a_place(text: str, message: str) -> None:
         parse_program(text)
     assert caught.value.position is not None
     assert message in str(caught.value)
-
-
-def test_access_patterns() -> None:
-    program = parse_program(
-        HEAD
-        + """
-  d_m[a] += ΔR(a, b) | count: 1
-  m[a] += d_m[a].* * (x := Sum[](n[c, p].total * {p > a})) * (y := n[a, a].count) | count: x
-  m[a] += d_m[a].* * (s := Sum[a](n[a, p].total * {p > 3})) | count: s
-  m[a] += d_m[a].* * (l := min p in n[a, p].count) | count: 1
-  m[a] += n[a, p].* | count: 1
-"""
-    )
-    found = access_patterns(program)
-    assert found["n"] == {
-        Pattern("scan", ()),
-        Pattern("get", (0, 1)),
-        Pattern("range", (0,), 1),
-        Pattern("extreme", (0,), 1),
-    }
-    assert found["d_m"] == {Pattern("get", (0,)), Pattern("scan", ())}

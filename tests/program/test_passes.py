@@ -1,4 +1,4 @@
-"""Programme passes do what their fixtures say and change nothing that a programme does."""
+"""Program passes do what their fixtures say and change nothing that a program does."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from viewlet.program import optimize
 from viewlet.program.check import check
 from viewlet.program.interpret import Interpreter
 from viewlet.program.ir import Program
-from viewlet.program.preaggregate import preaggregate
 from viewlet.program.text import parse_program, program_text
 
-RULES = {rule.__name__: rule for rule in optimize.PASSES} | {"preaggregate": preaggregate}
+RULES = {rule.__name__: rule for rule in optimize.PASSES}
 
 
 def test_every_pass_has_a_fixture() -> None:
     assert {rule.__name__ for rule in optimize.PASSES} == {c.rule for c in cases("optimize")}
 
 
-@pytest.mark.parametrize("case", cases("optimize") + cases("preaggregate"), ids=str)
+@pytest.mark.parametrize("case", cases("optimize"), ids=str)
 def test_pass(case: Case) -> None:
     before = check(parse_program(case.before))
     after = check(RULES[case.rule](before))

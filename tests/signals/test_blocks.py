@@ -8,8 +8,9 @@ from tests.signals.helpers import assert_same, stream
 
 import viewlet.signals as sg
 from viewlet.errors import DataError
-from viewlet.signals import blocks, offline
-from viewlet.signals.executor import Plan
+from viewlet.signals import key_blocks as blocks
+from viewlet.signals import offline
+from viewlet.signals.executor import OperatorPlan
 
 
 def events(rows: int, keys: np.ndarray, even: bool, seed: int = 0) -> dict[str, np.ndarray]:
@@ -154,5 +155,7 @@ def test_an_error_in_one_block_ends_the_run(small_blocks):
 
 def test_blocks_without_rows_still_have_columns(small_blocks):
     query = sg.source(key="k", time="t", value="v").where(lambda e: e.v > 2)
-    out = offline.run(Plan(query.node), {"input": events(5_000, np.arange(300), even=True)}, 2)
+    out = offline.run(
+        OperatorPlan(query.node), {"input": events(5_000, np.arange(300), even=True)}, 2
+    )
     assert {name: len(column) for name, column in out.items()} == {"k": 0, "t": 0, "v": 0}

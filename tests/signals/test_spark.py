@@ -26,7 +26,7 @@ EVENTS = {
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    from viewlet.runtime.session import spark_session
+    from viewlet.engine.partitions.session import spark_session
 
     session = spark_session(cores=2)
     session.sparkContext.setLogLevel("OFF")

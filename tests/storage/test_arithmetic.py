@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from viewlet.native.compiled import compiled
 from viewlet.storage.arithmetic import (
     gather,
     gathered,
@@ -21,7 +22,6 @@ from viewlet.storage.arithmetic import (
     settle,
     times,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.memory import float_bits, mix, spread
 
 LEAST, GREATEST = -(2**63), 2**63 - 1

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from viewlet.native.compiled import compiled
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CAPACITY,
@@ -26,7 +27,6 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.multimap import add_int, begin, clear_buffer, rollback, sweep, upsert
 from viewlet.storage.pool import Pool, table_room, table_size
 
@@ -193,7 +193,7 @@ def test_records_removed_without_a_log_are_used_again() -> None:
     assert counts.pool.used == 50
 
 
-def test_neighbours_do_not_share_a_mark() -> None:
+def test_neighbors_do_not_share_a_mark() -> None:
     counts, rng = Counts(), random.Random(4)
     counts.begin()
     counts.add(range(1000), 1)

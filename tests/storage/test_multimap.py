@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 
+from viewlet.native.compiled import compiled
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     CHAIN,
@@ -20,9 +21,7 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import find_group
-from viewlet.storage.indexes import next_in_chain
 from viewlet.storage.memory import load, load_float, load_half
 from viewlet.storage.multimap import (
     add_float,
@@ -33,7 +32,10 @@ from viewlet.storage.multimap import (
     sweep,
     upsert,
 )
-from viewlet.storage.nodes import (
+from viewlet.storage.ordered_index import find_root, first_counted, next_counted
+from viewlet.storage.pool import Pool
+from viewlet.storage.slice_index import next_in_chain
+from viewlet.storage.tree_nodes import (
     BELOW,
     ENTRIES,
     HEAD,
@@ -45,8 +47,6 @@ from viewlet.storage.nodes import (
     record_at,
     whole_total,
 )
-from viewlet.storage.ordered import find_root, first_counted, next_counted
-from viewlet.storage.pool import Pool
 
 SUMS = ((0, TOTAL), (1, TOTAL), (0, COUNT), (0, NEGATIVES), (1, NEGATIVES))
 LAYOUT = Layout(

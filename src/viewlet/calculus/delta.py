@@ -13,35 +13,29 @@ three-term form would compute Δa * b_old twice with opposite signs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from viewlet.calculus.domains import domain
 from viewlet.calculus.expr import (
     ONE,
     ZERO,
     Add,
-    Assign,
     Delta,
-    Exists,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
     Mul,
+    Nested,
     Rel,
     Sum,
-    constant,
-    exists_of,
-    extreme,
     factors_of,
-    lift,
     negate,
     product_of,
+    rebuild,
     sum_of,
     sum_over,
-    transform,
 )
+from viewlet.calculus.fields import Rules
 from viewlet.calculus.scope import Names, outputs
-from viewlet.functions import Ref
 
 Change = Callable[[Rel | MapRef], Expr]
 """The change of an atom; ZERO for atoms that do not change."""
@@ -58,33 +52,56 @@ def batch(relation: str) -> Change:
     return change
 
 
+DELTAS: Rules[Callable[[Any, Change], Expr]] = Rules("delta rule")
+
+
 def delta(expr: Expr, change: Change) -> Expr:
     """The change of an expression, not simplified."""
-    if isinstance(expr, Rel | MapRef):
-        return change(expr)
-    if isinstance(expr, Add):
-        return sum_of(*(delta(term, change) for term in expr.terms))
-    if isinstance(expr, Sum):
-        inner = delta(expr.body, change)
-        return ZERO if inner == ZERO else sum_over(expr.keys, inner)
-    if isinstance(expr, Mul):
-        return _delta_product(expr.factors, change)
-    if isinstance(expr, Lift | Extreme | Exists):
-        return _delta_product((expr,), change)
+    return DELTAS[type(expr)](expr, change)
+
+
+def no_delta(expr: Expr, change: Change) -> Expr:
+    """Δ[f] = Δ{c} = Δ(x := [f]) = 0, and a batch is the same before and after."""
     return ZERO
+
+
+def atom_delta(expr: Rel | MapRef, change: Change) -> Expr:
+    """ΔR, as it is given."""
+    return change(expr)
+
+
+def add_delta(expr: Add, change: Change) -> Expr:
+    """Δ(a + b) = Δa + Δb"""
+    return sum_of(*(delta(term, change) for term in expr.terms))
+
+
+def sum_delta(expr: Sum, change: Change) -> Expr:
+    """ΔSum[k](q) = Sum[k](Δq)"""
+    inner = delta(expr.body, change)
+    return ZERO if inner == ZERO else sum_over(expr.keys, inner)
+
+
+def mul_delta(expr: Mul, change: Change) -> Expr:
+    """Δ(a * b) = Δa * (b + Δb) + a * Δb"""
+    return _delta_product(expr.factors, change)
+
+
+def nested_delta(expr: Nested, change: Change) -> Expr:
+    """Δ(x := q) = domain(Δq) * ((x := q + Δq) - (x := q)), and the same for all nested nodes"""
+    return _delta_product((expr,), change)
 
 
 def _delta_product(factors: tuple[Expr, ...], change: Change) -> Expr:
     """The product rule, telescoped: sum over i of old_1 .. old_i-1 * Δ_i * new_i+1 .. new_n."""
     flat: list[tuple[Expr, Expr, Expr]] = []  # old, new, delta
-    nested: list[tuple[Lift | Extreme | Exists, Expr]] = []
+    nested: list[tuple[Nested, Expr]] = []
     for factor in factors:
-        if isinstance(factor, Lift | Extreme | Exists):
+        if isinstance(factor, Nested):
             inner = delta(factor.body, change)
             if inner != ZERO:
                 nested.append((factor, inner))
                 continue
-        own = delta(factor, change) if not isinstance(factor, Lift | Extreme | Exists) else ZERO
+        own = delta(factor, change) if not isinstance(factor, Nested) else ZERO
         flat.append((factor, sum_of(factor, own), own))
     parts = flat + _nested_groups(nested)
     terms: list[Expr] = []
@@ -96,60 +113,34 @@ def _delta_product(factors: tuple[Expr, ...], change: Change) -> Expr:
     return sum_of(*terms)
 
 
-def _nested_groups(
-    nested: list[tuple[Lift | Extreme | Exists, Expr]],
-) -> list[tuple[Expr, Expr, Expr]]:
+def _nested_groups(nested: list[tuple[Nested, Expr]]) -> list[tuple[Expr, Expr, Expr]]:
     """Nested factors that change together, as (old, new, delta).
 
     The sum and the count of one subquery change in the same places; taken as one factor they need
     one comparison of new and old, not two.
     """
-    groups: dict[Names, list[tuple[Lift | Extreme | Exists, Expr]]] = {}
+    groups: dict[Names, list[tuple[Nested, Expr]]] = {}
     for factor, inner in nested:
-        groups.setdefault(_targets(factor), []).append((factor, inner))
-    found = []
+        groups.setdefault(correlation(factor), []).append((factor, inner))
+    changes = []
     for targets, members in groups.items():
         old = product_of(*(factor for factor, _ in members))
-        new = product_of(*(_with_body(f, sum_of(f.body, inner)) for f, inner in members))
+        new = product_of(*(rebuild(f, (sum_of(f.body, inner),)) for f, inner in members))
         where = domain([inner for _, inner in members], targets)
-        found.append((old, new, product_of(where or ONE, sum_of(new, negate(old)))))
-    return found
+        changes.append((old, new, product_of(where or ONE, sum_of(new, negate(old)))))
+    return changes
 
 
-def _targets(factor: Lift | Extreme | Exists) -> Names:
-    target = {factor.target} if isinstance(factor, Extreme) else set()
-    return outputs(factor.body) - target
-
-
-def _with_body(factor: Lift | Extreme | Exists, body: Expr) -> Expr:
-    if isinstance(factor, Lift):
-        return lift(factor.variable, body)
-    if isinstance(factor, Extreme):
-        return extreme(factor.variable, factor.kind, factor.target, body)
-    return exists_of(body)
+def correlation(factor: Nested) -> Names:
+    """The variables that the body binds and that mean the same outside."""
+    return outputs(factor.body) - factor.local
 
 
 def unbounded(expr: Expr, change: Change) -> list[Expr]:
-    """The nested factors whose change may touch everything: those are better recomputed (3.5)."""
-    found: list[Expr] = []
-    for factor in factors_of(expr):
-        if isinstance(factor, Lift | Extreme | Exists):
-            inner = delta(factor.body, change)
-            if inner != ZERO and domain([inner], _targets(factor)) is None:
-                found.append(factor)
-    return found
-
-
-def single_tuple(expr: Expr, relation: str, sign: int, parameters: tuple[str, ...]) -> Expr:
-    """ΔR(x, y) -> ±(x := @x) * (y := @y): the batch delta for one inserted or deleted tuple."""
-
-    def rule(node: Expr) -> Expr:
-        if isinstance(node, Delta) and node.name == relation:
-            binds = (
-                Assign(variable, Ref(parameter))
-                for variable, parameter in zip(node.variables, parameters, strict=True)
-            )
-            return product_of(constant(sign), *binds)
-        return node
-
-    return transform(expr, rule)
+    """Nested factors whose change may touch everything are better recomputed (thesis 3.5)."""
+    changes = ((f, delta(f.body, change)) for f in factors_of(expr) if isinstance(f, Nested))
+    return [
+        factor
+        for factor, inner in changes
+        if inner != ZERO and domain([inner], correlation(factor)) is None
+    ]

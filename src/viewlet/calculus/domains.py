@@ -8,17 +8,17 @@ some of the correlated variables, outside of which old and new are the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from viewlet.calculus.expr import (
     PRESENCE,
     ZERO,
     Assign,
+    Atom,
     Cond,
-    Delta,
     Exists,
     Expr,
     MapRef,
-    Rel,
     exists_of,
     product_of,
     sum_of,
@@ -55,11 +55,10 @@ def domain(deltas: Iterable[Expr], targets: Names) -> Expr | None:
 
 def _presence(deltas: list[Expr]) -> Expr | None:
     """Deltas that are columns of one map change where that map has a record at all."""
-    places = {(d.name, d.keys) for d in deltas if isinstance(d, MapRef)}
-    if len(places) != 1 or not all(isinstance(d, MapRef) for d in deltas):
+    records = {replace(d, column=PRESENCE) for d in deltas if isinstance(d, MapRef)}
+    if len(records) != 1 or not all(isinstance(d, MapRef) for d in deltas):
         return None
-    ((name, keys),) = places
-    return MapRef(name, PRESENCE, keys)
+    return records.pop()
 
 
 def _relaxed(monomial: Monomial, targets: Names) -> tuple[Names, Expr]:
@@ -71,7 +70,7 @@ def _relaxed(monomial: Monomial, targets: Names) -> tuple[Names, Expr]:
     while progress:
         progress = False
         for factor in list(waiting):
-            if isinstance(factor, Rel | Delta | MapRef | Exists):
+            if isinstance(factor, Atom | Exists):
                 ready = not inputs(factor) - bound
             else:
                 ready = isinstance(factor, Cond | Assign) and inputs(factor) <= bound

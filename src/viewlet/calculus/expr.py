@@ -1,6 +1,6 @@
 """The nodes of the calculus and the constructors that build them in normal form.
 
-    q ::= R(x, y) | ΔR(x, y) | M[x, y].column        relations, their deltas, materialised maps
+    q ::= R(x, y) | ΔR(x, y) | M[x, y].column        relations, their deltas, materialized maps
         | c | x | [f(x, y)]                          values: the weight is the number
         | {x < y}                                    conditions: weight 1 where TRUE, else 0
         | (x := [f(y)]) | (x := q)                   assignment; lift of a weight to a value
@@ -14,141 +14,172 @@ functions below, never with the dataclasses: those functions keep the invariants
     sums and products are flat, have no neutral or absorbing parts and at least two members,
     a product has at most one constant, in front,
     conditions are single conjuncts, and lifts of plain values are assignments.
+
+What a node means, binds, prints as and how it changes is found from nodes.py, a record for each
+class. What holds for several classes is a class above them here (Atom, Binder, Nested), and fields
+say by their types whether they are variables, scalars or parts of the node, so that a walk over an
+expression names no class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
 
+from viewlet.calculus.fields import HasFields, Role, Rules, Variable, node, remembered
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, conjuncts, evaluate
 from viewlet.schema import Scalar
 
-T = TypeVar("T")
+E = TypeVar("E", bound="Expr")
 
 
-@dataclass_transform(frozen_default=True)
-def _node(cls: type[T]) -> type[T]:
-    """A frozen dataclass that computes its hash once: nodes are shared, and looked up often."""
-    made = dataclass(frozen=True)(cls)
-    compute = made.__hash__
+class Expr(HasFields):
+    """Any node."""
 
-    def cached(self: T) -> int:
-        known: int | None = self.__dict__.get("_hash")
-        if known is None:
-            known = compute(self)
-            self.__dict__["_hash"] = known
-        return known
-
-    made.__hash__ = cached  # type: ignore[assignment, method-assign]
-    return made
+    zero_one: ClassVar[bool] = False
+    """Whether weights are 0 or 1 by construction: q * q is q then."""
 
 
-@_node
-class Rel:
+class Atom(Expr):
+    """Tuples over variables that are looked up: a relation, its delta, or a map."""
+
+    name: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The variables, by position."""
+        return own_variables(self)
+
+
+class Binder(Expr):
+    """Binds one variable to a computed value, with weight 1; compares where it is bound already."""
+
+    variable: str
+    zero_one = True
+
+
+class Nested(Expr):
+    """A node whose weight is not linear in its body."""
+
+    body: Expr
+    zero_one = True
+
+    @property
+    def local(self) -> frozenset[str]:
+        """Variables of the body that mean nothing outside, and do not correlate it."""
+        return frozenset()
+
+
+class NestedValue(Nested, Binder):
+    """A value that is computed from a body: what subqueries and aggregates become."""
+
+
+@node
+class Rel(Atom):
     """A base relation: its rows and how often each occurs."""
 
     name: str
-    variables: tuple[str, ...]
+    variables: tuple[Variable, ...]
 
 
-@_node
-class Delta:
+@node
+class Delta(Atom):
     """The change that a batch makes to a base relation."""
 
     name: str
-    variables: tuple[str, ...]
+    variables: tuple[Variable, ...]
 
 
-@_node
-class MapRef:
-    """One value column of a materialised map."""
+@node
+class MapRef(Atom):
+    """One value column of a materialized map, or of a buffer, which holds a part of the batch."""
 
     name: str
     column: str
-    keys: tuple[str, ...]
+    keys: tuple[Variable, ...]
+    buffer: bool = False
 
 
-@_node
-class Value:
+@node
+class Value(Expr):
     """The weight of the empty tuple is the number; NULL weighs 0."""
 
     scalar: ScalarExpr
 
 
-@_node
-class Cond:
+@node
+class Cond(Expr):
     """Weight 1 where the scalar is TRUE, 0 where it is FALSE or NULL."""
 
+    zero_one = True
     scalar: ScalarExpr
 
 
-@_node
-class Assign:
+@node
+class Assign(Binder):
     """Binds a variable to a scalar's value, with weight 1; compares where it is bound already."""
 
-    variable: str
+    variable: Variable
     scalar: ScalarExpr
 
 
-@_node
-class Lift:
+@node
+class Lift(NestedValue):
     """Binds a variable to the weight of the body, with weight 1; compares where it is bound.
 
     Where all of the body's variables are bound there is exactly one such tuple, and a body that
     finds nothing gives the value 0.
     """
 
-    variable: str
+    variable: Variable
     body: Expr
 
 
-@_node
-class Extreme:
+@node
+class Extreme(NestedValue):
     """Binds a variable to the least or greatest non-NULL `target` of the body, NULL if none."""
 
-    variable: str
+    variable: Variable
     kind: str
-    target: str
+    target: Variable
     body: Expr
 
+    @property
+    def local(self) -> frozenset[str]:
+        return frozenset((self.target,))
 
-@_node
-class Exists:
+
+@node
+class Exists(Nested):
     """Weight 1 where the body's weight is not 0."""
 
     body: Expr
 
 
-@_node
-class Sum:
+@node
+class Sum(Expr):
     """Projection to the keys, adding up the weights."""
 
-    keys: tuple[str, ...]
+    keys: tuple[Variable, ...]
     body: Expr
 
 
-@_node
-class Add:
+@node
+class Add(Expr):
+    """The sum of the terms' weights."""
+
     terms: tuple[Expr, ...]
 
 
-@_node
-class Mul:
+@node
+class Mul(Expr):
+    """The natural join of the factors, weights multiplied."""
+
     factors: tuple[Expr, ...]
 
 
-Expr = Rel | Delta | MapRef | Value | Cond | Assign | Lift | Extreme | Exists | Sum | Add | Mul
-Atom = Rel | Delta | MapRef
-Nested = Lift | Extreme | Exists
-"""Nodes whose weight is not linear in their body."""
-
 PRESENCE = "*"
 """The column of every map that weighs 1 where the map has a record: any of its columns is not 0."""
-
-BUFFER = "d_"
-"""The start of a buffer's name: d_m holds the change of map m in the running trigger."""
 
 ZERO = Value(Const(0))
 ONE = Value(Const(1))
@@ -239,7 +270,7 @@ def is_zero_one(expr: Expr) -> bool:
         return all(is_zero_one(f) for f in expr.factors)
     if isinstance(expr, MapRef):
         return expr.column == PRESENCE
-    return expr == ONE or isinstance(expr, Exists | Cond | Assign | Lift | Extreme)
+    return expr == ONE or expr.zero_one
 
 
 def sum_over(keys: Iterable[str], body: Expr) -> Expr:
@@ -317,32 +348,64 @@ def factors_of(expr: Expr) -> tuple[Expr, ...]:
     return () if expr == ONE else (expr,)
 
 
+BUILD: Rules[Callable[..., Expr]] = Rules("constructor")
+"""From the values of a class' fields to a node in normal form."""
+
+
+@remembered
 def children(expr: Expr) -> tuple[Expr, ...]:
-    if isinstance(expr, Add):
-        return expr.terms
-    if isinstance(expr, Mul):
-        return expr.factors
-    if isinstance(expr, Lift | Extreme | Exists | Sum):
-        return (expr.body,)
-    return ()
+    """The parts of a node, from left to right."""
+    parts: tuple[Expr, ...] = ()
+    for field in expr.FIELDS:
+        if field.role is Role.PART:
+            value = getattr(expr, field.name)
+            parts += value if field.many else (value,)
+    return parts
+
+
+def own_variables(expr: Expr) -> tuple[str, ...]:
+    """The variables that the node itself names, its scalars and parts aside."""
+    names: tuple[str, ...] = ()
+    for field in expr.FIELDS:
+        if field.role is Role.VARIABLE:
+            value = getattr(expr, field.name)
+            names += value if field.many else (value,)
+    return names
+
+
+def own_scalars(expr: Expr) -> tuple[ScalarExpr, ...]:
+    """The scalars of the node itself, its parts aside."""
+    return tuple(getattr(expr, f.name) for f in expr.FIELDS if f.role is Role.SCALAR)
+
+
+def mapped(expr: Expr, **changes: Callable[[Any], Any]) -> Expr:
+    """The same node with its fields changed according to their roles, normalized.
+
+    mapped(q, variable=rename_it, part=walk_on) leaves scalars as they are.
+    """
+    return BUILD[type(expr)](*_changed_fields(expr, changes))
+
+
+def with_fields(expr: E, **changes: Callable[[Any], Any]) -> E:
+    """The same as `mapped`, not normalized: for texts and orders, and where the class must stay."""
+    return type(expr)(*_changed_fields(expr, changes))
+
+
+def _changed_fields(expr: Expr, changes: Mapping[str, Callable[[Any], Any]]) -> list[Any]:
+    values = []
+    for field in expr.FIELDS:
+        value = getattr(expr, field.name)
+        change = changes.get(field.role.value)
+        if change is not None:
+            value = tuple(map(change, value)) if field.many else change(value)
+        values.append(value)
+    return values
 
 
 def rebuild(expr: Expr, parts: Iterable[Expr]) -> Expr:
-    """The same node over other children, normalised."""
-    parts = tuple(parts)
-    if isinstance(expr, Add):
-        return sum_of(*parts)
-    if isinstance(expr, Mul):
-        return product_of(*parts)
-    if isinstance(expr, Lift):
-        return lift(expr.variable, parts[0])
-    if isinstance(expr, Extreme):
-        return extreme(expr.variable, expr.kind, expr.target, parts[0])
-    if isinstance(expr, Exists):
-        return exists_of(parts[0])
-    if isinstance(expr, Sum):
-        return sum_over(expr.keys, parts[0])
-    return expr
+    """The same node over other children, normalized."""
+    given = iter(parts)
+    return mapped(expr, part=lambda _: next(given))
 
 
 def transform(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
@@ -357,9 +420,11 @@ def transform(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every node, parents first."""
-    yield expr
-    for part in children(expr):
-        yield from walk(part)
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(children(node))
 
 
 def relations(expr: Expr) -> frozenset[str]:
@@ -368,12 +433,24 @@ def relations(expr: Expr) -> frozenset[str]:
 
 
 def is_buffer(expr: Expr) -> bool:
-    return isinstance(expr, MapRef) and expr.name.startswith(BUFFER)
+    """Whether it is what a buffer holds."""
+    return isinstance(expr, MapRef) and expr.buffer
 
 
+@remembered
 def is_batch(expr: Expr) -> bool:
     """Made of the batch alone: ΔR, buffers, and Exists over them, with whatever filters."""
-    atoms = [node for node in walk(expr) if isinstance(node, Rel | Delta | MapRef)]
-    if not atoms or isinstance(expr, Lift | Extreme):
+    atoms = [node for node in walk(expr) if isinstance(node, Atom)]
+    if not atoms or isinstance(expr, NestedValue):
         return False
     return all(isinstance(atom, Delta) or is_buffer(atom) for atom in atoms)
+
+
+def starts_from_batch(expr: Expr) -> bool:
+    """Whether every term has a factor of the batch: it has no more tuples than that brings."""
+    if isinstance(expr, Exists | Sum):
+        return starts_from_batch(expr.body)
+    if len(terms_of(expr)) > 1:
+        return all(starts_from_batch(term) for term in terms_of(expr))
+    factors = factors_of(expr)
+    return is_batch(expr) or (len(factors) > 1 and any(starts_from_batch(f) for f in factors))

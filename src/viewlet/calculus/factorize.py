@@ -1,4 +1,4 @@
-"""Factoring: the polynomial expansion in reverse, once nothing needs normal form any more (3.1.3).
+"""Factoring: the polynomial expansion in reverse, once normal form is not needed (thesis 3.1.3).
 
 `separate` takes loops apart that have nothing to do with each other,
 
@@ -16,21 +16,14 @@ from collections.abc import Iterable
 
 from viewlet.calculus.expr import (
     Add,
-    Assign,
-    Delta,
-    Exists,
+    Atom,
+    Binder,
     Expr,
-    Extreme,
-    Lift,
-    MapRef,
     Mul,
-    Rel,
     Sum,
-    exists_of,
-    extreme,
     factors_of,
     is_batch,
-    lift,
+    mapped,
     product_of,
     sum_of,
     sum_over,
@@ -52,16 +45,9 @@ def separate(expr: Expr, shown: Names, bound: Names = NONE, costs: Costs | None 
     if isinstance(expr, Sum):
         inner = separate(expr.body, frozenset(expr.keys), bound, costs)
         return inner if outputs(inner) <= frozenset(expr.keys) else sum_over(expr.keys, inner)
-    if isinstance(expr, Lift):
-        return lift(expr.variable, separate(expr.body, outputs(expr.body), bound, costs))
-    if isinstance(expr, Exists):
-        return exists_of(separate(expr.body, outputs(expr.body), bound, costs))
-    if isinstance(expr, Extreme):
-        body = separate(expr.body, outputs(expr.body), bound, costs)
-        return extreme(expr.variable, expr.kind, expr.target, body)
     if isinstance(expr, Mul):
         return _separate_product(expr.factors, shown, bound, costs)
-    return expr
+    return mapped(expr, part=lambda body: separate(body, outputs(body), bound, costs))
 
 
 def _separate_product(
@@ -79,7 +65,7 @@ def _separate_product(
     while progress:
         progress = False
         for factor in list(rest):
-            computed = isinstance(factor, Assign | Lift | Extreme)
+            computed = isinstance(factor, Binder)
             single = costs is not None and costs.is_single(factor, bound)
             if single or (inputs(factor) if computed else visible(factor)) <= bound:
                 rest.remove(factor)
@@ -125,7 +111,7 @@ def factorize(expr: Expr) -> Expr:
     shared = [f for f, times in uses.most_common() if times > 1]
     if not shared:
         return expr
-    common = max(shared, key=lambda f: (uses[f], isinstance(f, Rel | Delta | MapRef)))
+    common = max(shared, key=lambda f: (uses[f], isinstance(f, Atom)))
     inside = [_without(term, common) for term in terms if common in factors_of(term)]
     outside = [term for term in terms if common not in factors_of(term)]
     gathered = product_of(common, factorize(sum_of(*inside)))

@@ -13,17 +13,19 @@ Three kinds of views differ only in how often a record counts:
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
+from typing import Any
 
+from viewlet.calculus.database import DefinedMaps
 from viewlet.calculus.evaluate import Database, evaluate, rows
-from viewlet.calculus.expr import Expr, Extreme, Lift, product_of
-from viewlet.calculus.ring import Key, Weight, to_value
+from viewlet.calculus.expr import Expr, NestedValue, product_of, with_fields
+from viewlet.calculus.ring import Key, Weight, multiplicity, to_value
 from viewlet.functions import ScalarExpr
 from viewlet.functions import evaluate as evaluate_scalar
-from viewlet.schema import Scalar, Type
+from viewlet.schema import Scalar, Type, ordering
 
 COUNT = "count"
 """The component that says how many rows stand behind a record."""
@@ -55,11 +57,25 @@ class OrderItem:
 
 
 @dataclass(frozen=True)
+class InnerView:
+    """Rows that the expressions of a view read as a map, name[keys].count.
+
+    A join of joins, multiplied out, has a product for every combination of their parts; over an
+    inner view it has a few.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    body: Expr
+
+
+@dataclass(frozen=True)
 class Query:
     """A view's definition after the frontend.
 
     `components` has COUNT first. `lets` are lifts over the keys which are computed when a row is
-    read, for subqueries in HAVING and in the select list of a grouped query.
+    read, for subqueries in HAVING and in the select list of a grouped query. `inner` are views that
+    the expressions read, each after those that it reads itself.
     """
 
     name: str
@@ -67,11 +83,29 @@ class Query:
     keys: tuple[str, ...]
     components: tuple[tuple[str, Expr], ...]
     columns: tuple[OutputColumn, ...]
-    lets: tuple[Lift | Extreme, ...] = ()
+    lets: tuple[NestedValue, ...] = ()
     having: ScalarExpr | None = None
     order: tuple[OrderItem, ...] = ()
     limit: int | None = None
     offset: int = 0
+    inner: tuple[InnerView, ...] = ()
+
+
+def expressions(query: Query) -> Iterator[Expr]:
+    """Everything that a query reads relations in."""
+    yield from (view.body for view in query.inner)
+    yield from (component for _, component in query.components)
+    yield from query.lets
+
+
+def with_expressions(query: Query, rule: Callable[[Expr], Expr]) -> Query:
+    """The query with a rule applied to all of its expressions, the lets' bodies instead of lets."""
+    return replace(
+        query,
+        inner=tuple(replace(view, body=rule(view.body)) for view in query.inner),
+        components=tuple((name, rule(component)) for name, component in query.components),
+        lets=tuple(with_fields(let, part=rule) for let in query.lets),
+    )
 
 
 def make_rows(
@@ -90,15 +124,21 @@ def make_rows(
         if query.lets:
             ((full, _),) = rows(product_of(*query.lets), database, environment)
             environment = dict(full)
-        if query.having is not None and evaluate_scalar(query.having, environment) is not True:
+        if query.having is not None and _value(query.having, environment) is not True:
             continue
-        row = tuple(evaluate_scalar(column.scalar, environment) for column in query.columns)
-        count = int(weights.get(COUNT, 0))
+        row = tuple(_value(column.scalar, environment) for column in query.columns)
+        count = multiplicity(weights.get(COUNT, 0))
         yield row, count if query.kind is ViewKind.BAG else 1
+
+
+def _value(scalar: ScalarExpr, environment: Mapping[str, Scalar]) -> Scalar:
+    """Sums may have more digits than rows have."""
+    return evaluate_scalar(scalar, environment, is_wide=True)
 
 
 def evaluate_query(query: Query, database: Database) -> list[tuple[tuple[Scalar, ...], int]]:
     """The meaning of a view: its rows and multiplicities, recomputed from the relations."""
+    database = DefinedMaps(database, {view.name: (view.keys, view.body) for view in query.inner})
     records: dict[Key, dict[str, Weight]] = {}
     for name, component in query.components:
         for key, weight in evaluate(component, query.keys, database).items():
@@ -118,7 +158,11 @@ def sort_rows(
     for item in reversed(query.order):
         known = [row for row in flat if row[item.column] is not None]
         unknown = [row for row in flat if row[item.column] is None]
-        known.sort(key=operator.itemgetter(item.column), reverse=item.descending)
+        known.sort(key=partial(_order_of, item.column), reverse=item.descending)
         flat = unknown + known if item.nulls_first else known + unknown
     end = None if query.limit is None else query.offset + query.limit
     return flat[query.offset : end]
+
+
+def _order_of(column: int, row: tuple[Scalar, ...]) -> Any:
+    return ordering(row[column])

@@ -1,6 +1,7 @@
 """Queries as text, and back.
 
 view v[a] : group
+  inner j[a, b] := r(a, b) * s(b)
   count := Sum[a](r(a, b))
   let (x := Sum[](s(c)))
   having count > x
@@ -11,8 +12,8 @@ view v[a] : group
 
 from __future__ import annotations
 
-from viewlet.calculus.expr import Expr, Extreme, Lift
-from viewlet.calculus.query import OrderItem, OutputColumn, Query, ViewKind
+from viewlet.calculus.expr import Expr, NestedValue
+from viewlet.calculus.query import InnerView, OrderItem, OutputColumn, Query, ViewKind
 from viewlet.calculus.text import Parser, to_lines, to_text
 from viewlet.functions import ScalarExpr, format_constant, format_scalar
 from viewlet.schema import DECIMAL, Column, Kind, Relation, Type
@@ -21,6 +22,8 @@ from viewlet.schema import DECIMAL, Column, Kind, Relation, Type
 def query_text(query: Query) -> str:
     """The definition as `explain --stage calculus` prints it."""
     lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}"]
+    for view in query.inner:
+        lines.append(definition_text(f"inner {view.name}[{', '.join(view.keys)}]", view.body))
     lines += [definition_text(name, component) for name, component in query.components]
     lines += [f"  let {to_text(let)}" for let in query.lets]
     if query.having is not None:
@@ -102,6 +105,9 @@ class QueryParser(Parser):
         keys = self.names("]")
         self.expect(":")
         kind = ViewKind(self.name())
+        inner = []
+        while self.next.text == "inner" and not self.peek(":=", 1):
+            inner.append(self.inner_view())
         components = tuple(self.definitions().items())
         lets = []
         while self.accept("let"):
@@ -125,7 +131,16 @@ class QueryParser(Parser):
             tuple(order),
             limit,
             offset,
+            tuple(inner),
         )
+
+    def inner_view(self) -> InnerView:
+        self.expect("inner")
+        name = self.name()
+        self.expect("[")
+        keys = self.names("]")
+        self.expect(":=")
+        return InnerView(name, keys, self.expr())
 
     def definitions(self) -> dict[str, Expr]:
         """`name := expr`, as many as there are."""
@@ -136,9 +151,9 @@ class QueryParser(Parser):
             found[name] = self.expr()
         return found
 
-    def let(self) -> Lift | Extreme:
+    def let(self) -> NestedValue:
         found = self.factor()
-        if not isinstance(found, Lift | Extreme):
+        if not isinstance(found, NestedValue):
             raise self.error("expected a lift")
         return found
 

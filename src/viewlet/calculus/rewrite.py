@@ -15,34 +15,30 @@ from itertools import count
 from viewlet.calculus.expr import (
     Add,
     Assign,
+    Atom,
+    Binder,
     Cond,
-    Delta,
-    Exists,
     Expr,
-    Extreme,
-    Lift,
-    MapRef,
     Mul,
-    Rel,
+    NestedValue,
     Sum,
     Value,
-    assign,
+    children,
     cond,
     constant,
-    exists_of,
-    extreme,
-    factors_of,
     is_constant,
-    lift,
+    mapped,
+    own_scalars,
+    own_variables,
     product_of,
     sum_of,
     sum_over,
-    terms_of,
-    value_of,
+    with_fields,
 )
+from viewlet.calculus.fields import Role
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import all_names, inputs, outputs
-from viewlet.calculus.text import to_text
+from viewlet.calculus.text import TEXTS, to_text
 from viewlet.functions import Const, Ref, ScalarExpr, apply
 from viewlet.functions import substitute as substitute_scalar
 
@@ -51,37 +47,18 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
     """Other names for variables, hidden ones included."""
     if not names:
         return expr
+    scalars: dict[str, ScalarExpr] = {old: Ref(name) for old, name in names.items()}
 
     def new(name: str) -> str:
         return names.get(name, name)
 
-    def go(e: Expr) -> Expr:
-        if isinstance(e, Rel):
-            return Rel(e.name, tuple(map(new, e.variables)))
-        if isinstance(e, Delta):
-            return Delta(e.name, tuple(map(new, e.variables)))
-        if isinstance(e, MapRef):
-            return MapRef(e.name, e.column, tuple(map(new, e.keys)))
-        if isinstance(e, Value):
-            return value_of(substitute_scalar(e.scalar, scalars))
-        if isinstance(e, Cond):
-            return cond(substitute_scalar(e.scalar, scalars))
-        if isinstance(e, Assign):
-            return assign(new(e.variable), substitute_scalar(e.scalar, scalars))
-        if isinstance(e, Lift):
-            return lift(new(e.variable), go(e.body))
-        if isinstance(e, Extreme):
-            return extreme(new(e.variable), e.kind, new(e.target), go(e.body))
-        if isinstance(e, Exists):
-            return exists_of(go(e.body))
-        if isinstance(e, Sum):
-            return sum_over(map(new, e.keys), go(e.body))
-        if isinstance(e, Add):
-            return sum_of(*map(go, e.terms))
-        return product_of(*map(go, e.factors))
+    def substituted(scalar: ScalarExpr) -> ScalarExpr:
+        return substitute_scalar(scalar, scalars)
 
-    scalars: dict[str, ScalarExpr] = {old: Ref(name) for old, name in names.items()}
-    return go(expr)
+    def renamed(part: Expr) -> Expr:
+        return mapped(part, variable=new, scalar=substituted, part=renamed)
+
+    return renamed(expr)
 
 
 def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
@@ -89,28 +66,19 @@ def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
 
     (x := 3) with 1 for x is the comparison {1 == 3}.
     """
-    if isinstance(expr, Value):
-        return value_of(substitute_scalar(expr.scalar, values))
-    if isinstance(expr, Cond):
-        return cond(substitute_scalar(expr.scalar, values))
-    if isinstance(expr, Assign):
-        scalar = substitute_scalar(expr.scalar, values)
-        if expr.variable in values:
-            return cond(apply("==", values[expr.variable], scalar))
-        return Assign(expr.variable, scalar)
-    if isinstance(expr, Lift):
-        return lift(expr.variable, substitute(expr.body, values))
-    if isinstance(expr, Extreme):
-        return extreme(expr.variable, expr.kind, expr.target, substitute(expr.body, values))
-    if isinstance(expr, Exists):
-        return exists_of(substitute(expr.body, values))
-    if isinstance(expr, Sum):
-        return sum_over(expr.keys, substitute(expr.body, values))
-    if isinstance(expr, Add):
-        return sum_of(*(substitute(term, values) for term in expr.terms))
-    if isinstance(expr, Mul):
-        return product_of(*(substitute(factor, values) for factor in expr.factors))
-    return expr
+
+    def substituted(scalar: ScalarExpr) -> ScalarExpr:
+        return substitute_scalar(scalar, values)
+
+    def go(part: Expr) -> Expr:
+        if isinstance(part, Assign):
+            scalar = substituted(part.scalar)
+            if part.variable in values:
+                return cond(apply("==", values[part.variable], scalar))
+            return Assign(part.variable, scalar)
+        return part if isinstance(part, Atom) else mapped(part, scalar=substituted, part=go)
+
+    return go(expr)
 
 
 class Names:
@@ -149,8 +117,7 @@ class Monomial:
 def is_scalar_sum(expr: Expr) -> bool:
     """A sum of products of values and conditions, such as (100 + -1 * discount)."""
     if isinstance(expr, Add | Mul):
-        parts = expr.terms if isinstance(expr, Add) else expr.factors
-        return all(is_scalar_sum(part) for part in parts)
+        return all(is_scalar_sum(part) for part in children(expr))
     return isinstance(expr, Value | Cond)
 
 
@@ -265,7 +232,7 @@ class Canonical:
 
 
 def canonical(expr: Expr, keys: Iterable[str] = ()) -> Canonical:
-    """Colours variables by where they occur, orders commuting parts by colour, then numbers them.
+    """Colors variables by where they occur, orders commuting parts by color, then numbers them.
 
     Two expressions with equal texts are equal up to renaming; the reverse may fail for very
     symmetric expressions, which costs a duplicate map and nothing else.
@@ -275,72 +242,67 @@ def canonical(expr: Expr, keys: Iterable[str] = ()) -> Canonical:
 
 @lru_cache(maxsize=1 << 12)
 def _canonical(expr: Expr, keys: frozenset[str]) -> Canonical:
-    colours = {name: "k" if name in keys else "v" for name in all_names(expr)}
+    colors = {name: "k" if name in keys else "v" for name in all_names(expr)}
     for _ in range(3):
-        colours = _refine(expr, colours)
-    ordered, _ = _ordered(expr, colours)
+        colors = _refine(expr, colors)
+    ordered, _ = _ordered(expr, colors)
     numbering = {name: f"v{i}" for i, name in enumerate(_first_occurrences(ordered))}
     return Canonical(to_text(_ordered(rename(ordered, numbering), {})[0]), numbering)
 
 
-def _refine(expr: Expr, colours: Mapping[str, str]) -> dict[str, str]:
-    """A variable's new colour is its old one with the coloured shapes of all its uses."""
-    uses: dict[str, list[str]] = {name: [] for name in colours}
+def _refine(expr: Expr, colors: Mapping[str, str]) -> dict[str, str]:
+    """A variable's new color is its old one with the colored shapes of all its uses."""
+    uses: dict[str, list[str]] = {name: [] for name in colors}
     bodies: dict[int, str] = {}
-    _ordered(expr, colours, bodies)
+    _ordered(expr, colors, bodies)
 
     def visit(e: Expr, path: str) -> None:
         here = f"{path}/{type(e).__name__}"
-        if isinstance(e, Rel | Delta | MapRef):
-            variables = e.keys if isinstance(e, MapRef) else e.variables
-            shape = f"{here}:{e.name}({','.join(colours[v] for v in variables)})"
-            for position, name in enumerate(variables):
+        if isinstance(e, Atom):
+            shape = f"{here}:{e.name}({','.join(colors[v] for v in e.arguments)})"
+            for position, name in enumerate(e.arguments):
                 uses[name].append(f"{shape}@{position}")
-        elif isinstance(e, Value | Cond | Assign):
-            blank = {n: Ref(colours[n]) for n in all_names(e)}
-            shape = f"{here}:{substitute_scalar(e.scalar, blank)}"
+            return
+        shape = here
+        for scalar in own_scalars(e):
+            blank = {n: Ref(colors[n]) for n in all_names(e)}
+            shape = f"{here}:{substitute_scalar(scalar, blank)}"
             for name in sorted(all_names(e)):
                 marked = {**blank, name: Ref("@")}
-                uses[name].append(f"{shape}:{substitute_scalar(e.scalar, marked)}")
-            if isinstance(e, Assign):
-                uses[e.variable].append(f"{shape}:=")
-        else:
-            if isinstance(e, Lift | Extreme):
-                uses[e.variable].append(f"{here}:={bodies[id(e)]}")
-            if isinstance(e, Extreme):
-                uses[e.target].append(f"{here}:{e.kind}")
-            if isinstance(e, Sum):
-                for name in e.keys:
-                    uses[name].append(f"{here}:key")
-            parts = (
-                e.terms if isinstance(e, Add) else e.factors if isinstance(e, Mul) else (e.body,)
-            )
-            for part in parts:
-                visit(part, here)
+                uses[name].append(f"{shape}:{substitute_scalar(scalar, marked)}")
+        bound = e.variable if isinstance(e, Binder) else None
+        if bound is not None:
+            uses[bound].append(f"{shape}:={bodies.get(id(e), '')}")
+        data = ",".join(str(getattr(e, f.name)) for f in e.FIELDS if f.role is Role.DATA)
+        for name in own_variables(e):
+            if name != bound:
+                uses[name].append(f"{here}:{data or 'key'}")
+        for part in children(e):
+            visit(part, here)
 
     visit(expr, "")
     return {
-        name: hashlib.md5((colours[name] + "|".join(sorted(found))).encode()).hexdigest()[:12]
-        for name, found in uses.items()
+        name: hashlib.md5((colors[name] + "|".join(sorted(marks))).encode()).hexdigest()[:12]
+        for name, marks in uses.items()
     }
 
 
 def _ordered(
-    expr: Expr, colours: Mapping[str, str], bodies: dict[int, str] | None = None
+    expr: Expr, colors: Mapping[str, str], bodies: dict[int, str] | None = None
 ) -> tuple[Expr, str]:
-    """The expression with the members of sums and products sorted by their coloured text, and its.
+    """The expression with the members of sums and products sorted by their colored text, and its.
 
     A text is made from those of the parts, never from the expression again: nested aggregates are
     deep, and printing each part at every level above it took most of a compilation. `bodies` gets
-    the texts of what lifts and extremes hold, by the node's identity.
+    the texts of what computed values are made from, by the node's identity.
     """
 
-    def colour(name: str) -> str:
-        return "c" + colours[name] if name in colours else name
+    def color(name: str) -> str:
+        return "c" + colors[name] if name in colors else name
 
     def members(parts: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], list[str]]:
-        found = sorted((go(part) for part in parts), key=lambda pair: pair[1])
-        return tuple(part for part, _ in found), [text for _, text in found]
+        sorted_parts = sorted((go(part) for part in parts), key=lambda pair: pair[1])
+        return tuple(part for part, _ in sorted_parts), [text for _, text in sorted_parts]
 
     def go(e: Expr) -> tuple[Expr, str]:
         if isinstance(e, Add):
@@ -349,25 +311,22 @@ def _ordered(
         if isinstance(e, Mul):
             parts, texts = members(e.factors)
             return Mul(parts), " * ".join(texts)
-        if not isinstance(e, Sum | Exists | Lift | Extreme):
-            return e, to_text(rename(e, {name: colour(name) for name in all_names(e)}))
-        body, text = go(e.body)
-        if isinstance(e, Sum):
-            keys = ", ".join(sorted(map(colour, e.keys)))
-            return Sum(e.keys, body), f"Sum[{keys}]({text})"
-        if isinstance(e, Exists):
-            return Exists(body), f"Exists({text})"
-        if bodies is not None:
-            bodies[id(e)] = text
-        if isinstance(e, Lift):
-            return Lift(e.variable, body), f"({colour(e.variable)} := {text})"
-        ends = f"{colour(e.variable)} := {e.kind} {colour(e.target)}"
-        return Extreme(e.variable, e.kind, e.target, body), f"({ends} in {text})"
+        if not children(e):
+            return e, to_text(rename(e, {name: color(name) for name in all_names(e)}))
+        ordered = [go(part) for part in children(e)]
+        if bodies is not None and isinstance(e, NestedValue):
+            bodies[id(e)] = ordered[0][1]
+        texts_of = iter(text for _, text in ordered)
+        colored = with_fields(e, variable=color)
+        shown = TEXTS[type(e)](colored, lambda _: next(texts_of))
+        rest = iter(part for part, _ in ordered)
+        return with_fields(e, part=lambda _: next(rest)), shown
 
     return go(expr)
 
 
 def _first_occurrences(expr: Expr) -> list[str]:
+    """The variables in the order in which the expression's text has them."""
     seen: dict[str, None] = {}
 
     def visit_scalar(scalar: ScalarExpr) -> None:
@@ -378,21 +337,13 @@ def _first_occurrences(expr: Expr) -> list[str]:
                 visit_scalar(argument)
 
     def visit(e: Expr) -> None:
-        if isinstance(e, Rel | Delta):
-            seen.update(dict.fromkeys(n for n in e.variables if n not in seen))
-        elif isinstance(e, MapRef):
-            seen.update(dict.fromkeys(n for n in e.keys if n not in seen))
-        elif isinstance(e, Value | Cond | Assign):
-            visit_scalar(e.scalar)
-        if isinstance(e, Assign | Lift | Extreme):
-            seen.setdefault(e.variable)
-        if isinstance(e, Extreme):
-            seen.setdefault(e.target)
-        for part in terms_of(e) if isinstance(e, Add) else factors_of(e):
-            if part is not e:
-                visit(part)
-        if isinstance(e, Lift | Extreme | Exists | Sum):
-            visit(e.body)
+        for scalar in own_scalars(e):
+            visit_scalar(scalar)
+        if not isinstance(e, Sum):
+            for name in own_variables(e):
+                seen.setdefault(name)
+        for part in children(e):
+            visit(part)
 
     visit(expr)
     return list(seen)

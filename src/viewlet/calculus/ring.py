@@ -1,21 +1,67 @@
-"""Generalised multiset relations: key tuple -> non-zero weight (thesis 2.2.1).
+"""Generalized multiset relations: key tuple -> non-zero weight (thesis 2.2.1).
 
 Weights are int, or Fraction where a DOUBLE takes part, so that sums which go up and down come back
-exactly: the slow definitions must not drift. A weight becomes a value again through `to_value`.
+exactly. Infinities and NaNs are no numbers that could be taken away again; they are counted beside
+the number, in an Unbounded. A weight becomes a value again through `to_value`, rounded once:
+
+    SUM{1, 2.5, inf, -1 * inf}  =  3.5            SUM{1, 2.5, inf}  =  3.5 and one inf  ->  inf
+
+A product with a number of rows counts them as often. A product of two DOUBLEs, of which one is not
+finite, is NaN here: the frontend keeps products of DOUBLEs inside of values, where IEEE 754 rules.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
-from viewlet.schema import Scalar
+from viewlet.schema import NAN, Scalar
 
-Weight = int | Fraction | float
-"""float only for the values that no fraction can hold: infinities and NaN."""
+
+@dataclass(frozen=True)
+class Unbounded:
+    """An exact number, and how many inf, -inf and NaN stand beside it; not all of these are 0."""
+
+    number: Fraction
+    above: int = 0
+    below: int = 0
+    nans: int = 0
+
+    def __add__(self, other: Weight) -> Weight:
+        if not isinstance(other, Unbounded):
+            return Unbounded(self.number + other, self.above, self.below, self.nans)
+        return _counted(
+            self.number + other.number,
+            self.above + other.above,
+            self.below + other.below,
+            self.nans + other.nans,
+        )
+
+    def __mul__(self, other: Weight) -> Weight:
+        if isinstance(other, int):
+            return _counted(
+                self.number * other, self.above * other, self.below * other, self.nans * other
+            )
+        return Unbounded(Fraction(0), nans=1)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __float__(self) -> float:
+        if self.nans or (self.above and self.below):
+            return NAN
+        return math.inf if self.above else -math.inf
+
+
+Weight = int | Fraction | Unbounded
 
 Key = tuple[Scalar, ...]
+
+
+def _counted(number: Fraction, above: int, below: int, nans: int) -> Weight:
+    return Unbounded(number, above, below, nans) if above or below or nans else number
 
 
 def to_weight(value: Scalar) -> Weight:
@@ -23,7 +69,10 @@ def to_weight(value: Scalar) -> Weight:
     if value is None:
         return 0
     if isinstance(value, float):
-        return Fraction(value) if math.isfinite(value) else value
+        if math.isfinite(value):
+            return Fraction(value)
+        kinds = (value == math.inf, value == -math.inf, value != value)
+        return Unbounded(Fraction(0), *map(int, kinds))
     if isinstance(value, str):
         raise TypeError(f"{value!r} is not a weight")
     return int(value)
@@ -31,7 +80,20 @@ def to_weight(value: Scalar) -> Weight:
 
 def to_value(weight: Weight) -> Scalar:
     """A weight as a value: exact numbers stay int, all others round once, to float."""
-    return weight if isinstance(weight, int) else float(weight)
+    if isinstance(weight, int):
+        return weight
+    try:
+        return float(weight) + 0.0
+    except OverflowError:
+        assert isinstance(weight, Fraction)
+        return math.inf if weight > 0 else -math.inf
+
+
+def multiplicity(weight: Weight) -> int:
+    """How often a row is there: the weights of relations are whole numbers."""
+    if isinstance(weight, Unbounded):
+        raise TypeError(f"{weight} does not count rows")
+    return int(weight)
 
 
 class Gmr:

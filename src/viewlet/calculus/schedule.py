@@ -9,22 +9,16 @@ from viewlet.calculus.expr import (
     Assign,
     Cond,
     Delta,
-    Exists,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
     Mul,
+    NestedValue,
     Rel,
-    Sum,
     Value,
-    exists_of,
-    extreme,
+    children,
     is_batch,
-    lift,
+    mapped,
     product_of,
-    sum_of,
-    sum_over,
     walk,
 )
 from viewlet.calculus.scope import NONE, Names, inputs, outputs
@@ -47,17 +41,9 @@ def schedule(expr: Expr, bound: Names = NONE, costs: Costs | None = None) -> Exp
     """
     if isinstance(expr, Mul):
         return product_of(*_order(list(expr.factors), bound, costs))
-    if isinstance(expr, Add):
-        return sum_of(*(schedule(term, bound, costs) for term in expr.terms))
-    if isinstance(expr, Sum):
-        return sum_over(expr.keys, schedule(expr.body, bound, costs))
-    if isinstance(expr, Exists):
-        return exists_of(schedule(expr.body, bound, costs))
-    if isinstance(expr, Lift):
-        return lift(expr.variable, schedule(expr.body, bound, costs))
-    if isinstance(expr, Extreme):
-        return extreme(expr.variable, expr.kind, expr.target, schedule(expr.body, bound, costs))
-    return expr
+    if not children(expr):
+        return expr
+    return mapped(expr, part=lambda part: schedule(part, bound, costs))
 
 
 def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]:
@@ -98,12 +84,12 @@ def _rank(
     if isinstance(factor, Assign):
         return (1,)
     if unbound == 0:
-        nested = isinstance(factor, Lift | Extreme)
+        nested = isinstance(factor, NestedValue)
         return (2, 1) if nested else (2, 0, -costs.filters(factor) if costs else 0, 1)
     if is_batch(factor):
         # ΔR before buffers of the batch: they can then be looked up, ΔR never can.
         return (3, 0 if isinstance(factor, Delta) else 1, unbound)
-    if isinstance(factor, Lift | Extreme):
+    if isinstance(factor, NestedValue):
         return (2, 0, 0, 0) if costs and _is_test(factor, bound, left) else (2, 2)
     touched = outputs(factor) & bound
     size = unbound * 2 + (not isinstance(factor, Rel | MapRef))
@@ -114,7 +100,7 @@ def _rank(
     return (4, costs.distance(factor, bound, placed), size, -costs.filters(factor))
 
 
-def _is_test(factor: Lift | Extreme, bound: Names, left: list[Expr]) -> bool:
+def _is_test(factor: NestedValue, bound: Names, left: list[Expr]) -> bool:
     """A nested value that is made of lookups, and that a condition waits for."""
     lookups = all(outputs(n) <= bound for n in walk(factor.body) if isinstance(n, MapRef | Delta))
     known = bound | {factor.variable}

@@ -7,72 +7,48 @@ A lift binds its own variable only: whatever its body shows is the correlation, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from viewlet.calculus.expr import (
     Add,
     Assign,
+    Atom,
+    Binder,
     Cond,
-    Delta,
     Exists,
     Expr,
-    Extreme,
-    Lift,
-    MapRef,
     Mul,
-    Rel,
+    NestedValue,
     Sum,
     Value,
+    children,
+    own_scalars,
+    own_variables,
     walk,
 )
+from viewlet.calculus.fields import Rules, remembered
 from viewlet.errors import ProgramError
 from viewlet.functions import free_variables
 
 Names = frozenset[str]
 NONE: Names = frozenset()
 
+OUTPUTS: Rules[Callable[[Any], Names]] = Rules("rule for its output variables")
+INPUTS: Rules[Callable[[Any], Names]] = Rules("rule for its input variables")
 
-@lru_cache(maxsize=1 << 16)
+
+@remembered
 def outputs(expr: Expr) -> Names:
     """The variables that the expression binds."""
-    if isinstance(expr, Rel | Delta):
-        return frozenset(expr.variables)
-    if isinstance(expr, MapRef):
-        return frozenset(expr.keys)
-    if isinstance(expr, Assign | Lift | Extreme):
-        return frozenset((expr.variable,))
-    if isinstance(expr, Exists):
-        return outputs(expr.body)
-    if isinstance(expr, Sum):
-        return frozenset(expr.keys)
-    if isinstance(expr, Add):
-        return NONE.union(*(outputs(term) for term in expr.terms))
-    if isinstance(expr, Mul):
-        return NONE.union(*(outputs(factor) for factor in expr.factors))
-    return NONE
+    return OUTPUTS[type(expr)](expr)
 
 
-@lru_cache(maxsize=1 << 16)
+@remembered
 def inputs(expr: Expr) -> Names:
     """The variables that must be bound from outside."""
-    if isinstance(expr, Value | Cond | Assign):
-        return free_variables(expr.scalar)
-    if isinstance(expr, Lift):
-        return visible(expr.body)
-    if isinstance(expr, Extreme):
-        return visible(expr.body) - {expr.target}
-    if isinstance(expr, Exists):
-        return inputs(expr.body)
-    if isinstance(expr, Sum):
-        # A key that the body does not bind itself is handed in.
-        return inputs(expr.body) | (frozenset(expr.keys) - outputs(expr.body))
-    if isinstance(expr, Add):
-        return NONE.union(*(inputs(term) for term in expr.terms))
-    if isinstance(expr, Mul):
-        # Whatever the order of the factors: schedule.py finds one that works, check() judges it.
-        needed = NONE.union(*(inputs(factor) for factor in expr.factors))
-        return needed - outputs(expr)
-    return NONE
+    return INPUTS[type(expr)](expr)
 
 
 def visible(expr: Expr) -> Names:
@@ -80,23 +56,88 @@ def visible(expr: Expr) -> Names:
     return inputs(expr) | outputs(expr)
 
 
-@lru_cache(maxsize=1 << 16)
+def nothing(expr: Expr) -> Names:
+    """No variables."""
+    return NONE
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+
+def atom_outputs(expr: Atom) -> Names:
+    """R(x, y) binds x and y."""
+    return frozenset(expr.arguments)
+
+
+def binder_outputs(expr: Binder) -> Names:
+    """(x := ...) binds x alone."""
+    return frozenset((expr.variable,))
+
+
+def exists_outputs(expr: Exists) -> Names:
+    """Exists(q) binds what q binds."""
+    return outputs(expr.body)
+
+
+def sum_outputs(expr: Sum) -> Names:
+    """Sum[x](q) binds x."""
+    return frozenset(expr.keys)
+
+
+def combined_outputs(expr: Add | Mul) -> Names:
+    """a + b and a * b bind what a and b bind."""
+    return NONE.union(*(outputs(part) for part in children(expr)))
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+def scalar_inputs(expr: Value | Cond | Assign) -> Names:
+    """[f(x)], {f(x)} and (y := [f(x)]) need x."""
+    return free_variables(expr.scalar)
+
+
+def nested_value_inputs(expr: NestedValue) -> Names:
+    """(x := q) needs all that ties q to its surroundings: the correlation."""
+    return visible(expr.body) - expr.local
+
+
+def exists_inputs(expr: Exists) -> Names:
+    """Exists(q) needs what q needs."""
+    return inputs(expr.body)
+
+
+def sum_inputs(expr: Sum) -> Names:
+    """Sum[x](q) needs what q needs; a key that q does not bind itself is handed in."""
+    return inputs(expr.body) | (frozenset(expr.keys) - outputs(expr.body))
+
+
+def add_inputs(expr: Add) -> Names:
+    """a + b needs what a and b need."""
+    return NONE.union(*(inputs(term) for term in expr.terms))
+
+
+def mul_inputs(expr: Mul) -> Names:
+    """a * b needs what one of them needs and the other does not bind, whatever their order.
+
+    schedule.py finds an order that works, check() judges it. A factor that is handed a variable
+    which it shows, as in Sum[a](R(b) * {b < a}), binds nothing for the others.
+    """
+    needed = NONE.union(*(inputs(factor) for factor in expr.factors))
+    return needed.difference(*(outputs(factor) - inputs(factor) for factor in expr.factors))
+
+
+# --- everything -----------------------------------------------------------------------------------
+
+
+@remembered
 def all_names(expr: Expr) -> Names:
     """Every variable that occurs anywhere, summed-out ones included."""
     names: set[str] = set()
     for node in walk(expr):
-        if isinstance(node, Rel | Delta):
-            names.update(node.variables)
-        elif isinstance(node, MapRef | Sum):
-            names.update(node.keys)
-        elif isinstance(node, Value | Cond):
-            names |= free_variables(node.scalar)
-        elif isinstance(node, Assign):
-            names |= free_variables(node.scalar) | {node.variable}
-        elif isinstance(node, Lift):
-            names.add(node.variable)
-        elif isinstance(node, Extreme):
-            names |= {node.variable, node.target}
+        names.update(own_variables(node))
+        for scalar in own_scalars(node):
+            names |= free_variables(scalar)
     return frozenset(names)
 
 
@@ -111,15 +152,9 @@ def check(expr: Expr, bound: Names = NONE) -> None:
     missing = inputs(expr) - bound
     if missing:
         raise ProgramError(f"unbound {', '.join(sorted(missing))} in {to_text(expr)}")
-    if isinstance(expr, Mul):
-        for factor in expr.factors:
-            check(factor, bound)
-            bound |= outputs(factor)
-    elif isinstance(expr, Add):
-        schemas = {outputs(term) - bound for term in expr.terms}
-        if len(schemas) > 1:
-            raise ProgramError(f"terms bind different variables in {to_text(expr)}")
-        for term in expr.terms:
-            check(term, bound)
-    elif isinstance(expr, Lift | Extreme | Exists | Sum):
-        check(expr.body, bound)
+    if isinstance(expr, Add) and len({outputs(term) - bound for term in expr.terms}) > 1:
+        raise ProgramError(f"terms bind different variables in {to_text(expr)}")
+    for part in children(expr):
+        check(part, bound)
+        if isinstance(expr, Mul):
+            bound |= outputs(part)

@@ -15,23 +15,23 @@ from viewlet.calculus.expr import (
     ONE,
     Add,
     Assign,
+    Atom,
+    Binder,
     Cond,
-    Delta,
     Exists,
     Expr,
-    Extreme,
     Lift,
-    MapRef,
     Mul,
+    Nested,
+    NestedValue,
     Rel,
     Sum,
     Value,
     cond,
     exists_of,
-    extreme,
     factors_of,
     is_zero_one,
-    lift,
+    mapped,
     product_of,
     terms_of,
     walk,
@@ -121,13 +121,9 @@ def simplify_nested(factors: Factors, keys: Names) -> Factors:
 
 
 def _simplify_body(factor: Expr) -> Expr:
-    if isinstance(factor, Lift):
-        return lift(factor.variable, _body(factor.body))
-    if isinstance(factor, Extreme):
-        return extreme(factor.variable, factor.kind, factor.target, _body(factor.body))
     if isinstance(factor, Exists):
         return _exists_of_terms(_body(factor.body))
-    return factor
+    return mapped(factor, part=_body) if isinstance(factor, Nested) else factor
 
 
 @lru_cache(maxsize=1 << 12)
@@ -148,7 +144,7 @@ def _exists_of_terms(body: Expr) -> Expr:
         return exists_of(body) if merged is None else _exists_of_terms(merged)
     if isinstance(terms[0], Sum):
         factors = factors_of(terms[0].body)
-        computed = {f.variable for f in factors if isinstance(f, Lift | Extreme | Assign)}
+        computed = {f.variable for f in factors if isinstance(f, Binder)}
         hidden = outputs(terms[0].body) - outputs(terms[0])
         once = all(is_zero_one(f) for f in factors) and hidden <= computed
         return terms[0] if once else exists_of(body)
@@ -227,7 +223,7 @@ def _equal_variables(factor: Expr) -> tuple[str, str] | None:
 
 def _is_lifted(factors: Factors, name: str) -> bool:
     """Variables that hold a computed value cannot be bound a second time without a comparison."""
-    return any(isinstance(f, Lift | Extreme | Assign) and f.variable == name for f in factors)
+    return any(isinstance(f, Binder) and f.variable == name for f in factors)
 
 
 def propagate_assignments(factors: Factors, keys: Names) -> Factors:
@@ -264,7 +260,7 @@ def _used(factors: Factors, name: str) -> bool:
 def drop_unused_lifts(factors: Factors, keys: Names) -> Factors:
     """(x := q) -> 1  where nothing asks for x: a lift weighs 1 whatever its value."""
     for i, factor in enumerate(factors):
-        if not isinstance(factor, Lift | Extreme) or factor.variable in keys:
+        if not isinstance(factor, NestedValue) or factor.variable in keys:
             continue
         rest = factors[:i] + factors[i + 1 :]
         if not _used(rest, factor.variable):
@@ -290,10 +286,9 @@ def drop_repeated(factors: Factors, keys: Names) -> Factors:
     """{c} * {c} -> {c};  Exists(q) * Exists(q) -> Exists(q);  q * Exists(q) -> q"""
     seen: set[Expr] = set()
     kept: list[Expr] = []
-    plain = {f for f in factors if isinstance(f, Rel | Delta | MapRef)}
+    plain = {f for f in factors if isinstance(f, Atom)}
     for factor in factors:
-        idempotent = isinstance(factor, Cond | Exists | Lift | Extreme | Assign)
-        if idempotent and factor in seen:
+        if factor.zero_one and factor in seen:
             continue
         if isinstance(factor, Exists) and factor.body in plain:
             continue
@@ -361,7 +356,7 @@ def _census(factors: Factors) -> frozenset[tuple[str, int]]:
         for node in walk(factor):
             if isinstance(node, Add | Mul | Sum):
                 continue
-            atom = node.name if isinstance(node, Rel | Delta | MapRef) else ""
+            atom = node.name if isinstance(node, Atom) else ""
             kinds[f"{type(node).__name__} {atom}"] += 1
     return frozenset(kinds.items())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from viewlet.calculus.expr import (
     PRESENCE,
@@ -29,6 +29,7 @@ from viewlet.calculus.expr import (
     Sum,
     Value,
     assign,
+    children,
     cond,
     constant,
     exists_of,
@@ -39,6 +40,7 @@ from viewlet.calculus.expr import (
     sum_of,
     sum_over,
 )
+from viewlet.calculus.fields import Rules
 from viewlet.errors import ParseError, Position
 from viewlet.functions import (
     FALSE,
@@ -59,38 +61,83 @@ VALUE_COLUMN = "value"
 """The value column of a map that has only one."""
 
 
+PartText = Callable[[Expr], str]
+"""How a rule below prints the parts of its node."""
+
+TEXTS: Rules[Callable[[Any, PartText], str]] = Rules("text")
+
+
 def to_text(expr: Expr) -> str:
     """One line, with the fewest parentheses."""
-    if isinstance(expr, Add):
-        return " + ".join(to_text(term) for term in expr.terms)
-    if isinstance(expr, Mul):
-        return " * ".join(_factor_text(factor) for factor in expr.factors)
-    return _factor_text(expr)
+    return TEXTS[type(expr)](expr, to_text)
 
 
 def _factor_text(expr: Expr) -> str:
-    if isinstance(expr, Rel):
-        return f"{expr.name}({', '.join(expr.variables)})"
-    if isinstance(expr, Delta):
-        return f"Δ{expr.name}({', '.join(expr.variables)})"
-    if isinstance(expr, MapRef):
-        column = "" if expr.column == VALUE_COLUMN else f".{expr.column}"
-        return f"{expr.name}[{', '.join(expr.keys)}]{column}"
-    if isinstance(expr, Value):
-        return _value_text(expr.scalar)
-    if isinstance(expr, Cond):
-        return f"{{{format_scalar(expr.scalar)}}}"
-    if isinstance(expr, Assign):
-        return f"({expr.variable} := {_value_text(expr.scalar)})"
-    if isinstance(expr, Lift):
-        return f"({expr.variable} := {to_text(expr.body)})"
-    if isinstance(expr, Extreme):
-        return f"({expr.variable} := {expr.kind} {expr.target} in {to_text(expr.body)})"
-    if isinstance(expr, Exists):
-        return f"Exists({to_text(expr.body)})"
-    if isinstance(expr, Sum):
-        return f"Sum[{', '.join(expr.keys)}]({to_text(expr.body)})"
-    return f"({to_text(expr)})"
+    text = to_text(expr)
+    return f"({text})" if isinstance(expr, Add) else text
+
+
+def rel_text(expr: Rel, part: PartText) -> str:
+    """R(x, y)"""
+    return f"{expr.name}({', '.join(expr.variables)})"
+
+
+def delta_text(expr: Delta, part: PartText) -> str:
+    """ΔR(x, y)"""
+    return f"Δ{expr.name}({', '.join(expr.variables)})"
+
+
+def map_text(expr: MapRef, part: PartText) -> str:
+    """M[x, y].column"""
+    column = "" if expr.column == VALUE_COLUMN else f".{expr.column}"
+    return f"{expr.name}[{', '.join(expr.keys)}]{column}"
+
+
+def value_text(expr: Value, part: PartText) -> str:
+    """3, x, [f(x)]"""
+    return _value_text(expr.scalar)
+
+
+def cond_text(expr: Cond, part: PartText) -> str:
+    """{x < y}"""
+    return f"{{{format_scalar(expr.scalar)}}}"
+
+
+def assign_text(expr: Assign, part: PartText) -> str:
+    """(x := [f(y)])"""
+    return f"({expr.variable} := {_value_text(expr.scalar)})"
+
+
+def lift_text(expr: Lift, part: PartText) -> str:
+    """(x := q)"""
+    return f"({expr.variable} := {part(expr.body)})"
+
+
+def extreme_text(expr: Extreme, part: PartText) -> str:
+    """(x := min y in q)"""
+    return f"({expr.variable} := {expr.kind} {expr.target} in {part(expr.body)})"
+
+
+def exists_text(expr: Exists, part: PartText) -> str:
+    """Exists(q)"""
+    return f"Exists({part(expr.body)})"
+
+
+def sum_text(expr: Sum, part: PartText) -> str:
+    """Sum[x, y](q)"""
+    return f"Sum[{', '.join(sorted(expr.keys))}]({part(expr.body)})"
+
+
+def add_text(expr: Add, part: PartText) -> str:
+    """a + b"""
+    return " + ".join(part(term) for term in expr.terms)
+
+
+def mul_text(expr: Mul, part: PartText) -> str:
+    """a * (b + c)"""
+    return " * ".join(
+        f"({part(factor)})" if isinstance(factor, Add) else part(factor) for factor in expr.factors
+    )
 
 
 def _value_text(scalar: ScalarExpr) -> str:
@@ -120,29 +167,24 @@ def to_lines(expr: Expr, indent: int = 0, width: int = 100) -> str:
 
 
 def _wrapped(expr: Expr, indent: int, width: int) -> str:
+    """A factor: where one line is too short, its parts on lines between its head and its end."""
     pad = " " * indent
     line = pad + _factor_text(expr)
-    if len(line) <= width:
+    if len(line) <= width or not children(expr):
         return line
-    if isinstance(expr, Sum):
-        head, body = f"Sum[{', '.join(expr.keys)}](", expr.body
-    elif isinstance(expr, Exists):
-        head, body = "Exists(", expr.body
-    elif isinstance(expr, Lift):
-        head, body = f"({expr.variable} :=", expr.body
-    elif isinstance(expr, Extreme):
-        head, body = f"({expr.variable} := {expr.kind} {expr.target} in", expr.body
-    elif isinstance(expr, Add):
-        head, body = "(", expr
-    else:
-        return line
-    return f"{pad}{head}\n{to_lines(body, indent + 2, width)}\n{pad})"
+    head, body, end = "(", expr, ")"
+    if not isinstance(expr, Add):
+        (body,) = children(expr)
+        head, _, end = TEXTS[type(expr)](expr, lambda _: "\n").partition("\n")
+    return f"{pad}{head.rstrip()}\n{to_lines(body, indent + 2, width)}\n{pad}{end}"
 
 
 # --- parsing --------------------------------------------------------------------------------------
 
 
 class Token(NamedTuple):
+    """A word of a text, and where it stands."""
+
     kind: str
     text: str
     position: Position
@@ -165,6 +207,8 @@ class Parser:
     def __init__(self, text: str) -> None:
         self.tokens = _tokenise(text)
         self.at = 0
+        self.buffers: set[str] = set()
+        """The maps that were declared as buffers."""
 
     # The token stream.
 
@@ -251,22 +295,21 @@ class Parser:
 
     def named(self) -> Expr:
         name = self.name()
-        if name == "Sum" and self.accept("["):
-            keys = self.names("]")
-            self.expect("(")
-            body = self.expr()
-            self.expect(")")
-            return sum_over(keys, body)
-        if name == "Exists" and self.accept("("):
-            body = self.expr()
-            self.expect(")")
-            return exists_of(body)
+        if (name, self.next.text) in PREFIXES:
+            return PREFIXES[name, self.next.text](self)
         if self.accept("("):
             return Rel(name, self.names(")"))
         if self.accept("["):
             keys = self.names("]")
-            return MapRef(name, self.map_column() if self.accept(".") else VALUE_COLUMN, keys)
+            column = self.map_column() if self.accept(".") else VALUE_COLUMN
+            return MapRef(name, column, keys, name in self.buffers)
         return Value(Ref(name))
+
+    def in_parentheses(self) -> Expr:
+        self.expect("(")
+        body = self.expr()
+        self.expect(")")
+        return body
 
     def map_column(self) -> str:
         return PRESENCE if self.accept(PRESENCE) else self.name()
@@ -274,10 +317,8 @@ class Parser:
     def lift(self) -> Expr:
         variable = self.name()
         self.expect(":=")
-        if self.next.text in ("min", "max") and self.peek("in", 2):
-            kind, target = self.name(), self.name()
-            self.expect("in")
-            return extreme(variable, kind, target, self.expr())
+        if self.next.text in VALUE_WORDS and self.peek("in", 2):
+            return VALUE_WORDS[self.next.text](self, variable)
         scalar = self.whole_scalar()
         return lift(variable, self.expr()) if scalar is None else assign(variable, scalar)
 
@@ -346,6 +387,32 @@ class Parser:
         return int(text) if text.isdigit() else float(text)
 
 
+PREFIXES: dict[tuple[str, str], Callable[[Parser], Expr]] = {}
+"""By the word that a factor starts with and the bracket after it: what parses from the bracket."""
+
+VALUE_WORDS: dict[str, Callable[[Parser, str], Expr]] = {}
+"""By the word that follows (x :=, which is still to be read: what parses it and the rest."""
+
+
+def parse_sum(parser: Parser) -> Expr:
+    """Sum [x, y](q)"""
+    parser.expect("[")
+    keys = parser.names("]")
+    return sum_over(keys, parser.in_parentheses())
+
+
+def parse_exists(parser: Parser) -> Expr:
+    """Exists (q)"""
+    return exists_of(parser.in_parentheses())
+
+
+def parse_extreme(parser: Parser, variable: str) -> Expr:
+    """(x := min y in q"""
+    kind, target = parser.name(), parser.name()
+    parser.expect("in")
+    return extreme(variable, kind, target, parser.expr())
+
+
 def _tokenise(text: str) -> list[Token]:
     tokens: list[Token] = []
     at, line, start = 0, 1, 0
@@ -375,6 +442,7 @@ def parse(text: str) -> Expr:
 
 
 def parse_scalar(text: str) -> ScalarExpr:
+    """The text of one scalar -> the scalar."""
     parser = Parser(text)
     scalar = parser.scalar()
     if parser.next.kind != "end":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from viewlet.calculus.expr import (
     PRESENCE,
@@ -14,13 +15,12 @@ from viewlet.calculus.expr import (
     Extreme,
     Lift,
     MapRef,
-    Mul,
     Rel,
-    Sum,
     Value,
     children,
 )
-from viewlet.functions import NULL, Const, Ref, ScalarExpr, physical_type
+from viewlet.calculus.fields import Rules
+from viewlet.functions import ScalarExpr, can_be_null, physical_type
 from viewlet.schema import Physical
 
 
@@ -48,31 +48,12 @@ Signatures = Mapping[str, Signature]
 
 Slots = dict[str, Slot]
 
-_NEVER_NULL = frozenset(("is_null", "is_true", "=="))
-_MAY_INVENT_NULL = frozenset(("/", "div", "mod", "nullif", "sqrt", "ln", "to_int"))
-
 
 def scalar_slot(scalar: ScalarExpr, slots: Mapping[str, Slot]) -> Slot:
     """The slot of a scalar's value, from those of its variables."""
     types = {name: slot.physical for name, slot in slots.items()}
-    return Slot(physical_type(scalar, types), _nullable(scalar, slots))
-
-
-def _nullable(scalar: ScalarExpr, slots: Mapping[str, Slot]) -> bool:
-    if isinstance(scalar, Const):
-        return scalar == NULL
-    if isinstance(scalar, Ref):
-        return slots[scalar.name].nullable
-    if scalar.function in _NEVER_NULL:
-        return False
-    if scalar.function in _MAY_INVENT_NULL:
-        return True
-    parts = [_nullable(a, slots) for a in scalar.arguments]
-    if scalar.function == "coalesce":
-        return all(parts)
-    if scalar.function == "case":
-        return any((*parts[1:-1:2], parts[-1]))
-    return any(parts)
+    nullable = {name: slot.nullable for name, slot in slots.items()}
+    return Slot(physical_type(scalar, types), can_be_null(scalar, nullable))
 
 
 def variable_slots(expr: Expr, signatures: Signatures, bound: Mapping[str, Slot] = {}) -> Slots:
@@ -85,35 +66,56 @@ def variable_slots(expr: Expr, signatures: Signatures, bound: Mapping[str, Slot]
     return slots
 
 
+SLOTS: Rules[Callable[[Any, Signatures, Slots], None]] = Rules("rule for its variables' types")
+WEIGHTS: Rules[Callable[[Any, Signatures, Mapping[str, Slot]], Physical]] = Rules("weight type")
+
+
 def _collect(expr: Expr, signatures: Signatures, slots: Slots) -> None:
-    if isinstance(expr, Rel | Delta):
-        for name, slot in zip(expr.variables, signatures[expr.name].keys, strict=True):
-            _merge(slots, name, slot)
-    elif isinstance(expr, MapRef):
-        for name, slot in zip(expr.keys, signatures[expr.name].keys, strict=True):
-            _merge(slots, name, slot)
-    elif isinstance(expr, Assign):
-        _merge(slots, expr.variable, scalar_slot(expr.scalar, slots))
-    elif isinstance(expr, Lift):
-        _collect_nested(expr.body, signatures, slots)
-        _merge(slots, expr.variable, Slot(weight_type(expr.body, signatures, slots)))
-    elif isinstance(expr, Extreme):
-        _collect_nested(expr.body, signatures, slots)
-        _merge(slots, expr.variable, Slot(slots[expr.target].physical, nullable=True))
-    elif isinstance(expr, Add):
-        branches = [dict(slots) for _ in expr.terms]
-        for term, branch in zip(expr.terms, branches, strict=True):
-            _collect(term, signatures, branch)
-        for name in {name for branch in branches for name in branch}:
-            found = [branch[name] for branch in branches if name in branch]
-            physical = found[0].physical
-            if any(slot.physical is Physical.FLOAT for slot in found):
-                # Terms may bind one variable to an int and to a float: it is a float.
-                physical = Physical.FLOAT
-            slots[name] = Slot(physical, any(slot.nullable for slot in found))
-    else:
-        for part in children(expr):
-            _collect(part, signatures, slots)
+    """Enter the slots of the variables that an expression binds."""
+    SLOTS[type(expr)](expr, signatures, slots)
+
+
+def atom_slots(expr: Rel | Delta | MapRef, signatures: Signatures, slots: Slots) -> None:
+    """R(x, y): as the columns are declared."""
+    for name, slot in zip(expr.arguments, signatures[expr.name].keys, strict=True):
+        _merge(slots, name, slot)
+
+
+def assign_slots(expr: Assign, signatures: Signatures, slots: Slots) -> None:
+    """(x := [f(y)]): as the scalar's value."""
+    _merge(slots, expr.variable, scalar_slot(expr.scalar, slots))
+
+
+def lift_slots(expr: Lift, signatures: Signatures, slots: Slots) -> None:
+    """(x := q): as q's weight, never NULL."""
+    _collect_nested(expr.body, signatures, slots)
+    _merge(slots, expr.variable, Slot(weight_type(expr.body, signatures, slots)))
+
+
+def extreme_slots(expr: Extreme, signatures: Signatures, slots: Slots) -> None:
+    """(x := min y in q): as y, NULL where q is empty."""
+    _collect_nested(expr.body, signatures, slots)
+    _merge(slots, expr.variable, Slot(slots[expr.target].physical, nullable=True))
+
+
+def add_slots(expr: Add, signatures: Signatures, slots: Slots) -> None:
+    """a + b: NULL where one of them can be, FLOAT where one of them is."""
+    branches = [dict(slots) for _ in expr.terms]
+    for term, branch in zip(expr.terms, branches, strict=True):
+        _collect(term, signatures, branch)
+    for name in {name for branch in branches for name in branch}:
+        choices = [branch[name] for branch in branches if name in branch]
+        physical = choices[0].physical
+        if any(slot.physical is Physical.FLOAT for slot in choices):
+            # Terms may bind one variable to an int and to a float: it is a float.
+            physical = Physical.FLOAT
+        slots[name] = Slot(physical, any(slot.nullable for slot in choices))
+
+
+def parts_slots(expr: Expr, signatures: Signatures, slots: Slots) -> None:
+    """a * b, Sum[x](q), Exists(q): as the parts say, one after the other."""
+    for part in children(expr):
+        _collect(part, signatures, slots)
 
 
 def _collect_nested(body: Expr, signatures: Signatures, slots: Slots) -> None:
@@ -134,15 +136,29 @@ def _merge(slots: Slots, name: str, slot: Slot) -> None:
 
 def weight_type(expr: Expr, signatures: Signatures, slots: Mapping[str, Slot]) -> Physical:
     """FLOAT where a DOUBLE takes part in the weight, else INT."""
-    if isinstance(expr, Value):
-        types = {name: slot.physical for name, slot in slots.items()}
-        found = physical_type(expr.scalar, types)
-        return Physical.FLOAT if found is Physical.FLOAT else Physical.INT
-    if isinstance(expr, MapRef):
-        if expr.column == PRESENCE:
-            return Physical.INT
-        return signatures[expr.name].weights[expr.column]
-    if isinstance(expr, Add | Mul | Sum):
-        parts = {weight_type(part, signatures, slots) for part in children(expr)}
-        return Physical.FLOAT if Physical.FLOAT in parts else Physical.INT
+    return WEIGHTS[type(expr)](expr, signatures, slots)
+
+
+def counted_weight(expr: Expr, signatures: Signatures, slots: Mapping[str, Slot]) -> Physical:
+    """Rows and tests weigh whole numbers."""
     return Physical.INT
+
+
+def value_weight(expr: Value, signatures: Signatures, slots: Mapping[str, Slot]) -> Physical:
+    """[f(x)]: as the number."""
+    types = {name: slot.physical for name, slot in slots.items()}
+    physical = physical_type(expr.scalar, types)
+    return Physical.FLOAT if physical is Physical.FLOAT else Physical.INT
+
+
+def map_weight(expr: MapRef, signatures: Signatures, slots: Mapping[str, Slot]) -> Physical:
+    """M[x].c: as column c."""
+    if expr.column == PRESENCE:
+        return Physical.INT
+    return signatures[expr.name].weights[expr.column]
+
+
+def parts_weight(expr: Expr, signatures: Signatures, slots: Mapping[str, Slot]) -> Physical:
+    """a + b, a * b, Sum[x](q): FLOAT where a part is."""
+    parts = {weight_type(part, signatures, slots) for part in children(expr)}
+    return Physical.FLOAT if Physical.FLOAT in parts else Physical.INT

@@ -1,4 +1,4 @@
-"""The verifier of distributed programmes: what a well-formed one is (paper 000 section 4.2).
+"""The verifier of distributed programs: what a well-formed one is (paper 000 section 4.2).
 
 every map and buffer has a place, partitioned by columns of its own key,
 a local statement reads what the driver holds, a distributed one what the workers hold,
@@ -14,6 +14,7 @@ from viewlet.calculus.expr import Atom, Delta, MapRef, walk
 from viewlet.calculus.scope import check as check_scope
 from viewlet.calculus.scope import outputs
 from viewlet.distributed.ir import (
+    Batch,
     Block,
     Compute,
     DistributedProgram,
@@ -23,7 +24,6 @@ from viewlet.distributed.ir import (
     Operation,
     Resource,
     Transfer,
-    delta_name,
     place_of,
     sites,
     target_place,
@@ -42,7 +42,7 @@ from viewlet.program.ir import Map, Statement
 
 
 def check(program: DistributedProgram) -> DistributedProgram:
-    """The programme itself, or ProgramError with the operation at fault."""
+    """The program itself, or ProgramError with the operation at fault."""
     for map in program.maps:
         place = program.locations.get(map.name)
         if place is None:
@@ -68,7 +68,7 @@ class _Checker:
 
     def trigger(self, trigger: DistributedTrigger) -> None:
         filled: set[Resource] = {
-            (mode, delta_name(r)) for r in trigger.relations for mode in self._batch
+            (mode, Batch(r)) for r in trigger.relations for mode in self._batch
         }
         twins: dict[Mode, list[Statement]] = {mode: [] for mode in Mode}
         for block in trigger.blocks:
@@ -98,11 +98,11 @@ class _Checker:
             self._transfer(operation)
         else:
             self._compute(operation)
-        for side, name in operation.reads - filled:
-            if name not in self._maps:
-                raise ProgramError(f"{name} is not on the {side.value} side")
-            if self._maps[name].buffer:
-                raise ProgramError(f"buffer {name} is read before it is filled")
+        for side, source in operation.reads - filled:
+            if isinstance(source, Batch) or source not in self._maps:
+                raise ProgramError(f"{source} is not on the {side.value} side")
+            if self._maps[source].buffer:
+                raise ProgramError(f"buffer {source} is read before it is filled")
 
     def _map(self, name: str) -> Map:
         if name not in self._maps:
@@ -139,12 +139,19 @@ class _Checker:
             if not {*statement.keys} <= outputs(expr):
                 raise ProgramError("a key of the target is not bound")
             for atom in walk(expr):
-                if isinstance(atom, MapRef) and len(self._map(atom.name).keys) != len(atom.keys):
-                    raise ProgramError(f"{atom.name} has {len(self._map(atom.name).keys)} keys")
+                if isinstance(atom, MapRef):
+                    self._reference(atom)
                 if isinstance(atom, MapRef | Delta):
                     self._readable(atom, operation.mode)
             if operation.mode is Mode.DISTRIBUTED:
                 self._lands(tag_of(expr, self._place), target_place(statement, target, place))
+
+    def _reference(self, atom: MapRef) -> None:
+        map = self._map(atom.name)
+        if len(map.keys) != len(atom.keys):
+            raise ProgramError(f"{atom.name} has {len(map.keys)} keys")
+        if map.buffer != atom.buffer:
+            raise ProgramError(f"{atom.name} is {'a' if map.buffer else 'no'} buffer")
 
     def _place(self, atom: Atom) -> Location:
         return place_of(atom, self._maps, self._places, self._program.batch)

@@ -1,4 +1,4 @@
-"""Trigger programme -> distributed programme: the passes in order, and how many of them run.
+"""Trigger program -> distributed program: the passes in order, and how many of them run.
 
 The levels are those of Figure 13:
 
@@ -15,22 +15,24 @@ from dataclasses import replace
 from enum import IntEnum
 
 from viewlet.calculus.expr import Expr, MapRef, transform
-from viewlet.distributed.blocks import fuse, single_blocks
 from viewlet.distributed.check import check
 from viewlet.distributed.cost import effort
 from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
 from viewlet.distributed.items import Layout
 from viewlet.distributed.location import RANDOM, Location
-from viewlet.distributed.partition import Hints, partition
+from viewlet.distributed.placement import Hints, partition
 from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
 from viewlet.distributed.simplify import Clock, advance, best, compose
 from viewlet.distributed.single import Emitter
+from viewlet.distributed.statement_blocks import fuse, single_blocks
 from viewlet.distributed.transformers import naive, plans
 from viewlet.distributed.unions import unite
 from viewlet.program.ir import Map, Program, Statement
 
 
 class Level(IntEnum):
+    """How much of the optimizer runs, for comparisons."""
+
     NAIVE = 0
     SIMPLIFIED = 1
     FUSED = 2
@@ -44,7 +46,7 @@ def compile_distributed(
     level: Level = Level.FULL,
     batch: Location = RANDOM,
 ) -> DistributedProgram:
-    """The programme with a trigger for each relation."""
+    """The program with a trigger for each relation."""
     return _compile(program, [(t.relation,) for t in program.triggers], hints, level, batch)
 
 
@@ -56,7 +58,7 @@ def compile_batch(
     level: Level = Level.FULL,
     batch: Location = RANDOM,
 ) -> DistributedProgram:
-    """The programme with one trigger for a batch that changes all the relations.
+    """The program with one trigger for a batch that changes all the relations.
 
     Any order of relations is right, because each one's statements leave all maps right. Those that
     recompute a map come last: the others then need not wait for what is recomputed.
@@ -109,13 +111,13 @@ def _placed(
     level: Level,
     batch: Location,
 ) -> DistributedProgram:
-    taken = {m.name for m in program.maps}
+    names = program.names()
     placed = dict(locations)
     buffers: list[Map] = []
     triggers: list[DistributedTrigger] = []
     for relations in bundles:
-        layout = Layout(program, locations, batch)
-        emitter = Emitter("_".join(relations) if len(relations) == 1 else "batch", layout, taken)
+        layout = Layout(program, locations, batch, names)
+        emitter = Emitter("_".join(relations) if len(relations) == 1 else "batch", layout)
         trigger = _trigger(program, relations, layout, emitter, level)
         used = {name for b in trigger.blocks for o in b.operations for _, name in o.writes}
         found = {**emitter.renamed, **emitter.buffers.maps}

@@ -42,6 +42,7 @@ class Count:
 
 
 def count(trigger: DistributedTrigger) -> Count:
+    """Jobs, stages and rounds of one trigger."""
     jobs = jobs_of(trigger)
     modes = [block.mode for block in trigger.blocks]
     transfers = [o for b in trigger.blocks for o in b.operations if isinstance(o, Transfer)]
@@ -62,7 +63,8 @@ def count(trigger: DistributedTrigger) -> Count:
 def effort(program: DistributedProgram) -> tuple[int, int]:
     """Stages of a batch of all relations, and of a batch of each: smaller is better.
 
-    A first stage that reads no state runs where the rows are (runtime/opening.py) and is free.
+    A first stage that reads no state runs where the rows are (engine/spark/opening_stage.py) and is
+    free.
     """
     operations = [o for t in program.triggers for block in t.blocks for o in block.operations]
     changed = {name for operation in operations for _, name in operation.writes}

@@ -1,4 +1,4 @@
-"""Distributed programmes: statements with a place to run, transfers between places, and blocks.
+"""Distributed programs: statements with a place to run, transfers between places, and blocks.
 
     m[k] += loop | updates      runs on the driver (local block) or on every worker (distributed
                                 block), each over its own contents
@@ -8,9 +8,9 @@
     r := gather(s)              adds the workers' contents of s up on the driver
 
 A transfer is initiated by the driver and stands in a local block. Transfers of one kind in one
-block travel as one compound request. The programme is in single transformer form (paper 000
+block travel as one compound request. The program is in single transformer form (paper 000
 section 4.3.2): what is transferred is a map, statements themselves have no transformer. Buffers,
-those of the source programme and those that transfers fill, live for one trigger.
+those of the source program and those that transfers fill, live for one trigger.
 """
 
 from __future__ import annotations
@@ -38,11 +38,29 @@ class Mode(Enum):
     DISTRIBUTED = "distributed"
 
 
-Resource = tuple[Mode, str]
-"""A map's contents on one side; a replicated map has one on each."""
+@dataclass(frozen=True)
+class Batch:
+    """The batch of a relation as something that is read."""
+
+    relation: str
+
+    def __str__(self) -> str:
+        return f"Δ{self.relation}"
+
+
+Source = str | Batch
+"""A map, by its name, or a batch."""
+
+MapSide = tuple[Mode, str]
+"""The contents of a map on one side; a replicated map has some on each."""
+
+Resource = tuple[Mode, Source]
+"""The same of a map or a batch."""
 
 
 class Kind(Enum):
+    """From where to where a transfer goes."""
+
     SCATTER = "scatter"
     REPART = "repart"
     GATHER = "gather"
@@ -56,12 +74,12 @@ class Compute:
     statement: Statement
 
     @cached_property
-    def writes(self) -> frozenset[Resource]:
+    def writes(self) -> frozenset[MapSide]:
         return frozenset(((self.mode, self.statement.target),))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
-        return frozenset((self.mode, name) for name in names_read(self.statement))
+        return frozenset((self.mode, name) for name in sources_of(self.statement))
 
 
 @dataclass(frozen=True)
@@ -78,7 +96,7 @@ class Transfer:
         return Mode.LOCAL
 
     @cached_property
-    def writes(self) -> frozenset[Resource]:
+    def writes(self) -> frozenset[MapSide]:
         return frozenset((mode, self.target) for mode in sites(self.to))
 
     @cached_property
@@ -90,6 +108,12 @@ class Transfer:
 Operation = Compute | Transfer
 
 
+def maps_touched(operation: Operation) -> frozenset[MapSide]:
+    """What an operation reads or writes, batches left out."""
+    maps = ((side, source) for side, source in operation.reads if not isinstance(source, Batch))
+    return operation.writes.union(maps)
+
+
 def sites(location: Location) -> tuple[Mode, ...]:
     """The sides that hold contents with this location."""
     if isinstance(location, Replicated):
@@ -97,15 +121,11 @@ def sites(location: Location) -> tuple[Mode, ...]:
     return (Mode.LOCAL,) if isinstance(location, Local) else (Mode.DISTRIBUTED,)
 
 
-def names_read(statement: Statement) -> frozenset[str]:
-    """The maps and the batch (as Δr) that a right-hand side looks into."""
+def sources_of(statement: Statement) -> frozenset[Source]:
+    """The maps and the batch that a right-hand side looks into."""
     parts: tuple[Expr, ...] = (statement.loop, *(update for _, update in statement.updates))
-    deltas = (delta_name(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
-    return statement.reads | frozenset(deltas)
-
-
-def delta_name(relation: str) -> str:
-    return f"Δ{relation}"
+    batches = (Batch(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
+    return frozenset[Source]((*statement.reads, *batches))
 
 
 @dataclass(frozen=True)
@@ -116,8 +136,8 @@ class Block:
     operations: tuple[Operation, ...]
 
     @cached_property
-    def writes(self) -> frozenset[Resource]:
-        return frozenset[Resource]().union(*(o.writes for o in self.operations))
+    def writes(self) -> frozenset[MapSide]:
+        return frozenset[MapSide]().union(*(o.writes for o in self.operations))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:

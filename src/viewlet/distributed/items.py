@@ -6,7 +6,7 @@ has the items f1, f2 (of all columns), g1 (of c1 and again of c2), g2 and g3. Fa
 in another order than they are written in, as long as bindings still flow from left to right.
 
 A factor whose atoms are in several places has no place of its own. `Copies` gives it one: it moves
-the odd atoms, whole, to where the others are. This is the only reason for which a materialised view
+the odd atoms, whole, to where the others are. This is the only reason for which a materialized view
 is transferred instead of a delta.
 """
 
@@ -30,7 +30,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import rename
 from viewlet.calculus.scope import NONE, Names, all_names, check, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.ir import delta_name, place_of
+from viewlet.distributed.ir import Batch, Source, place_of
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -44,6 +44,7 @@ from viewlet.distributed.location import (
     tag_of,
 )
 from viewlet.errors import ProgramError
+from viewlet.names import FreshNames
 from viewlet.program.ir import KeyColumn, Map, Program, Statement, ValueColumn, relation_signature
 from viewlet.schema import Physical
 
@@ -75,8 +76,7 @@ class Copy:
     """A whole map, or the batch of a relation, that is moved to `to`, over its own columns."""
 
     name: str
-    source: str
-    relation: str | None
+    source: Source
     to: Location
     map: Map
 
@@ -89,8 +89,14 @@ class Layout:
         program: Program,
         locations: Mapping[str, Location],
         batch: Location,
+        names: FreshNames | None = None,
     ) -> None:
         self.program = program
+        self.names = names or program.names()
+        """Of all that is kept, for the buffers that transfers need."""
+        self._stand_ins = self.names.inner()
+        self._copy_names: dict[tuple[Source, Location], str] = {}
+        self._move_names: list[str] = []
         self.batch = batch
         self.maps: dict[str, Map] = {m.name: m for m in program.maps}
         self.locations: dict[str, Location] = dict(locations)
@@ -100,31 +106,44 @@ class Layout:
             m.name for m in program.maps if not m.buffer and m.name not in constants
         )
         """The maps that last and change: a stage that reads none needs no partition."""
+        self.batch_buffers = {m.name for m in program.maps if m.buffer}
+        """What the program's own statements fill from the batch."""
 
     def place(self, atom: Atom) -> Location:
         return place_of(atom, self.maps, self.locations, self.batch)
 
     def copy(self, atom: MapRef | Delta, to: Location) -> MapRef:
         """A reference to the atom's contents moved to `to`, which is over its variables."""
-        map = self.maps[atom.name] if isinstance(atom, MapRef) else self._batch_map(atom.name)
+        source: Source = atom.name if isinstance(atom, MapRef) else Batch(atom.name)
+        map = self._batch_map(source) if isinstance(source, Batch) else self.maps[source]
         variables = atom.keys if isinstance(atom, MapRef) else atom.variables
         place = in_variables(to, variables, map.key_names)
-        name = f"@{map.name}@{place}"
-        relation = atom.name if isinstance(atom, Delta) else None
-        copied = replace(map, name=name, buffer=True)
-        self.copies[name] = Copy(name, map.name, relation, place, copied)
+        if (source, place) not in self._copy_names:
+            self._copy_names[source, place] = self._stand_ins.fresh(f"@{map.name}@{place}")
+        name = self._copy_names[source, place]
+        copied = replace(map, name=name, buffer=True, change_of=None)
+        self.copies[name] = Copy(name, source, place, copied)
         self.maps[name] = self.copies[name].map
         self.locations[name] = place
         column = atom.column if isinstance(atom, MapRef) else VALUE_COLUMN
-        return MapRef(name, column, variables)
+        return MapRef(name, column, variables, buffer=True)
 
-    def _batch_map(self, relation: str) -> Map:
-        found = self.program.relation(relation)
+    def place_of_source(self, source: Source) -> Location:
+        """Where a map is, or the batch."""
+        return self.batch if isinstance(source, Batch) else self.locations[source]
+
+    def move_name(self, number: int) -> str:
+        """What stands for the n-th moved product of a statement, until its buffer has a name."""
+        while len(self._move_names) < number:
+            self._move_names.append(self._stand_ins.fresh(f"@{len(self._move_names) + 1}"))
+        return self._move_names[number - 1]
+
+    def _batch_map(self, batch: Batch) -> Map:
+        found = self.program.relation(batch.relation)
         slots = relation_signature(found).keys
         keys = tuple(KeyColumn(n, s) for n, s in zip(found.names, slots, strict=True))
-        return Map(
-            delta_name(relation), keys, (ValueColumn(VALUE_COLUMN, Physical.INT),), buffer=True
-        )
+        columns = (ValueColumn(VALUE_COLUMN, Physical.INT),)
+        return Map(found.name, keys, columns, buffer=True)
 
 
 def with_lookups_in_loop(statement: Statement) -> Statement:
@@ -133,14 +152,15 @@ def with_lookups_in_loop(statement: Statement) -> Statement:
     A record that every column looks up may as well be found by the loop: it filters what is moved
     afterwards, and where it is partitioned by a variable of its own it can bind that.
     """
-    lookups: list[set[tuple[str, tuple[str, ...]]]] = [
-        {(f.name, f.keys) for f in factors_of(update) if isinstance(f, MapRef)}
-        for _, update in statement.updates
-    ]
-    found = {(n.name, n.keys) for n in factors_of(statement.loop) if isinstance(n, MapRef)}
-    shared = sorted(set.intersection(*lookups) - found)
-    records = (MapRef(name, PRESENCE, keys) for name, keys in shared)
+    lookups = [_records(update) for _, update in statement.updates]
+    shared = set.intersection(*lookups) - _records(statement.loop)
+    records = sorted(shared, key=lambda record: (record.name, record.keys))
     return replace(statement, loop=product_of(statement.loop, *records))
+
+
+def _records(expr: Expr) -> set[MapRef]:
+    """The records that the factors of a product look up."""
+    return {replace(f, column=PRESENCE) for f in factors_of(expr) if isinstance(f, MapRef)}
 
 
 def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -> list[Item]:

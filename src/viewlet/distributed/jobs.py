@@ -11,10 +11,9 @@ A received relation lives until the trigger ends: a later stage than the next on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from viewlet.calculus.ring import Key
-from viewlet.distributed.blocks import commute, single_blocks
 from viewlet.distributed.ir import (
     Compute,
     DistributedProgram,
@@ -27,6 +26,7 @@ from viewlet.distributed.ir import (
     sites,
 )
 from viewlet.distributed.location import Dist
+from viewlet.distributed.statement_blocks import commute
 
 
 @dataclass
@@ -136,9 +136,3 @@ def route_of(transfer: Transfer, program: DistributedProgram) -> Route:
         everywhere=Mode.DISTRIBUTED in held and not by,
         driver=Mode.LOCAL in held,
     )
-
-
-def as_scheduled(trigger: DistributedTrigger) -> DistributedTrigger:
-    """The same trigger with its operations in the order of its jobs, for checking that order."""
-    operations = [o for job in jobs_of(trigger) for o in job.operations()]
-    return replace(trigger, blocks=tuple(single_blocks(operations)))

@@ -29,10 +29,9 @@ from viewlet.calculus.expr import (
     Delta,
     Exists,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
     Mul,
+    Nested,
     Rel,
     Sum,
 )
@@ -43,18 +42,24 @@ from viewlet.errors import ProgramError, ResolutionError
 
 @dataclass(frozen=True)
 class Local:
+    """On the driver."""
+
     def __str__(self) -> str:
         return "local"
 
 
 @dataclass(frozen=True)
 class Random:
+    """Spread over the workers anyhow."""
+
     def __str__(self) -> str:
         return "random"
 
 
 @dataclass(frozen=True)
 class Replicated:
+    """Whole on every worker and on the driver."""
+
     def __str__(self) -> str:
         return "replicated"
 
@@ -112,7 +117,7 @@ def node_of(values: Iterable[object], nodes: int) -> int:
     """The node that a tuple of partitioning values belongs to: the same in every process.
 
     1, 1.0 and True are one value to a join, so they go to one node. Multiplying and folding 64-bit
-    words is what whole columns of values can do at once too (runtime/chunks.py does).
+    words is what whole columns of values can do at once too (engine/spark/chunks.py does).
     """
     mixed = 0
     for value in values:
@@ -158,7 +163,7 @@ def tag_of(expr: Expr, places: Places, bound: Names = NONE) -> Tag:
         return _sum_tag(expr, [tag_of(term, places, bound) for term in expr.terms])
     if isinstance(expr, Sum):
         return _projection_tag(expr, tag_of(expr.body, places, bound), bound)
-    if isinstance(expr, Exists | Lift | Extreme):
+    if isinstance(expr, Nested):
         return _nested_tag(expr, tag_of(expr.body, places, bound))
     return REPLICATED
 
@@ -209,14 +214,14 @@ def _projection_tag(expr: Sum, tag: Tag, bound: Names) -> Tag:
     raise _ill_formed("a sum over a lift's partitioning variables", expr)
 
 
-def _nested_tag(expr: Exists | Lift | Extreme, tag: Tag) -> Tag:
+def _nested_tag(expr: Nested, tag: Tag) -> Tag:
     """Weights are not linear in the body: all of it must be on one worker."""
     if isinstance(tag, Random):
         raise _ill_formed("a nested expression over partial sums", expr)
     if isinstance(tag, Replicated) or (isinstance(expr, Exists) and isinstance(tag, Dist)):
         return tag
     assert isinstance(tag, Dist | Follows)
-    if isinstance(expr, Extreme) and expr.target in tag.columns:
+    if not expr.local.isdisjoint(tag.columns):
         raise _ill_formed("an extreme over its partitioning variable", expr)
     return Follows(tag.columns)
 

@@ -1,4 +1,4 @@
-"""Common subexpression and dead code elimination that know where things are computed (4.3.2).
+"""Common subexpressions and dead code, by where they are computed (paper 000 section 4.3.2).
 
 Two buffers with equal loops on one side are one buffer, with the columns of both; two equal
 transfers of it are one transfer. That merges what statements send, so the rows of a batch cross the
@@ -140,7 +140,7 @@ class _Eliminator:
                 return node
             alias = self._aliases[node.name]
             column = node.column if node.column == PRESENCE else alias.columns[node.column]
-            return MapRef(alias.name, column, node.keys)
+            return replace(node, name=alias.name, column=column)
 
         return replace(
             statement,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from viewlet.calculus.expr import ONE, PRESENCE, Delta, Expr, MapRef, is_buffer, walk
+from viewlet.calculus.expr import ONE, PRESENCE, Delta, Expr, MapRef, walk
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import Names
 from viewlet.distributed.ir import (
@@ -23,13 +23,14 @@ from viewlet.distributed.ir import (
     Mode,
     Operation,
     Resource,
+    Source,
     Transfer,
-    names_read,
     sites,
+    sources_of,
 )
 from viewlet.distributed.items import Layout
 from viewlet.distributed.location import Local, Location, Replicated, in_variables
-from viewlet.distributed.transformers import Move, Plan
+from viewlet.distributed.transformers import Move, StatementPlan
 from viewlet.program.ir import Map, Statement
 
 BEFORE = -1
@@ -50,10 +51,10 @@ class Clock:
     seen: set[str] = field(default_factory=set)
     closed: bool = False
 
-    def start(self, mode: Mode, names: Iterable[str]) -> int:
+    def start(self, mode: Mode, sources: Iterable[Source]) -> int:
         """The earliest time at which a statement that reads these can run."""
         first = BEFORE if mode is Mode.LOCAL else 0
-        return max((self.ready.get((mode, name), first) for name in names), default=first)
+        return max((self.ready.get((mode, source), first) for source in sources), default=first)
 
 
 @dataclass(frozen=True, order=True)
@@ -70,25 +71,27 @@ class Cost:
     keys: int
 
 
-def best(candidates: Iterable[Plan], clock: Clock, layout: Layout) -> Plan:
+def best(candidates: Iterable[StatementPlan], clock: Clock, layout: Layout) -> StatementPlan:
+    """The cheapest of the plans for a statement."""
     return min(candidates, key=lambda plan: cost_of(plan, clock, layout))
 
 
-def cost_of(plan: Plan, clock: Clock, layout: Layout) -> Cost:
+def cost_of(plan: StatementPlan, clock: Clock, layout: Layout) -> Cost:
+    """What a plan would cost, after what is planned already."""
     trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen), clock.closed)
     return advance(plan, trial, layout)
 
 
-def advance(plan: Plan, clock: Clock, layout: Layout) -> Cost:
+def advance(plan: StatementPlan, clock: Clock, layout: Layout) -> Cost:
     """Run the plan on the clock; what it cost."""
     parts = _expressions(plan)
     copies = sorted({n.name for n in _references(parts)} & layout.copies.keys())
     trips = gathers = fresh = replicated = 0
     views = len(copies)
-    deltas: set[str] = set()
+    deltas = set(layout.batch_buffers)
     for name in copies:
         copy = layout.copies[name]
-        side = sites(layout.locations.get(copy.source, layout.batch))[-1]
+        side = sites(layout.place_of_source(copy.source))[-1]
         _arrive(clock, name, copy.to, clock.start(side, [copy.source]))
     for move in plan.moves:
         statement = Statement("", move.keys, "+=", move.loop, move.updates)
@@ -113,17 +116,17 @@ def advance(plan: Plan, clock: Clock, layout: Layout) -> Cost:
         )
         end = max(end, time)
     keys = sum(len(move.keys) for move in plan.moves)
-    grows = views > 0 and any(_is_delta(part, set()) for part in parts)
+    grows = views > 0 and any(_is_delta(part, layout.batch_buffers) for part in parts)
     return Cost(grows, end + clock.closed, trips, views, gathers, fresh, replicated, keys)
 
 
 def _run(clock: Clock, mode: Mode, statement: Statement, state: Names) -> int:
-    names = names_read(statement)
-    time = clock.start(mode, names)
+    sources = sources_of(statement)
+    time = clock.start(mode, sources)
     if mode is Mode.DISTRIBUTED and time == 0:
-        clock.closed |= not state.isdisjoint(names)
-    for name in names:
-        clock.read[mode, name] = max(time, clock.read.get((mode, name), BEFORE))
+        clock.closed |= not state.isdisjoint(sources)
+    for source in sources:
+        clock.read[mode, source] = max(time, clock.read.get((mode, source), BEFORE))
     return time
 
 
@@ -132,7 +135,7 @@ def _arrive(clock: Clock, name: str, to: Location, time: int) -> None:
         clock.ready[mode, name] = time + (mode is Mode.DISTRIBUTED)
 
 
-def _expressions(plan: Plan) -> list[Expr]:
+def _expressions(plan: StatementPlan) -> list[Expr]:
     parts = [plan.final.loop, *(e for _, e in plan.final.updates)]
     for move in plan.moves:
         parts += [move.loop, *(e for _, e in move.updates)]
@@ -143,11 +146,10 @@ def _references(parts: Iterable[Expr]) -> Iterator[MapRef]:
     return (node for part in parts for node in walk(part) if isinstance(node, MapRef))
 
 
-def _is_delta(loop: Expr, deltas: set[str]) -> bool:
-    """Made from the batch, itself or through a buffer or an earlier move."""
+def _is_delta(loop: Expr, deltas: Container[str]) -> bool:
+    """Made from the batch, itself or through one of the buffers and moves that are deltas."""
     return any(
-        isinstance(n, Delta) or is_buffer(n) or (isinstance(n, MapRef) and n.name in deltas)
-        for n in walk(loop)
+        isinstance(n, Delta) or (isinstance(n, MapRef) and n.name in deltas) for n in walk(loop)
     )
 
 

@@ -17,28 +17,26 @@ from dataclasses import replace
 from viewlet.calculus.expr import ONE, Delta, Expr, MapRef, transform
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.calculus.typing import variable_slots, weight_type
-from viewlet.distributed.ir import Compute, Kind, Mode, Operation, Transfer
+from viewlet.distributed.ir import Batch, Compute, Kind, Mode, Operation, Transfer
 from viewlet.distributed.items import Copy, Layout
 from viewlet.distributed.location import LOCAL, RANDOM, Dist, Local, Location, tag_of
 from viewlet.distributed.redundancy import Buffers
-from viewlet.distributed.transformers import Move, Plan
+from viewlet.distributed.transformers import Move, StatementPlan
 from viewlet.program.ir import KeyColumn, Map, Statement, ValueColumn
 
 
 class Emitter:
     """Turns the plans of one trigger into operations and names the buffers that they need."""
 
-    def __init__(self, label: str, layout: Layout, taken: set[str]) -> None:
+    def __init__(self, label: str, layout: Layout) -> None:
         self._label = label
         self._layout = layout
-        self._taken = taken
-        self._count = 0
         self._signatures = layout.program.signatures()
         self.buffers = Buffers()
         self.renamed: dict[str, Map] = {}
         self.operations: list[Operation] = []
 
-    def emit(self, plan: Plan) -> None:
+    def emit(self, plan: StatementPlan) -> None:
         names: dict[str, str] = {}
         for move in plan.moves:
             names[move.name] = self._move(move, names)
@@ -56,12 +54,12 @@ class Emitter:
         for statement in statements:
             map = self._layout.maps[statement.target]
             if map.buffer and map.name not in names:
-                names[map.name] = f"{map.name}_{relation}"
+                names[map.name] = self._layout.names.fresh(f"{map.name}_{relation}")
                 twin = replace(map, name=names[map.name])
                 self.renamed[twin.name] = self._layout.maps[twin.name] = twin
                 self._signatures[twin.name] = twin.signature
                 self._layout.locations[twin.name] = self._layout.locations[map.name]
-                self._taken.add(twin.name)
+                self._layout.batch_buffers.add(twin.name)
         return names
 
     def _move(self, move: Move, names: dict[str, str]) -> str:
@@ -86,12 +84,9 @@ class Emitter:
         return RANDOM
 
     def _names(self) -> tuple[str, str]:
-        while True:
-            self._count += 1
-            names = f"s_{self._label}_{self._count}", f"r_{self._label}_{self._count}"
-            if not self._taken & {*names}:
-                self._taken |= {*names}
-                return names
+        """For what is sent and for what is received."""
+        name = self._layout.names.numbered(self._label, ("s_{}", "r_{}"))
+        return f"s_{name}", f"r_{name}"
 
     def _buffer(self, name: str, statement: Statement) -> Map:
         signatures = self._signatures
@@ -129,17 +124,17 @@ class Emitter:
     def _copy(self, copy: Copy) -> str:
         """The buffer with the contents that the map or the batch has at this moment."""
         sent, received = self._names()
-        place = self._layout.locations.get(copy.source, self._layout.batch)
+        place = self._layout.place_of_source(copy.source)
         mode = Mode.LOCAL if isinstance(place, Local) else Mode.DISTRIBUTED
-        if copy.relation is None:
-            sent = copy.source
-        else:
+        if isinstance(copy.source, Batch):
             columns = copy.map.key_names
-            loop = Delta(copy.relation, columns)
+            loop = Delta(copy.source.relation, columns)
             self._add(replace(copy.map, name=sent), place)
             self.operations.append(
                 Compute(mode, Statement(sent, columns, "+=", loop, ((VALUE_COLUMN, ONE),)))
             )
+        else:
+            sent = copy.source
         self._add(replace(copy.map, name=received), copy.to)
         self.operations.append(Transfer(_kind(mode, copy.to), received, sent, copy.to))
         return received

@@ -1,4 +1,4 @@
-"""Distributed programmes as text, and back.
+"""Distributed programs as text, and back.
 
     relation r(a: INTEGER)
     map m[a: int](count: int)
@@ -12,7 +12,7 @@
       local:
         r_r_1 := repart[a](s_r_1)
 
-A map and its place stand together; buffers of transfers follow the programme's own maps, views
+A map and its place stand together; buffers of transfers follow the program's own maps, views
 come last, as in `program.text`.
 """
 
@@ -42,6 +42,7 @@ from viewlet.schema import Relation
 
 
 def distributed_text(program: DistributedProgram) -> str:
+    """A distributed program as text that parses back."""
     source = program.program
     parts = ["\n".join(relation_text(r) for r in source.relations)]
     parts.append("\n".join(_placed_text(m, program) for m in source.maps))
@@ -57,15 +58,18 @@ def _placed_text(map: Map, program: DistributedProgram) -> str:
 
 
 def trigger_text(trigger: DistributedTrigger) -> str:
+    """A trigger, block by block."""
     return "\n".join([f"on {trigger.name}:", *(block_text(b) for b in trigger.blocks)])
 
 
 def block_text(block: Block) -> str:
+    """Where a block runs, and its operations."""
     lines = [f"  {block.mode.value}:", *(operation_text(o) for o in block.operations)]
     return "\n".join(lines)
 
 
 def operation_text(operation: Operation) -> str:
+    """A statement, or r := gather(s)"""
     if isinstance(operation, Compute):
         return "\n".join("  " + line for line in statement_text(operation.statement).split("\n"))
     by = ""
@@ -77,6 +81,8 @@ def operation_text(operation: Operation) -> str:
 
 
 class DistributedParser(ProgramParser):
+    """Reads what `distributed_text` writes."""
+
     def distributed(self) -> DistributedProgram:
         relations: list[Relation] = []
         maps: list[Map] = []
@@ -158,5 +164,5 @@ class DistributedParser(ProgramParser):
 
 
 def parse_distributed(text: str) -> DistributedProgram:
-    """The programme that a text stands for."""
+    """The program that a text stands for."""
     return DistributedParser(text).distributed()

@@ -26,11 +26,10 @@ from dataclasses import dataclass, replace
 from viewlet.calculus.expr import (
     PRESENCE,
     Assign,
+    Binder,
     Cond,
     Delta,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
     Value,
     product_of,
@@ -70,7 +69,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StatementPlan:
     """A well-formed statement: its moves, innermost first, and what runs at the target."""
 
     moves: tuple[Move, ...]
@@ -92,7 +91,7 @@ class _Product:
     moves: tuple[Move, ...] = ()
 
 
-def plans(statement: Statement, layout: Layout) -> list[Plan]:
+def plans(statement: Statement, layout: Layout) -> list[StatementPlan]:
     """Every order of groups; never empty, because the driver can always do it alone."""
     items = items_of(statement, layout)
     found = list(_Builder(statement, layout, items).all())
@@ -110,7 +109,7 @@ def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
     )
 
 
-def naive(statement: Statement, layout: Layout) -> Plan:
+def naive(statement: Statement, layout: Layout) -> StatementPlan:
     """Bottom-up, from left to right, transforming the left operand (Example 4.1)."""
     found = next(_Builder(statement, layout, items_of(statement, layout)).all(), None)
     return found or next(_on_driver(statement, layout).all())
@@ -131,12 +130,13 @@ class _Builder:
         late: frozenset[Expr] = frozenset(),
     ) -> None:
         self._statement = statement
+        self._layout = layout
         self._items = tuple(items)
         self._late = late
         target = layout.maps[statement.target]
         self._target = target_place(statement, target, layout.locations[target.name])
 
-    def all(self) -> Iterator[Plan]:
+    def all(self) -> Iterator[StatementPlan]:
         """Depth first; the first plan follows the order of the factors."""
         for start in self._starts():
             yield from self._extended(self._joined(start))
@@ -190,7 +190,7 @@ class _Builder:
         aim = Dist(product.aim) if product.aim else RANDOM
         return product.place == REPLICATED and item.tag == aim
 
-    def _extended(self, product: _Product) -> Iterator[Plan]:
+    def _extended(self, product: _Product) -> Iterator[StatementPlan]:
         if not product.rest:
             yield from self._finished(product)
             return
@@ -247,7 +247,7 @@ class _Builder:
         if len(columns) == 1:
             columns = dict.fromkeys(columns, VALUE_COLUMN)
             values = [(column, VALUE_COLUMN) for column, _ in values]
-        name = f"@{len(product.moves) + 1}"
+        name = self._layout.move_name(len(product.moves) + 1)
         mode = Mode.LOCAL if isinstance(product.place, Local) else Mode.DISTRIBUTED
         move = Move(name, mode, keys, loop, tuple((c, e) for e, c in columns.items()), to)
         return _Product(
@@ -255,7 +255,7 @@ class _Builder:
             aim=aim,
             rest=product.rest,
             bound=frozenset(keys),
-            moved=MapRef(name, PRESENCE, keys),
+            moved=MapRef(name, PRESENCE, keys, buffer=True),
             values=tuple(values),
             moves=(*product.moves, move),
         )
@@ -278,7 +278,7 @@ class _Builder:
             updates.append((column, product_of(*own)))
         return product_of(*loop), tuple(updates)
 
-    def _finished(self, product: _Product) -> Iterator[Plan]:
+    def _finished(self, product: _Product) -> Iterator[StatementPlan]:
         """At the target's place, or moved there."""
         here = product.place == self._target
         if isinstance(product.place, Replicated) and (product.moved is not None or not here):
@@ -292,12 +292,12 @@ class _Builder:
             modes = (Mode.LOCAL,)
         elif isinstance(self._target, Replicated):
             modes = (Mode.LOCAL, Mode.DISTRIBUTED)
-        yield Plan(product.moves, modes, final)
+        yield StatementPlan(product.moves, modes, final)
 
 
 def _is_connected(product: _Product, item: Item) -> bool:
     """A replicated factor waits until it shares a variable: no cross products with the batch."""
     gives = outputs(item.expr)
-    single = isinstance(item.expr, Assign | Lift | Extreme) or not gives - product.bound
+    single = isinstance(item.expr, Binder) or not gives - product.bound
     waiting = any(i.tag != REPLICATED for i in product.rest)
     return single or bool(gives & product.bound) or not waiting

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef
-from viewlet.distributed.blocks import commute
 from viewlet.distributed.ir import Compute, Kind, Mode, Operation, Transfer
 from viewlet.distributed.location import LOCAL, RANDOM, Location, in_variables
 from viewlet.distributed.redundancy import Buffers
+from viewlet.distributed.statement_blocks import commute
 from viewlet.program.ir import Map, Statement, ValueColumn
 from viewlet.schema import Physical
 
@@ -161,5 +161,6 @@ def _retargeted(statement: Statement, chain: _Chain, target: str) -> Statement:
 
 def _added(statement: Statement, received: str, columns: Iterable[str]) -> Statement:
     keys = statement.keys
-    updates: tuple[tuple[str, Expr], ...] = tuple((c, MapRef(received, c, keys)) for c in columns)
-    return replace(statement, loop=MapRef(received, PRESENCE, keys), updates=updates)
+    record = MapRef(received, PRESENCE, keys, buffer=True)
+    updates: tuple[tuple[str, Expr], ...] = tuple((c, replace(record, column=c)) for c in columns)
+    return replace(statement, loop=record, updates=updates)

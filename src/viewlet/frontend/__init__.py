@@ -1,4 +1,4 @@
-"""SQL text -> calculus (DESIGN section 5). The only package that imports sqlglot.
+"""SQL text -> calculus. The only package that imports sqlglot.
 
 Read in this order: statements (what a text consists of), parse and declare (text -> statements),
 types and casts (typed scalars and their conversions), scope (names -> typed scalars), blocks

@@ -35,7 +35,9 @@ from viewlet.calculus.expr import (
 )
 from viewlet.calculus.scope import Names
 from viewlet.errors import TypingError, UnsupportedError
-from viewlet.frontend.blocks import (
+from viewlet.frontend.context import Lowering
+from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.products import (
     Branch,
     Variables,
     condition,
@@ -44,15 +46,12 @@ from viewlet.frontend.blocks import (
     known,
     product,
     summed,
-    variables_of,
     without_null_tests,
 )
-from viewlet.frontend.context import Lowering
-from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of, walk_level
 from viewlet.frontend.types import Typed, as_boolean
-from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
+from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply, can_refuse
 from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, Kind, Type
 
 EXTREMES = {exp.Min: "min", exp.Max: "max"}
@@ -148,8 +147,7 @@ class Grouped(RowScalars):
         outside = Scope(
             parent=scope.parent,
             sources=scope.sources,
-            merged=scope.merged,
-            hidden=scope.hidden,
+            columns=scope.columns,
             common=scope.common,
             view=self.group_key,
         )
@@ -270,8 +268,8 @@ class Grouped(RowScalars):
     ) -> tuple[tuple[Branch, ...], list[Typed]]:
         """Exists(Sum[g, e](Q * {not(is_null(e))})): the values of each group once."""
         counted = extended(self.variables, branches, [self._known(v) for v in values])
-        bound, targets = keyed(self.variables, counted, [("distinct_value", v) for v in values])
-        names = variables_of(targets)
+        columns = [("distinct_value", value) for value in values]
+        bound, targets, names = keyed(self.variables, counted, columns)
         body = exists_of(summed(self.variables, (*self.keys, *names), bound))
         return ((Branch((body,)),) if body != ZERO else ()), targets
 
@@ -372,7 +370,8 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
         guards = dict.fromkeys(g for a in scalar.arguments for g in known(variables, a, own))
         terms = sum_of(left, negate(right) if scalar.function == "-" else right)
         return product_of(*guards, terms)
-    if scalar.function == "case":
+    # A branch that is not chosen must not be computed where it could be an error.
+    if scalar.function == "case" and not can_refuse(scalar):
         *branches, otherwise = scalar.arguments
         terms_: list[Expr] = []
         before: Expr = ONE

@@ -1,62 +1,95 @@
-"""CAST between every two types that PostgreSQL converts."""
+"""CAST between every two types that PostgreSQL converts.
+
+Which function converts is in the records of viewlet.functions (SqlCast). What the target holds no
+more of is checked or cut here: fewer digits, fewer bits, shorter text.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sqlglot import exp
 
 from viewlet.errors import TypingError
 from viewlet.frontend.syntax import fault
-from viewlet.frontend.types import Typed, convert, is_text_constant, text_as, to_double
-from viewlet.functions import Const, ScalarExpr, apply
-from viewlet.schema import Kind, Type
+from viewlet.frontend.types import (
+    Declared,
+    Typed,
+    convert,
+    decimal_of,
+    is_text_constant,
+    text_as,
+    to_double,
+)
+from viewlet.functions import FUNCTIONS, Const, ScalarExpr, ScalarFunction, SqlCast, apply
+from viewlet.schema import INT32, Kind, Type
+
+_CASTS: Mapping[tuple[Kind, Kind], ScalarFunction] = {
+    kinds: record
+    for record in FUNCTIONS.values()
+    if isinstance(record.sql, SqlCast)
+    for kinds in record.sql.kinds
+}
+
+_EIGHTEEN_DIGITS = 18
+"""Of DECIMAL, which 64 bits hold whatever they are."""
 
 
-def cast(value: Typed, target: Type, node: exp.Expr) -> Typed:
+def cast(value: Typed, target: Type | Declared, node: exp.Expr) -> Typed:
     """CAST(value AS target); strings of a column convert to VARCHAR only."""
+    declared = target if isinstance(target, Declared) else Declared(target)
+    if value.type.kind is Kind.NULL:
+        return Typed(value.scalar, declared.type)
+    source = text_as(value, declared.type, node) if is_text_constant(value) else value
+    scalar = _converted(source, declared.type, node)
+    return Typed(_limited(scalar, source.type, declared), declared.type)
+
+
+def _converted(value: Typed, target: Type, node: exp.Expr) -> ScalarExpr:
     kind, to = value.type.kind, target.kind
-    if kind is Kind.NULL or value.type == target:
-        return Typed(value.scalar, target)
-    if is_text_constant(value):
-        return text_as(value, target, node)
-    if to is Kind.VARCHAR:
-        return Typed(_as_text(value), target)
-    if to is Kind.DOUBLE and value.type.is_number:
-        return to_double(value)
-    if to in (Kind.INTEGER, Kind.BIGINT):
-        scalar = _as_integer(value)
-        if scalar is not None:
-            return Typed(scalar, target)
-    if to is Kind.DECIMAL:
-        if value.type.is_exact:
-            return convert(value, target, node)
-        if kind is Kind.DOUBLE:
-            shifted = apply("*", value.scalar, Const(float(10**target.scale)))
-            return Typed(apply("to_int", apply("round", shifted, Const(0))), target)
-    if to is Kind.DATE and kind is Kind.TIMESTAMP:
-        return Typed(apply("date_of_timestamp", value.scalar), target)
-    if to is Kind.TIMESTAMP and kind is Kind.DATE:
-        return convert(value, target, node)
-    if to is Kind.BOOLEAN and kind in (Kind.INTEGER, Kind.BIGINT):
-        return Typed(apply("<>", value.scalar, Const(0)), target)
-    raise fault(TypingError, f"{value.type} cannot be cast to {target}", node)
-
-
-def _as_text(value: Typed) -> ScalarExpr:
-    if value.type.kind is Kind.DECIMAL:
-        return apply("decimal_text", value.scalar, Const(value.type.scale))
-    if value.type.kind is Kind.DATE:
-        return apply("date_text", value.scalar)
-    if value.type.kind is Kind.TIMESTAMP:
-        return apply("timestamp_text", value.scalar)
-    return apply("to_text", value.scalar)
-
-
-def _as_integer(value: Typed) -> ScalarExpr | None:
-    kind = value.type.kind
-    if kind in (Kind.INTEGER, Kind.BIGINT):
+    if value.type == target:
         return value.scalar
-    if kind is Kind.DECIMAL:
+    if to is Kind.DOUBLE and value.type.is_number:
+        return to_double(value).scalar
+    if to is Kind.DECIMAL and value.type.is_exact:
+        return convert(value, target, node).scalar
+    if to in (Kind.INTEGER, Kind.BIGINT) and kind in (Kind.INTEGER, Kind.BIGINT):
+        return value.scalar
+    if to in (Kind.INTEGER, Kind.BIGINT) and kind is Kind.DECIMAL:
         return apply("rescale", value.scalar, Const(10**value.type.scale))
-    if kind is Kind.DOUBLE:
-        return apply("to_int", value.scalar)
-    return apply("bool_to_int", value.scalar) if kind is Kind.BOOLEAN else None
+    if to is Kind.BOOLEAN and kind in (Kind.INTEGER, Kind.BIGINT):
+        return apply("<>", value.scalar, Const(0))
+    record = _CASTS.get((kind, to))
+    if record is None:
+        raise fault(TypingError, f"{value.type} cannot be cast to {target}", node)
+    assert isinstance(record.sql, SqlCast)
+    return apply(record.name, value.scalar, *record.sql.constants(value.type, target))
+
+
+def _limited(scalar: ScalarExpr, source: Type, target: Declared) -> ScalarExpr:
+    """What the target cannot hold: an error of the batch for numbers, cut or rounded otherwise."""
+    kind, limit = target.type.kind, target.limit
+    if kind is Kind.INTEGER and source.kind is not Kind.BOOLEAN:
+        if source.kind is Kind.INTEGER and limit is None:
+            return scalar
+        least, greatest = INT32 if limit is None else (-(2 ** (limit - 1)), 2 ** (limit - 1) - 1)
+        return apply("within", scalar, Const(least), Const(greatest))
+    if kind is Kind.DECIMAL and _may_not_fit(source, target.type):
+        greatest = 10**target.type.precision - 1
+        return apply("within", scalar, Const(-greatest), Const(greatest))
+    if kind is Kind.VARCHAR and limit is not None:
+        return apply("substring", scalar, Const(1), Const(limit))
+    if kind is Kind.TIMESTAMP and limit is not None:
+        return apply("timestamp_round", scalar, Const(10 ** (6 - limit)))
+    return scalar
+
+
+def _may_not_fit(source: Type, target: Type) -> bool:
+    """Whether a number can have more digits before the point; rounding can add one."""
+    if target.precision > _EIGHTEEN_DIGITS:
+        return False
+    if source.kind is Kind.DOUBLE:
+        return True
+    given = decimal_of(source)
+    rounds = given.scale > target.scale
+    return given.precision - given.scale + rounds > target.precision - target.scale

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from viewlet.frontend.blocks import Table, Variables
+from viewlet.calculus.query import InnerView
+from viewlet.frontend.products import Table, Variables
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.statements import CreateView
 from viewlet.schema import Catalog
@@ -22,7 +23,7 @@ class Lowering:
 
     `query` lowers a query to a bag of rows, given the scope around it. It is handed in because
     subqueries stand inside scalars and scalars inside queries. `open_views` guards against views
-    that use themselves.
+    that use themselves. `inner` gathers joins that become views of their own.
     """
 
     catalog: Catalog
@@ -30,3 +31,4 @@ class Lowering:
     query: Callable[[Lowering, exp.Expr, Scope | None, Needed], Table]
     variables: Variables = field(default_factory=Variables)
     open_views: tuple[str, ...] = ()
+    inner: list[InnerView] = field(default_factory=list)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, UnsupportedError
 from viewlet.frontend.statements import CreateRelation
 from viewlet.frontend.syntax import did_you_mean, fault, position_of
-from viewlet.frontend.types import declared_type
+from viewlet.frontend.types import declared
 from viewlet.schema import Column, Relation
 
 _IGNORED = (
@@ -105,7 +105,7 @@ def _column(node: exp.ColumnDef) -> tuple[Column, bool]:
                 node,
                 "a column may have a type, NOT NULL and PRIMARY KEY",
             )
-    return Column(node.name, declared_type(_typed(node)), nullable and not in_key), in_key
+    return Column(node.name, declared(_typed(node)).type, nullable and not in_key), in_key
 
 
 def _typed(node: exp.ColumnDef) -> exp.DataType:

@@ -9,104 +9,121 @@ S' is S under fresh names: its variables must not be taken for those which the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, Rel, cond, lift, product_of, sum_of
 from viewlet.errors import ResolutionError, UnsupportedError
-from viewlet.frontend.blocks import (
-    UNIT,
-    Branch,
-    Table,
-    crossed,
-    extended,
-    renamed,
-    summed,
-)
 from viewlet.frontend.context import Lowering, Needed
+from viewlet.frontend.joined import (
+    MOST_INNER_PRODUCTS,
+    MOST_PRODUCTS,
+    NOTHING,
+    Joined,
+    Renaming,
+    as_inner_view,
+    is_crowded,
+    is_searched,
+    most_products,
+    product_count,
+)
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.products import Branch, Table, crossed, extended, renamed, summed
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.scope import Scope, Source
 from viewlet.frontend.syntax import COMMA, did_you_mean, fault
 from viewlet.frontend.types import Typed, comparison, convert, meeting_type
-from viewlet.functions import NULL, Const, Ref, ScalarExpr, apply
+from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
 
 
 class From:
     """Lowers the FROM clause of one SELECT into branches and a scope."""
 
-    def __init__(self, lowering: Lowering, scope: Scope, needed: Needed) -> None:
+    def __init__(
+        self, lowering: Lowering, scope: Scope, needed: Needed, tables: frozenset[str] = frozenset()
+    ) -> None:
+        """`needed` are the names of columns that the SELECT mentions, `tables` those of tables."""
         self.lowering = lowering
         self.variables = lowering.variables
         self.scope = scope
         self.needed = needed
+        self.tables = tables
 
     def lower(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Branch, ...]:
-        """Items between commas are lowered each with its own joins, then crossed."""
-        branches: tuple[Branch, ...] = UNIT
-        groups: list[tuple[exp.Expr, list[exp.Join]]] = [(first, [])]
+        """The rows of all items between commas, crossed; their names go to the scope."""
+        whole = self._chains(first, joins)
+        self.scope.sources = list(whole.sources)
+        self.scope.columns = list(whole.columns)
+        return whole.branches
+
+    def _chains(self, first: exp.Expr, joins: Sequence[exp.Join]) -> Joined:
+        """a JOIN b, c JOIN d: each chain by itself, because ON sees only what is in its own."""
+        whole, chain = NOTHING, self._single(first)
+        most = most_products(_side(join) for join in joins)
         for join in joins:
             if _is_comma(join):
-                groups.append((join.this, []))
+                whole = self._crossed(whole, chain, first)
+                chain, first = self._single(join.this), join.this
             else:
-                groups[-1][1].append(join)
-        whole = self.scope
-        for item, chain in groups:
-            # ON sees only the items of its own chain, as in PostgreSQL.
-            self.scope = Scope(parent=whole.parent, common=whole.common)
-            part = self.item(item)
-            for join in chain:
-                part = self.join(part, join)
-            for source in self.scope.sources:
-                whole.add(source, item)
-            whole.merged.update(self.scope.merged)
-            whole.hidden |= self.scope.hidden
-            branches = crossed(branches, part)
-        self.scope = whole
-        return branches
+                chain = self.join(chain, join, most)
+        return self._crossed(whole, chain, first)
+
+    def _crossed(self, left: Joined, right: Joined, node: exp.Expr) -> Joined:
+        if is_crowded(left, right, "", MOST_INNER_PRODUCTS):
+            left, right = self._with_variables(left), self._with_variables(right)
+        left, right, _ = self._few_products(left, right, "", MOST_INNER_PRODUCTS, [], node)
+        names = _beside(left, right, node)
+        return replace(names, branches=crossed(left.branches, right.branches))
+
+    def _scope_of(self, joined: Joined) -> Scope:
+        """What ON can name."""
+        return Scope(
+            parent=self.scope.parent,
+            sources=list(joined.sources),
+            columns=list(joined.columns),
+            common=self.scope.common,
+        )
 
     # Items.
 
-    def item(self, node: exp.Expr) -> tuple[Branch, ...]:
-        """One FROM item; its columns join the scope."""
+    def item(self, node: exp.Expr) -> Joined:
+        """One FROM item with its own joins: in parentheses, or b in a JOIN b JOIN c ON p ON q."""
+        joins = node.args.get("joins")
+        return self._chains(node, joins) if joins else self._single(node)
+
+    def _single(self, node: exp.Expr) -> Joined:
         if isinstance(node, exp.Lateral) or node.args.get("lateral"):
             raise fault(UnsupportedError, "LATERAL is not supported", node, "write a plain join")
         if isinstance(node, exp.Table):
+            if isinstance(node.this, exp.Values):
+                return self._item(node, self.values(node.this))
             if isinstance(node.this, exp.Func):
                 raise fault(UnsupportedError, "table functions are not supported", node)
-            branches = self.table(node)
-            for join in node.args.get("joins") or ():
-                branches = self.join(branches, join)
-            return branches
+            return self.table(node)
         if isinstance(node, exp.Values):
-            return self._add(node, self.values(node))
+            return self._item(node, self.values(node))
         if isinstance(node, exp.Subquery):
-            if isinstance(node.this, exp.Table):
-                return self._parenthesised(node)
+            if _is_parenthesized_join(node):
+                return self._parenthesized(node)
             outer = Scope(parent=self.scope.parent, common=self.scope.common)
             needed = None if _column_aliases(node) else self.needed
-            return self._add(node, self.lowering.query(self.lowering, node.this, outer, needed))
+            return self._item(node, self.lowering.query(self.lowering, node.this, outer, needed))
         raise fault(UnsupportedError, "this cannot stand in FROM", node)
 
-    def _parenthesised(self, node: exp.Subquery) -> tuple[Branch, ...]:
-        """(a JOIN b ON p), which is not a derived table unless it has a name"""
-        inner = From(
-            self.lowering, Scope(parent=self.scope.parent, common=self.scope.common), self.needed
-        )
-        branches = inner.item(node.this)
+    def _parenthesized(self, node: exp.Subquery) -> Joined:
+        """(a JOIN b ON p): a and b stay known by their names unless the whole has one."""
+        inner = self
+        if _column_aliases(node):
+            # Somebody needs the columns by names that they do not have in here.
+            inner = From(self.lowering, self.scope, None, self.tables)
+        joined = inner.item(node.this)
         if node.alias:
-            columns = tuple(inner.scope.star(None, node))
-            return self._add(node, Table(branches, columns))
-        for source in inner.scope.sources:
-            self.scope.add(source, node)
-        self.scope.merged.update(inner.scope.merged)
-        self.scope.hidden |= inner.scope.hidden
-        for join in node.args.get("joins") or ():
-            branches = self.join(branches, join)
-        return branches
+            return self._item(node, Table(joined.branches, joined.columns))
+        return joined
 
-    def table(self, node: exp.Table) -> tuple[Branch, ...]:
+    def table(self, node: exp.Table) -> Joined:
         """A common table, a view or a relation, in this order."""
         name = node.name
         if node.args.get("sample") is not None:
@@ -123,9 +140,9 @@ class From:
         if common is not None:
             needed = None if common.columns else needed
             table = self.lowering.query(self.lowering, common.query, common.scope, needed)
-            return self._add(node, _with_names(table, common.columns, node))
+            return self._item(node, _with_names(table, common.columns, node))
         if name in self.lowering.views:
-            return self._add(node, self._view(name, node, needed))
+            return self._item(node, self._view(name, node, needed))
         if name not in self.lowering.catalog:
             known = (*self.lowering.catalog.relations, *self.lowering.views)
             raise fault(
@@ -145,7 +162,7 @@ class From:
         )
         names = tuple(c.scalar.name for _, c in columns if isinstance(c.scalar, Ref))
         table = Table((Branch((Rel(relation.name, names),)),), columns)
-        return self._add(node, table, key=relation.key)
+        return self._item(node, table, key=relation.key)
 
     def _view(self, name: str, node: exp.Expr, needed: Needed) -> Table:
         view = self.lowering.views[name]
@@ -157,6 +174,7 @@ class From:
             self.lowering.query,
             self.variables,
             (*self.lowering.open_views, name),
+            self.lowering.inner,
         )
         table = inner.query(inner, view.select, None, None if view.columns else needed)
         return _with_names(table, view.columns, node)
@@ -182,18 +200,15 @@ class From:
             branches.append(Branch((), bindings))
         return Table(tuple(branches), tuple(columns))
 
-    def _add(self, node: exp.Expr, table: Table, key: tuple[str, ...] = ()) -> tuple[Branch, ...]:
-        alias = node.alias_or_name
-        renamed_ = _with_names(table, _column_aliases(node), node)
-        if not alias:
-            alias = self.variables.fresh("unnamed")
-        self.scope.add(Source(alias, renamed_.columns, key), node)
-        return renamed_.branches
+    def _item(self, node: exp.Expr, table: Table, key: tuple[str, ...] = ()) -> Joined:
+        named = _with_names(table, _column_aliases(node), node)
+        alias = node.alias_or_name or self.variables.fresh("unnamed")
+        return Joined(named.branches, (Source(alias, named.columns, key),), named.columns)
 
     # Joins.
 
-    def join(self, left: tuple[Branch, ...], node: exp.Join) -> tuple[Branch, ...]:
-        side = (node.side or "").upper()
+    def join(self, left: Joined, node: exp.Join, most: int) -> Joined:
+        side = _side(node)
         kind = (node.kind or "").upper()
         if kind in ("SEMI", "ANTI") or side in ("SEMI", "ANTI"):
             raise fault(
@@ -201,82 +216,133 @@ class From:
             )
         if (node.method or "").upper() not in ("", "NATURAL"):
             raise fault(UnsupportedError, f"{node.method} JOIN is not supported", node)
-        before = list(self.scope.sources)
         right = self.item(node.this)
-        added = self.scope.sources[len(before) :]
-        if side in ("LEFT", "FULL"):
-            right = self._nullable_sources(added, right)
-            added = self.scope.sources[len(before) :]
-        if side in ("RIGHT", "FULL"):
-            left = self._nullable_sources(before, left)
-            before = self.scope.sources[: len(before)]
-        factors = self._on(node, before, added, side)
-        both = extended(self.variables, crossed(left, right), factors)
-        if side in ("LEFT", "FULL"):
-            both += self._unmatched(left, right, factors, added)
-        if side in ("RIGHT", "FULL"):
-            both += self._unmatched(right, left, factors, before)
-        return both
-
-    def _on(
-        self, node: exp.Join, before: Sequence[Source], added: Sequence[Source], side: str
-    ) -> list[Expr]:
-        on, using = node.args.get("on"), node.args.get("using")
-        if (node.method or "").upper() == "NATURAL":
-            left_names = [c for s in before for c, _ in s.columns]
-            right_names = [c for s in added for c, _ in s.columns]
-            shared = [n for n in dict.fromkeys(left_names) if n in right_names]
-            return [self._merge(n, before, added, side, node) for n in shared]
-        if using:
-            return [self._merge(c.name, before, added, side, c) for c in using]
-        if on is None:
-            if (node.kind or "").upper() == "CROSS":
-                return []
-            raise fault(
-                UnsupportedError, "the join has no condition", node, "add ON ..., or CROSS JOIN"
-            )
-        return RowScalars(self.lowering, self.scope).conditions(on)
-
-    def _merge(
-        self,
-        name: str,
-        before: Sequence[Source],
-        added: Sequence[Source],
-        side: str,
-        node: exp.Expr,
-    ) -> Expr:
-        """USING (name): the condition, and one column for both that SELECT * shows first."""
-        a = self._side_column(name, before, node, use_merged=True)
-        b = self._side_column(name, added, node, use_merged=False)
+        crowded = is_crowded(left, right, side, most)
+        if crowded or side in ("LEFT", "FULL"):
+            right = self._with_variables(right)
+        if crowded or side in ("RIGHT", "FULL"):
+            left = self._with_variables(left)
+        names = _beside(left, right, node.this)
+        factors, columns = self._condition(node, left, right, names, side)
+        left, right, renamings = self._few_products(left, right, side, most, factors, node)
+        for renaming in renamings:
+            factors = [renaming.expr(factor) for factor in factors]
+            columns = renaming.columns(columns)
+        matched = extended(self.variables, crossed(left.branches, right.branches), factors)
+        only_left = self._unmatched(left, right, factors) if side in ("LEFT", "FULL") else ()
+        only_right = self._unmatched(right, left, factors) if side in ("RIGHT", "FULL") else ()
+        sources = (*left.sources, *right.sources)
         if side == "FULL":
-            target = meeting_type([a, b], node, "USING")
-            parts = (convert(v, target, node).scalar for v in (a, b))
-            merged = Typed(apply("coalesce", *parts), target)
-        else:
-            merged = b if side == "RIGHT" else a
-        self.scope.merged[name] = merged
-        self.scope.hidden |= {(s.alias, name) for s in (*before, *added) if s.find(name)}
-        return cond(comparison("=", a, b, node).scalar)
+            return self._with_merged(Joined((*matched, *only_left), sources, columns), only_right)
+        return Joined((*matched, *only_left, *only_right), sources, columns)
 
-    def _side_column(
-        self, name: str, sources: Sequence[Source], node: exp.Expr, use_merged: bool
-    ) -> Typed:
-        if use_merged and name in self.scope.merged:
-            return self.scope.merged[name]
-        found = [typed for s in sources for typed in s.find(name)]
-        if len(found) != 1:
-            state = "is ambiguous" if found else "is not there"
-            owners = ", ".join(s.alias for s in sources)
-            raise fault(ResolutionError, f"USING: column {name} {state} in {owners}", node)
-        return found[0]
+    def _with_merged(self, joined: Joined, only_right: tuple[Branch, ...]) -> Joined:
+        """COALESCE(a.k, b.k) of a FULL JOIN ... USING (k) as a variable: a.k, and b.k in rows that
+        only the right side has. A later join on k can then be looked up.
+        """
+        merged: dict[str, tuple[ScalarExpr, ScalarExpr]] = {}
+        columns: list[tuple[str, Typed]] = []
+        for name, typed in joined.columns:
+            if isinstance(typed.scalar, Apply):
+                left, right = typed.scalar.arguments
+                nullable = any(map(self.variables.can_be_null, (left, right)))
+                variable = self.variables.fresh(name, nullable=nullable)
+                merged[variable] = (left, right)
+                typed = Typed(Ref(variable), typed.type)
+            columns.append((name, typed))
+        branches = tuple(
+            Branch(b.factors, {**b.bindings, **{v: b.resolve(s[at]) for v, s in merged.items()}})
+            for at, part in enumerate((joined.branches, only_right))
+            for b in part
+        )
+        return Joined(branches, joined.sources, tuple(columns))
 
-    def _nullable_sources(
-        self, sources: Sequence[Source], branches: tuple[Branch, ...]
-    ) -> tuple[Branch, ...]:
-        """Give a variable to each column that is not one already, so that it can be bound to NULL.
+    def _few_products(
+        self,
+        left: Joined,
+        right: Joined,
+        side: str,
+        most: int,
+        factors: Sequence[Expr],
+        node: exp.Expr,
+    ) -> tuple[Joined, Joined, list[Renaming]]:
+        """The sides of a join, those of many terms as views if there would be too many products,
+        or if their rows could not be found otherwise.
+        """
+        renamings: list[Renaming] = []
+        sides = [left, right]
+        for at in sorted((0, 1), key=lambda at: -len(sides[at].branches)):
+            searched = bool(side) and is_searched(sides[at], factors)
+            crowded = is_crowded(sides[0], sides[1], side, most)
+            if len(sides[at].branches) > 1 and (crowded or searched):
+                columns = list(self._needed_columns(sides[at]))
+                made = as_inner_view(self.lowering, sides[at], columns, factors)
+                if made is not None:
+                    sides[at], renaming = made
+                    renamings.append(renaming)
+        crowded = is_crowded(sides[0], sides[1], side, most)
+        if crowded and product_count(sides[0], sides[1], side) > MOST_PRODUCTS:
+            raise fault(
+                UnsupportedError,
+                f"this join has more than {MOST_PRODUCTS} cases",
+                node,
+                "make a view of some of the joined tables first, and join that",
+            )
+        return sides[0], sides[1], renamings
 
-        A constant or COALESCE column of a derived table is NULL too in a row that only the other
-        side of an outer join has.
+    def _needed_columns(self, side: Joined) -> Iterator[tuple[str, Typed]]:
+        """The columns of a side that somebody can name: those that USING merged, by table only."""
+        by_table = [c for s in side.sources if s.alias in self.tables for c in s.columns]
+        for name, typed in (*by_table, *side.columns):
+            if self.needed is None or name in self.needed:
+                yield name, typed
+
+    def _condition(
+        self, node: exp.Join, left: Joined, right: Joined, names: Joined, side: str
+    ) -> tuple[list[Expr], tuple[tuple[str, Typed], ...]]:
+        """The factors of ON, USING or NATURAL, and the columns of the join."""
+        on, using = node.args.get("on"), node.args.get("using")
+        shared_names: list[tuple[str, exp.Expr]] | None = None
+        if (node.method or "").upper() == "NATURAL":
+            shared = dict.fromkeys(name for name, _ in left.columns if right.named(name))
+            shared_names = [(name, node) for name in shared]
+        elif using:
+            shared_names = [(column.name, column) for column in using]
+        if shared_names is not None:
+            return self._merged(shared_names, left, right, side)
+        if on is not None:
+            return RowScalars(self.lowering, self._scope_of(names)).conditions(on), names.columns
+        if (node.kind or "").upper() == "CROSS":
+            return [], names.columns
+        raise fault(
+            UnsupportedError, "the join has no condition", node, "add ON ..., or CROSS JOIN"
+        )
+
+    def _merged(
+        self, names: Sequence[tuple[str, exp.Expr]], left: Joined, right: Joined, side: str
+    ) -> tuple[list[Expr], tuple[tuple[str, Typed], ...]]:
+        """USING (k): {left.k = right.k}, and one column k for both, which * shows first."""
+        factors: list[Expr] = []
+        merged: dict[str, Typed] = {}
+        for name, node in names:
+            if name in merged:
+                raise fault(ResolutionError, f"USING names {name} twice", node)
+            a, b = _only(name, left, node), _only(name, right, node)
+            factors.append(cond(comparison("=", a, b, node).scalar))
+            if side == "FULL":
+                target = meeting_type([a, b], node, "USING")
+                parts = (convert(v, target, node).scalar for v in (a, b))
+                merged[name] = Typed(apply("coalesce", *parts), target)
+            else:
+                merged[name] = b if side == "RIGHT" else a
+        rest = [(n, typed) for n, typed in (*left.columns, *right.columns) if n not in merged]
+        return factors, (*merged.items(), *rest)
+
+    def _with_variables(self, joined: Joined) -> Joined:
+        """Give a variable to each column that is not one already.
+
+        It can then be bound to NULL: a constant or COALESCE column of a derived table is NULL too
+        in a row that only the other side of an outer join has. And a view has a key for it.
         """
         extra: dict[str, ScalarExpr] = {}
         known: dict[ScalarExpr, ScalarExpr] = {}
@@ -291,40 +357,36 @@ class From:
                 extra[variable] = typed.scalar
             return Typed(known[typed.scalar], typed.type)
 
-        for source in sources:
-            columns = tuple((n, named(source.alias, n, t)) for n, t in source.columns)
-            at = self.scope.sources.index(source)
-            self.scope.sources[at] = Source(source.alias, columns, source.key)
-        for name, typed in self.scope.merged.items():
-            if typed.scalar in known:
-                self.scope.merged[name] = Typed(known[typed.scalar], typed.type)
+        sources = tuple(
+            Source(s.alias, tuple((n, named(s.alias, n, t)) for n, t in s.columns), s.key)
+            for s in joined.sources
+        )
         if not extra:
-            return branches
-        return tuple(
+            return joined
+        columns = tuple(
+            (name, Typed(known.get(typed.scalar, typed.scalar), typed.type))
+            for name, typed in joined.columns
+        )
+        branches = tuple(
             Branch(
                 b.factors, {**b.bindings, **{v: b.resolve(scalar) for v, scalar in extra.items()}}
             )
-            for b in branches
+            for b in joined.branches
         )
+        return Joined(branches, sources, columns)
 
     def _unmatched(
-        self,
-        kept: tuple[Branch, ...],
-        missing: tuple[Branch, ...],
-        factors: Sequence[Expr],
-        sources: Sequence[Source],
+        self, present: Joined, missing: Joined, factors: Sequence[Expr]
     ) -> tuple[Branch, ...]:
-        """kept * (n := Sum[](missing' * on')) * {n = 0}, the missing side's columns NULL"""
+        """present * (n := Sum[](missing' * on')) * {n = 0}, the missing side's columns NULL"""
+        columns = (*(c for s in missing.sources for c in s.columns), *missing.columns)
         nulls: dict[str, ScalarExpr] = {
-            typed.scalar.name: NULL
-            for source in sources
-            for _, typed in source.columns
-            if isinstance(typed.scalar, Ref)
+            typed.scalar.name: NULL for _, typed in columns if isinstance(typed.scalar, Ref)
         }
         self.variables.nulled |= nulls.keys()
         result: list[Branch] = []
-        for branch in kept:
-            twins = [renamed(self.variables, other) for other in missing]
+        for branch in present.branches:
+            twins = [renamed(self.variables, other) for other in missing.branches]
             body = sum_of(*(summed(self.variables, (), (twin,), *factors) for twin in twins))
             count = self.variables.fresh("matches")
             none = product_of(lift(count, body), cond(apply("=", Ref(count), Const(0))))
@@ -332,6 +394,42 @@ class From:
                 bindings = {**extended_.bindings, **nulls}
                 result.append(Branch(extended_.factors, bindings))
         return tuple(result)
+
+
+def _side(join: exp.Join) -> str:
+    return (join.side or "").upper()
+
+
+def _beside(left: Joined, right: Joined, node: exp.Expr) -> Joined:
+    """The names of both sides, and no rows yet."""
+    aliases = {source.alias for source in left.sources}
+    for source in right.sources:
+        if source.alias in aliases:
+            raise fault(
+                ResolutionError,
+                f"{source.alias} is in FROM more than once",
+                node,
+                f"give one of them another name, as in {source.alias} AS {source.alias}2",
+            )
+    return Joined((), (*left.sources, *right.sources), (*left.columns, *right.columns))
+
+
+def _only(name: str, side: Joined, node: exp.Expr) -> Typed:
+    """The one column of a side that USING can mean."""
+    matches = side.named(name)
+    if len(matches) != 1:
+        state = "is ambiguous" if matches else "is not there"
+        owners = ", ".join(s.alias for s in side.sources)
+        raise fault(ResolutionError, f"USING: column {name} {state} in {owners}", node)
+    return matches[0]
+
+
+def _is_parenthesized_join(node: exp.Subquery) -> bool:
+    """(a JOIN b ...) and ((SELECT ...) x JOIN b ...), but not ((SELECT ...))"""
+    inner = node.this
+    if isinstance(inner, exp.Subquery):
+        return bool(inner.alias or inner.args.get("joins")) or _is_parenthesized_join(inner)
+    return isinstance(inner, exp.Table)
 
 
 def _is_comma(join: exp.Join) -> bool:

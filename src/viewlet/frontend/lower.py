@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from viewlet.calculus.expr import Expr, Extreme, Lift, exists_of
+from viewlet.calculus.expr import Expr, NestedValue, exists_of
 from viewlet.calculus.query import COUNT, OutputColumn, Query, ViewKind
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.aggregates import Components, Grouped, Lifts, has_aggregate, has_extreme
-from viewlet.frontend.blocks import UNIT, Branch, Table, extended, keyed, summed, variables_of
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.joins import From
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.products import UNIT, Branch, Table, extended, keyed, summed
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.select import (
     Item,
@@ -33,6 +33,7 @@ from viewlet.frontend.select import (
     needed_columns,
     order_of,
     output_items,
+    qualifiers,
     refuse_limit,
 )
 from viewlet.frontend.setops import distinct_rows, set_operation, united
@@ -60,8 +61,7 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
         table = _top_set_operation(lowering, query, outer)
         items = [Item(name, query, typed) for name, typed in table.columns]
         kind = ViewKind.GROUP if query.args.get("distinct") else ViewKind.BAG
-    branches, columns = keyed(lowering.variables, table.branches, table.columns)
-    keys = variables_of(columns)
+    branches, columns, keys = keyed(lowering.variables, table.branches, table.columns)
     count = summed(lowering.variables, keys, branches)
     return _query(statement, lowering, kind, keys, ((COUNT, count),), items, columns, query)
 
@@ -121,7 +121,7 @@ def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> B
     branches: tuple[Branch, ...] = UNIT
     from_ = select.args.get("from_")
     if from_ is not None:
-        clause = From(lowering, scope, needed_columns(select))
+        clause = From(lowering, scope, needed_columns(select), qualifiers(select))
         branches = clause.lower(from_.this, select.args.get("joins") or ())
     where = select.args.get("where")
     if where is not None:
@@ -183,9 +183,9 @@ def _groups(
         columns.append((item.name, value))
     columns += _determined(block, columns)
     prepared = extended(lowering.variables, block.branches, scalars.take_prelude())
-    branches, keys = keyed(lowering.variables, prepared, columns)
-    groups = [(before.scalar, after) for (_, before), after in zip(columns, keys, strict=True)]
-    return branches, groups, variables_of(keys)
+    branches, bound, keys = keyed(lowering.variables, prepared, columns)
+    groups = [(before.scalar, after) for (_, before), after in zip(columns, bound, strict=True)]
+    return branches, groups, keys
 
 
 def _determined(block: Block, columns: Sequence[tuple[str, Typed]]) -> list[tuple[str, Typed]]:
@@ -267,7 +267,7 @@ def _grouped_view(statement: CreateView, lowering: Lowering, block: Block) -> Qu
     columns = [_item_value(scalars, item) for item in block.items]
     having = block.select.args.get("having")
     test = scalars.boolean(having.this, "HAVING").scalar if having is not None else None
-    lets = tuple(f for f in scalars.take_prelude() if isinstance(f, Lift | Extreme))
+    lets = tuple(f for f in scalars.take_prelude() if isinstance(f, NestedValue))
     components = tuple((name, body) for body, name in sink.names.items())
     kind = ViewKind.TOTAL if total else ViewKind.GROUP
     return _query(
@@ -294,7 +294,7 @@ def _query(
     columns: Sequence[Typed],
     query: exp.Expr,
     *,
-    lets: tuple[Lift | Extreme, ...] = (),
+    lets: tuple[NestedValue, ...] = (),
     having: ScalarExpr | None = None,
 ) -> Query:
     names = _column_names(statement, items)
@@ -318,6 +318,7 @@ def _query(
         order_of(query, items),
         limit,
         offset,
+        tuple(lowering.inner),
     )
 
 

@@ -17,11 +17,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from viewlet.calculus.expr import (
-    Assign,
+    Binder,
     Cond,
     Expr,
-    Extreme,
-    Lift,
     Value,
     assign,
     cond,
@@ -30,8 +28,8 @@ from viewlet.calculus.expr import (
     lift,
 )
 from viewlet.errors import TypingError, UnsupportedError
-from viewlet.frontend.blocks import Branch, Table, summed
 from viewlet.frontend.context import Lowering
+from viewlet.frontend.products import Branch, Table, summed
 from viewlet.frontend.scalars import COMPARISONS, Scalars
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import conjuncts_of, fault, unwrapped
@@ -163,7 +161,7 @@ def _one_row(branch: Branch) -> tuple[list[Expr] | None, list[ScalarExpr]]:
     lifts: list[Expr] = []
     tests: list[ScalarExpr] = []
     for factor in branch.factors:
-        if isinstance(factor, Lift | Extreme | Assign):
+        if isinstance(factor, Binder):
             lifts.append(factor)
         elif isinstance(factor, Cond):
             tests.append(factor.scalar)

@@ -1,8 +1,12 @@
-"""SQL functions of dates, text and numbers -> typed scalars."""
+"""SQL functions -> typed scalars, by what the records of viewlet.functions say of them.
+
+Most functions need nothing here: a call finds its record by its name and the types of its
+arguments. Calls with a grammar of their own (EXTRACT, DATE_TRUNC, TRIM) are brought to that form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -12,40 +16,20 @@ from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import (
     Typed,
     as_boolean,
+    as_integer,
+    as_moment,
     as_number,
     as_text,
     is_text_constant,
     text_as,
     to_double,
 )
-from viewlet.functions import Const, apply
-from viewlet.schema import BIGINT, DATE, DOUBLE, INTEGER, VARCHAR, Kind, Type
+from viewlet.functions import CALLS, Const, ScalarFunction, SqlCall, apply
+from viewlet.functions.sql_forms import Accepts, Parameter
+from viewlet.schema import BIGINT, DATE, Kind, Type
 
-_PARTS: Mapping[type[exp.Expr], str] = {
-    exp.Year: "year",
-    exp.Month: "month",
-    exp.Day: "day",
-    exp.Quarter: "quarter",
-    exp.Hour: "hour",
-    exp.Minute: "minute",
-    exp.Second: "second",
-    exp.DayOfWeek: "dow",
-    exp.DayOfMonth: "day",
-    exp.DayOfYear: "doy",
-}
-
-_TEXT_FUNCTIONS: Mapping[type[exp.Expr], tuple[str, Type]] = {
-    exp.Upper: ("upper", VARCHAR),
-    exp.Lower: ("lower", VARCHAR),
-    exp.Length: ("length", BIGINT),
-}
-
-_DOUBLE_FUNCTIONS: Mapping[type[exp.Expr], str] = {
-    exp.Sqrt: "sqrt",
-    exp.Exp: "exp",
-    exp.Ln: "ln",
-    exp.Pow: "power",
-}
+Operands = Sequence[exp.Expr | None]
+"""The arguments as they stand, None for one that was left out before others."""
 
 
 class Functions:
@@ -63,144 +47,181 @@ class Functions:
     def text(self, node: exp.Expr, what: str) -> Typed:
         return as_text(self.lower(node), node, what)
 
-    # Dates.
+    # Calls by their records.
 
-    def date(self, node: exp.Expr) -> Typed:
+    def call(self, node: exp.Func) -> Typed:
+        """F(a, b)"""
+        names = [node.name.upper()] if isinstance(node, exp.Anonymous) else node.sql_names()
+        spelling = next(name for name in names if name in CALLS)
+        return self.called(spelling, _operands(node), node)
+
+    def called(self, spelling: str, operands: Operands, node: exp.Expr) -> Typed:
+        """The function with this name whose parameters accept the operands."""
+        name = spelling.partition(" ")[0]
+        given = [None if operand is None else self.lower(operand) for operand in operands]
+        record = _accepting(CALLS[spelling], given, name, node)
+        call = _call_of(record)
+        arguments, types = [], []
+        for number, parameter in enumerate(call.parameters):
+            operand = operands[number] if number < len(operands) else None
+            value = given[number] if operand is not None else None
+            if value is None or operand is None:
+                if parameter.default is None:
+                    break
+                value = Typed(parameter.default, BIGINT)
+            else:
+                value = _converted(parameter, value, operand, name)
+            if parameter.constant and not isinstance(value.scalar, Const):
+                raise fault(UnsupportedError, f"{name} needs a constant {parameter.constant}", node)
+            arguments.append(value.scalar)
+            types.append(value.type)
+        rule = call.scalar
+        scalar = apply(record.name, *arguments) if rule is None else rule(arguments, types)
+        result = call.result
+        return Typed(scalar, result if isinstance(result, Type) else result(arguments, types))
+
+    # Calls with a grammar of their own.
+
+    def date(self, node: exp.Date) -> Typed:
         """DATE('1998-01-01'), DATE(timestamp)"""
         return cast(self.lower(node.this), DATE, node)
 
-    def date_part(self, node: exp.Expr) -> Typed:
-        if isinstance(node, exp.Extract):
-            part, operand = node.this.name.lower(), node.expression
-            part = {"dayofweek": "dow", "dayofyear": "doy", "dayofmonth": "day"}.get(part, part)
-        else:
-            part, operand = _PARTS[type(node)], node.this
-        value = self._moment(operand, "EXTRACT")
-        name = f"{value.type.kind.name.lower()}_{part}"
-        if part not in _PARTS.values():
+    def date_part(self, node: exp.Extract) -> Typed:
+        part = node.this.name.upper()
+        if f"EXTRACT {part}" not in CALLS:
+            known = list(dict.fromkeys(_first_names("EXTRACT")))
             raise fault(
                 UnsupportedError,
-                f"EXTRACT({part.upper()} ...) is not supported",
+                f"EXTRACT({part} ...) is not supported",
                 node,
-                "parts are YEAR, QUARTER, MONTH, DAY, HOUR, MINUTE, SECOND, DOW and DOY",
+                f"parts are {', '.join(known[:-1])} and {known[-1]}",
             )
-        return Typed(apply(name, value.scalar), BIGINT)
+        return self.called(f"EXTRACT {part}", [node.expression], node)
 
-    def truncate(self, node: exp.Expr) -> Typed:
-        """DATE_TRUNC(part, d), which keeps the type of d"""
-        unit = node.args["unit"]
-        part = unit.name.lower()
-        value = self._moment(node.this, "DATE_TRUNC")
-        if part not in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
-            raise fault(UnsupportedError, f"DATE_TRUNC('{part}', ...) is not supported", node)
-        if value.type == DATE and part in ("hour", "minute", "second"):
-            return value
-        return Typed(
-            apply(f"{value.type.kind.name.lower()}_trunc_{part}", value.scalar), value.type
-        )
-
-    def _moment(self, node: exp.Expr, what: str) -> Typed:
-        value = self.lower(node)
-        if value.type.kind is Kind.NULL:
-            return Typed(value.scalar, DATE)
-        if is_text_constant(value):
-            return text_as(value, DATE, node)
-        if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
-            raise fault(TypingError, f"{what} needs a date, {sql_of(node)} is {value.type}", node)
-        return value
-
-    # Functions of text and numbers.
-
-    def substring(self, node: exp.Substring) -> Typed:
-        parts = [self.text(node.this, "SUBSTRING").scalar]
-        for place in ("start", "length"):
-            operand = node.args.get(place)
-            if operand is not None:
-                parts.append(self._integer(operand, "SUBSTRING").scalar)
-            elif place == "start":
-                parts.append(Const(1))
-        return Typed(apply("substring", *parts), VARCHAR)
-
-    def _integer(self, node: exp.Expr, what: str) -> Typed:
-        value = self.lower(node)
-        if value.type.kind not in (Kind.INTEGER, Kind.BIGINT, Kind.NULL):
-            raise fault(
-                TypingError, f"{what} needs an integer, {sql_of(node)} is {value.type}", node
-            )
-        return value
+    def truncate(self, node: exp.TimestampTrunc | exp.DateTrunc) -> Typed:
+        """DATE_TRUNC(part, d)"""
+        part = node.args["unit"].name
+        if f"DATE_TRUNC {part.upper()}" not in CALLS:
+            message = f"DATE_TRUNC('{part.lower()}', ...) is not supported"
+            raise fault(UnsupportedError, message, node)
+        return self.called(f"DATE_TRUNC {part.upper()}", [node.this], node)
 
     def trim(self, node: exp.Trim) -> Typed:
         if node.expression is not None and node.expression.name != " ":
             raise fault(UnsupportedError, "TRIM takes away blanks only", node, "use REPLACE")
         side = str(node.args.get("position") or "BOTH").upper()
-        name = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side]
-        return Typed(apply(name, self.text(node.this, "TRIM").scalar), VARCHAR)
+        return self.called(f"TRIM {side}", [node.this], node)
 
-    def replace(self, node: exp.Replace) -> Typed:
-        parts = [node.this, node.expression, node.args.get("replacement") or exp.Literal.string("")]
-        return Typed(apply("replace", *(self.text(p, "REPLACE").scalar for p in parts)), VARCHAR)
+    def logarithm(self, node: exp.Log) -> Typed:
+        """LOG(x) and LOG10(x), which sqlglot reads as LOG(10, x)"""
+        base, value = node.this, node.expression
+        if value is None:
+            return self.called("LOG", [base], node)
+        if not isinstance(base, exp.Literal) or base.name != "10":
+            raise fault(
+                UnsupportedError, f"{sql_of(node)} is not supported", node, "write LN(x) / LN(base)"
+            )
+        return self.called("LOG10", [value], node)
 
-    def of_text(self, node: exp.Expr) -> Typed:
-        name, result = _TEXT_FUNCTIONS[type(node)]
-        return Typed(apply(name, self.text(node.this, name.upper()).scalar), result)
 
-    def keeping(self, node: exp.Expr) -> Typed:
-        """ABS keeps the type of its argument, SIGN gives an integer"""
-        value = self.number(node.this, type(node).__name__.upper())
-        if isinstance(node, exp.Sign):
-            return Typed(apply("sign", value.scalar), INTEGER)
-        return Typed(apply("abs", value.scalar), value.type)
+def _operands(node: exp.Func) -> list[exp.Expr | None]:
+    """The arguments of a call in their order; a mark on the node that nobody reads is an error."""
+    operands: list[exp.Expr | None] = []
+    for name in node.arg_types:
+        if isinstance(node, exp.Anonymous) and name == "this":
+            continue
+        argument = node.args.get(name)
+        if isinstance(argument, list):
+            operands += argument
+        elif argument is None or isinstance(argument, exp.Expr):
+            operands.append(argument)
+        elif argument is not False:
+            raise fault(UnsupportedError, f"{sql_of(node)} is not supported", node)
+    while operands and operands[-1] is None:
+        operands.pop()
+    return operands
 
-    def of_double(self, node: exp.Expr) -> Typed:
-        name = _DOUBLE_FUNCTIONS[type(node)]
-        parts = [node.this, *([node.expression] if isinstance(node, exp.Pow) else [])]
-        values = [to_double(self.number(part, name.upper())).scalar for part in parts]
-        return Typed(apply(name, *values), DOUBLE)
 
-    def floor(self, node: exp.Expr) -> Typed:
-        """FLOOR and CEIL: whole DECIMALs of DECIMALs, DOUBLE of DOUBLE"""
-        name = "floor" if isinstance(node, exp.Floor) else "ceil"
-        value = self.number(node.this, name.upper())
-        if value.type.kind in (Kind.INTEGER, Kind.BIGINT):
-            return value
-        if value.type.kind is Kind.DECIMAL:
-            unit = Const(10**value.type.scale)
-            scalar = apply(f"decimal_{name}", value.scalar, unit)
-            return Typed(scalar, Type(Kind.DECIMAL, value.type.precision, 0))
-        return Typed(apply("to_float", apply(name, value.scalar)), DOUBLE)
+def _call_of(record: ScalarFunction) -> SqlCall:
+    assert isinstance(record.sql, SqlCall)
+    return record.sql
 
-    def round(self, node: exp.Round) -> Typed:
-        """ROUND(x [, digits]), half away from zero"""
-        value = self.number(node.this, "ROUND")
-        places = node.args.get("decimals")
-        digits = self._integer(places, "ROUND").scalar if places is not None else Const(0)
-        if not isinstance(digits, Const) or not isinstance(digits.value, int):
-            raise fault(UnsupportedError, "ROUND needs a constant number of digits", node)
-        if value.type.kind in (Kind.INTEGER, Kind.BIGINT) and digits.value >= 0:
-            return value
-        if value.type.kind is Kind.DECIMAL and digits.value >= 0:
-            if digits.value >= value.type.scale:
-                return value
-            unit = Const(10 ** (value.type.scale - digits.value))
-            rounded = apply("rescale", value.scalar, unit)
-            return Typed(rounded, Type(Kind.DECIMAL, value.type.precision, digits.value))
-        return Typed(apply("round", to_double(value).scalar, digits), DOUBLE)
+
+def _first_names(spelling: str) -> list[str]:
+    """YEAR, QUARTER, ...: what may follow a name, each by its first spelling."""
+    calls = [_call_of(r) for name in CALLS if name.startswith(f"{spelling} ") for r in CALLS[name]]
+    return [call.spellings[0].partition(" ")[2] for call in calls]
+
+
+def _accepting(
+    records: list[ScalarFunction], given: Sequence[Typed | None], name: str, node: exp.Expr
+) -> ScalarFunction:
+    """The first function that takes the operands; where none does, the first, whose conversion
+    will say what is wrong."""
+    fitting = [record for record in records if _takes_so_many(_call_of(record), given)]
+    if not fitting:
+        most = max(len(_call_of(record).parameters) for record in records)
+        raise fault(
+            TypingError, f"{name} takes {most} argument{'s'[: most > 1]}, not {len(given)}", node
+        )
+    for record in fitting:
+        parameters = _call_of(record).parameters
+        if all(v is None or _accepts(p, v) for p, v in zip(parameters, given, strict=False)):
+            return record
+    return fitting[0]
+
+
+def _takes_so_many(call: SqlCall, given: Sequence[Typed | None]) -> bool:
+    missing = [p for i, p in enumerate(call.parameters) if i >= len(given) or given[i] is None]
+    return len(given) <= len(call.parameters) and all(
+        p.default is not None or p.is_optional for p in missing
+    )
+
+
+_EXACT = frozenset((Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL))
+
+_KINDS: Mapping[Accepts, frozenset[Kind]] = {
+    Accepts.NUMBER: _EXACT | {Kind.DOUBLE},
+    Accepts.EXACT: _EXACT,
+    Accepts.DOUBLE: _EXACT | {Kind.DOUBLE},
+    Accepts.INTEGER: frozenset((Kind.INTEGER, Kind.BIGINT)),
+    Accepts.TEXT: frozenset((Kind.VARCHAR,)),
+    Accepts.DATE: frozenset((Kind.DATE,)),
+    Accepts.TIMESTAMP: frozenset((Kind.TIMESTAMP,)),
+}
+
+_CONVERSIONS: Mapping[Accepts, Callable[[Typed, exp.Expr, str], Typed]] = {
+    Accepts.NUMBER: as_number,
+    Accepts.EXACT: as_number,
+    Accepts.DOUBLE: lambda value, node, what: to_double(as_number(value, node, what)),
+    Accepts.INTEGER: as_integer,
+    Accepts.TEXT: as_text,
+    Accepts.DATE: as_moment,
+    Accepts.TIMESTAMP: as_moment,
+}
+
+
+def _accepts(parameter: Parameter, value: Typed) -> bool:
+    if value.type.kind is Kind.NULL or (
+        parameter.accepts is Accepts.DATE and is_text_constant(value)
+    ):
+        return True
+    return value.type.kind in _KINDS[parameter.accepts]
+
+
+def _converted(parameter: Parameter, value: Typed, node: exp.Expr, what: str) -> Typed:
+    if parameter.accepts is Accepts.DATE and is_text_constant(value):
+        return text_as(value, DATE, node)
+    return _CONVERSIONS[parameter.accepts](value, node, what)
 
 
 FUNCTION_RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
+    **{exp.FUNCTION_BY_NAME[n]: Functions.call for n in CALLS if n in exp.FUNCTION_BY_NAME},
     exp.Date: Functions.date,
     exp.Extract: Functions.date_part,
     exp.TimestampTrunc: Functions.truncate,
     exp.DateTrunc: Functions.truncate,
-    exp.Substring: Functions.substring,
     exp.Trim: Functions.trim,
-    exp.Replace: Functions.replace,
-    exp.Abs: Functions.keeping,
-    exp.Sign: Functions.keeping,
-    exp.Floor: Functions.floor,
-    exp.Ceil: Functions.floor,
-    exp.Round: Functions.round,
-    **dict.fromkeys(_PARTS, Functions.date_part),
-    **dict.fromkeys(_TEXT_FUNCTIONS, Functions.of_text),
-    **dict.fromkeys(_DOUBLE_FUNCTIONS, Functions.of_double),
+    exp.Log: Functions.logarithm,
 }
+"""By what sqlglot makes of a call. Names that it does not know are Anonymous there."""

@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from viewlet.errors import ParseError, ResolutionError, TypingError, UnsupportedError
+from viewlet.errors import (
+    ParseError,
+    RangeError,
+    ResolutionError,
+    TypingError,
+    UnsupportedError,
+)
 from viewlet.frontend.casts import cast
 from viewlet.frontend.scalar_functions import FUNCTION_RULES, Functions
 from viewlet.frontend.syntax import did_you_mean, fault, sql_of
@@ -26,7 +32,7 @@ from viewlet.frontend.types import (
     common_type,
     comparison,
     convert,
-    declared_type,
+    declared,
     division,
     interval_literal,
     is_text_constant,
@@ -35,7 +41,16 @@ from viewlet.frontend.types import (
     shift,
     text_as,
 )
-from viewlet.functions import Const, ScalarExpr, apply
+from viewlet.functions import (
+    CALLS,
+    NULL,
+    Apply,
+    Const,
+    ScalarExpr,
+    apply,
+    evaluate,
+    free_variables,
+)
 from viewlet.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, Kind
 
 COMPARISONS: Mapping[type[exp.Expr], str] = {
@@ -60,36 +75,9 @@ _CHANGING = (
 )
 
 _KNOWN_NAMES = [
-    "sum",
-    "count",
-    "avg",
-    "min",
-    "max",
-    "stddev",
-    "variance",
-    "coalesce",
-    "nullif",
-    "greatest",
-    "least",
-    "substring",
-    "upper",
-    "lower",
-    "trim",
-    "length",
-    "replace",
-    "concat",
-    "abs",
-    "round",
-    "floor",
-    "ceil",
-    "sqrt",
-    "exp",
-    "ln",
-    "power",
-    "mod",
-    "sign",
-    "extract",
-    "date_trunc",
+    *("sum", "count", "avg", "min", "max", "stddev", "variance"),
+    *("coalesce", "nullif", "greatest", "least", "concat", "mod"),
+    *(spelling.partition(" ")[0].lower() for spelling in CALLS),
 ]
 
 
@@ -105,9 +93,9 @@ class Scalars(Functions):
         if found is not None:
             return found
         rule = _RULES.get(type(node))
-        if rule is not None:
-            return rule(self, node)
-        raise self._unknown(node)
+        if rule is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
+            raise self._unknown(node)
+        return _in_range(rule(self, node), node)
 
     def _unknown(self, node: exp.Expr) -> Exception:
         if isinstance(node, _CHANGING):
@@ -156,31 +144,27 @@ class Scalars(Functions):
         operator = _ARITHMETIC[type(node)]
         left, right = node.left, node.right
         if operator in "+-":
-            dated = self._date_arithmetic(operator, left, right, node)
-            if dated is not None:
-                return dated
+            shifted = self._shifted(operator, left, right, node)
+            if shifted is not None:
+                return shifted
         a, b = self.lower(left), self.lower(right)
+        dated = _date_arithmetic(operator, a, b)
+        if dated is not None:
+            return dated
         a, b = _numbers_from_text(a, b, node)
         what = f"operator {operator}"
         return arithmetic(operator, as_number(a, left, what), as_number(b, right, what), node)
 
-    def _date_arithmetic(
+    def _shifted(
         self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr
     ) -> Typed | None:
-        """date +- interval, interval + date, date +- days, date - date"""
+        """date +- interval, interval + date"""
         interval = _interval(right)
         if interval is not None:
             by = interval if operator == "+" else interval.negated()
             return shift(self.lower(left), by, node)
         if operator == "+" and (interval := _interval(left)) is not None:
             return shift(self.lower(right), interval, node)
-        a, b = self.lower(left), self.lower(right)
-        if operator == "-" and a.type == b.type == DATE:
-            return Typed(apply("-", a.scalar, b.scalar), INTEGER)
-        if a.type == DATE and b.type.kind in (Kind.INTEGER, Kind.BIGINT):
-            return Typed(apply(operator, a.scalar, b.scalar), DATE)
-        if operator == "+" and b.type == DATE and a.type.kind in (Kind.INTEGER, Kind.BIGINT):
-            return Typed(apply("+", a.scalar, b.scalar), DATE)
         return None
 
     def divide(self, node: exp.Div) -> Typed:
@@ -283,16 +267,17 @@ class Scalars(Functions):
         return Typed(apply("in", convert(value, target, node).scalar, *listed), BOOLEAN)
 
     def like(self, node: exp.Expr) -> Typed:
-        escape = None
+        """a LIKE b [ESCAPE c]; a backslash is the escape character where nothing is said"""
+        escape: ScalarExpr = Const("\\")
         if isinstance(node, exp.Escape):
-            escape, node = node.expression.name, node.this
+            escape, node = self.text(node.expression, "ESCAPE").scalar, node.this
         name = "ilike" if isinstance(node, exp.ILike) else "like"
         value = self.text(node.this, "LIKE").scalar
         pattern = self.text(node.expression, "LIKE").scalar
-        if escape is not None:
-            if not isinstance(pattern, Const) or len(escape) != 1:
-                raise fault(UnsupportedError, "ESCAPE needs constants", node)
-            pattern = Const(_with_backslashes(str(pattern.value), escape))
+        if NULL in (escape, pattern):
+            pattern = NULL
+        elif escape != Const("\\") or isinstance(pattern, Const):
+            pattern = _with_backslashes(pattern, escape, node)
         return _negated(node, apply(name, value, pattern))
 
     def concatenation(self, node: exp.Expr) -> Typed:
@@ -351,7 +336,17 @@ class Scalars(Functions):
         return Typed(apply("case", same.scalar, NULL_VALUE.scalar, left.scalar), left.type)
 
     def casting(self, node: exp.Cast) -> Typed:
-        return cast(self.lower(node.this), declared_type(node.to), node)
+        return cast(self.lower(node.this), declared(node.to), node)
+
+
+def _in_range(value: Typed, node: exp.Expr) -> Typed:
+    """A constant that could not be computed is an error here, where its place is known."""
+    if isinstance(value.scalar, Apply) and not free_variables(value.scalar):
+        try:
+            evaluate(value.scalar, {})
+        except RangeError as error:
+            raise fault(RangeError, error.message, node, error.hint) from None
+    return value
 
 
 def _negated(node: exp.Expr, test: ScalarExpr) -> Typed:
@@ -365,6 +360,19 @@ def _interval(node: exp.Expr) -> Interval | None:
     return interval_literal(node) if isinstance(node, exp.Interval) else None
 
 
+def _date_arithmetic(operator: str, a: Typed, b: Typed) -> Typed | None:
+    """date +- days, days + date, date - date"""
+    whole = (Kind.INTEGER, Kind.BIGINT)
+    if operator == "-" and a.type == b.type == DATE:
+        return Typed(apply("-", a.scalar, b.scalar), INTEGER)
+    if operator in "+-" and a.type == DATE and b.type.kind in whole:
+        days = b.scalar if operator == "+" else apply("neg", b.scalar)
+        return Typed(apply("date_add_days", a.scalar, days), DATE)
+    if operator == "+" and b.type == DATE and a.type.kind in whole:
+        return Typed(apply("date_add_days", b.scalar, a.scalar), DATE)
+    return None
+
+
 def _numbers_from_text(a: Typed, b: Typed, node: exp.Expr) -> tuple[Typed, Typed]:
     """A string constant beside a number is read as one."""
     if is_text_constant(a) and b.type.is_number:
@@ -374,22 +382,35 @@ def _numbers_from_text(a: Typed, b: Typed, node: exp.Expr) -> tuple[Typed, Typed
     return a, b
 
 
-def _with_backslashes(pattern: str, escape: str) -> str:
-    """LIKE 'a!%' ESCAPE '!' -> LIKE 'a\\%'"""
-    out, escaped = [], False
-    for character in pattern:
-        if escaped:
-            out.append("\\" + character)
-            escaped = False
-        elif character == escape:
-            escaped = True
+def _with_backslashes(pattern: ScalarExpr, escape: ScalarExpr, node: exp.Expr) -> ScalarExpr:
+    """LIKE 'a!%' ESCAPE '!' -> LIKE 'a\\%'; with ESCAPE '' every character is itself"""
+    if not isinstance(pattern, Const) or not isinstance(escape, Const):
+        raise fault(UnsupportedError, "ESCAPE needs constants", node)
+    character = str(escape.value)
+    if len(character) > 1:
+        raise fault(TypingError, "ESCAPE takes one character", node)
+    out, is_escaped = [], False
+    for each in str(pattern.value):
+        if is_escaped:
+            out.append("\\" + each)
+            is_escaped = False
+        elif each == character:
+            is_escaped = True
         else:
-            out.append("\\\\" if character == "\\" else character)
-    return "".join(out)
+            out.append("\\\\" if each == "\\" else each)
+    if is_escaped:
+        raise fault(
+            TypingError,
+            "the pattern of LIKE ends with its escape character",
+            node,
+            f"write {character * 2} for the character itself",
+        )
+    return Const("".join(out))
 
 
 _RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
     **FUNCTION_RULES,
+    exp.Anonymous: Functions.call,
     exp.Literal: Scalars.literal,
     exp.Boolean: lambda self, node: TRUE_VALUE if node.this else FALSE_VALUE,
     exp.Null: lambda self, node: NULL_VALUE,

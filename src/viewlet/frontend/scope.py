@@ -2,7 +2,7 @@
 
 A scope holds the FROM items of one SELECT and the scope around it. A column is looked up in the
 nearest scope that knows it; where two items of one scope have it, the name is ambiguous, except
-for the columns that USING or NATURAL merged.
+for the columns that USING or NATURAL made one.
 """
 
 from __future__ import annotations
@@ -42,27 +42,16 @@ class CommonTable:
 class Scope:
     """The names visible in one SELECT.
 
-    `merged` are columns of USING and NATURAL joins; they hide the columns they were made from,
-    unless those are qualified. `view` changes what a found column means: a grouped query maps it
-    to its group key or rejects it.
+    `columns` is what a name without a table and * mean, in order: a column that USING or NATURAL
+    merged stands there once, while `sources` have it under each of its tables. `view` changes what
+    a column means: a grouped query maps it to its group key or rejects it.
     """
 
     parent: Scope | None = None
     sources: list[Source] = field(default_factory=list)
-    merged: dict[str, Typed] = field(default_factory=dict)
-    hidden: set[tuple[str, str]] = field(default_factory=set)
+    columns: list[tuple[str, Typed]] = field(default_factory=list)
     common: Mapping[str, CommonTable] = field(default_factory=dict)
     view: Callable[[Typed, exp.Expr], Typed] | None = None
-
-    def add(self, source: Source, node: exp.Expr) -> None:
-        if any(known.alias == source.alias for known in self.sources):
-            raise fault(
-                ResolutionError,
-                f"{source.alias} is in FROM more than once",
-                node,
-                f"give one of them another name, as in {source.alias} AS {source.alias}2",
-            )
-        self.sources.append(source)
 
     def common_table(self, name: str) -> CommonTable | None:
         scope: Scope | None = self
@@ -87,11 +76,12 @@ class Scope:
 
     def _own(self, node: exp.Column) -> Typed | None:
         name, table = node.name, node.table
-        if not table and name in self.merged:
-            return self.merged[name]
         sources = [s for s in self.sources if not table or s.alias == table]
-        found = [typed for s in sources for typed in s.find(name)]
-        if len(found) > 1:
+        if table:
+            matches = [typed for s in sources for typed in s.find(name)]
+        else:
+            matches = [typed for column, typed in self.columns if column == name]
+        if len(matches) > 1:
             owners = list(dict.fromkeys(s.alias for s in sources if s.find(name)))
             where = f"{' and '.join(owners)} have it" if len(owners) > 1 else "it is there twice"
             raise fault(
@@ -100,14 +90,14 @@ class Scope:
                 node,
                 f"write {owners[0]}.{name}" if len(owners) > 1 else None,
             )
-        if table and sources and not found:
+        if table and sources and not matches:
             raise fault(
                 ResolutionError,
                 f"{table} has no column {name}",
                 node,
                 did_you_mean(name, (c for s in sources for c, _ in s.columns)),
             )
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     def _unknown(self, node: exp.Column) -> Exception:
         names: list[str] = []
@@ -129,17 +119,11 @@ class Scope:
         )
 
     def star(self, table: str | None, node: exp.Expr) -> list[tuple[str, Typed]]:
-        """The columns of * or table.*, merged ones first and once."""
+        """The columns of * or table.*"""
         if table is None:
             if not self.sources:
                 raise fault(ResolutionError, "* needs a FROM", node)
-            rest = [
-                (name, typed)
-                for source in self.sources
-                for name, typed in source.columns
-                if (source.alias, name) not in self.hidden
-            ]
-            return [*self.merged.items(), *rest]
+            return list(self.columns)
         for source in self.sources:
             if source.alias == table:
                 return list(source.columns)

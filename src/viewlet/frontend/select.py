@@ -74,6 +74,11 @@ def needed_columns(select: exp.Select) -> Needed:
     return frozenset(names)
 
 
+def qualifiers(select: exp.Select) -> frozenset[str]:
+    """The table names that stand before a column or a * anywhere in a SELECT."""
+    return frozenset(column.table for column in select.find_all(exp.Column))
+
+
 def common_tables(query: exp.Expr, outer: Scope | None) -> Scope | None:
     """The scope around a query after its WITH clause; each table sees those before it."""
     with_ = query.args.get("with_")

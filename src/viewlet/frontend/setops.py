@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, cond, exists_of, lift, value_of
 from viewlet.errors import TypingError
-from viewlet.frontend.blocks import Branch, Table, keyed, summed, variables_of
 from viewlet.frontend.context import Lowering
+from viewlet.frontend.products import Branch, Table, keyed, summed
 from viewlet.frontend.syntax import fault
 from viewlet.frontend.types import Typed, convert, meeting_type
 from viewlet.functions import Const, Ref, ScalarExpr, apply
@@ -76,13 +76,13 @@ def set_operation(lowering: Lowering, node: exp.SetOperation, left: Table, right
 
 def _side(lowering: Lowering, both: Table, start: int, end: int | None) -> Expr:
     """Sum[outputs] of one side of a set operation."""
-    branches, columns = keyed(lowering.variables, both.branches[start:end], both.columns)
-    return summed(lowering.variables, variables_of(columns), branches)
+    branches, _, keys = keyed(lowering.variables, both.branches[start:end], both.columns)
+    return summed(lowering.variables, keys, branches)
 
 
 def distinct_rows(lowering: Lowering, table: Table) -> Table:
     """Each row once: Exists(Sum[columns](rows))"""
-    branches, columns = keyed(lowering.variables, table.branches, table.columns)
-    body = exists_of(summed(lowering.variables, variables_of(columns), branches))
+    branches, columns, keys = keyed(lowering.variables, table.branches, table.columns)
+    body = exists_of(summed(lowering.variables, keys, branches))
     named = tuple((name, typed) for (name, _), typed in zip(table.columns, columns, strict=True))
     return Table((Branch((body,)),), named)

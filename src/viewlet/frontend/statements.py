@@ -97,6 +97,11 @@ class Drop:
     position: Position
     if_exists: bool = False
 
+    @property
+    def text(self) -> str:
+        """A statement that does the same."""
+        return f'DROP {self.kind.upper()} "{self.name.replace(chr(34), 2 * chr(34))}"'
+
 
 @dataclass(frozen=True)
 class Select:

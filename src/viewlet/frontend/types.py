@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from sqlglot import exp
 from viewlet import functions
 from viewlet.errors import TypingError, UnsupportedError, ViewletError
 from viewlet.frontend.syntax import fault, sql_of
-from viewlet.functions import Const, ScalarExpr, apply
+from viewlet.functions import Apply, Const, ScalarExpr, apply, as_double, scale_up
 from viewlet.schema import (
     BIGINT,
     BOOLEAN,
@@ -90,29 +91,69 @@ _TYPES: dict[exp.DType, Type] = {
 }
 
 
-def declared_type(node: exp.DataType) -> Type:
+_BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16}
+_CHARACTERS = (exp.DType.CHAR, exp.DType.NCHAR)
+_MOST_DIGITS_OF_A_SECOND = 6
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A type as it is written. `limit` are the characters of VARCHAR(n), the digits of a second of
+    TIMESTAMP(n), the bits of SMALLINT; None where the type itself says it."""
+
+    type: Type
+    limit: int | None = None
+
+
+def declared(node: exp.DataType) -> Declared:
     """The type that a column definition or a CAST names."""
     if node.this in (exp.DType.DECIMAL, exp.DType.BIGDECIMAL):
-        sizes = [int(size.name) for size in node.expressions]
-        precision = sizes[0] if sizes else 18
-        scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
-        if not 1 <= precision <= MAX_PRECISION or not 0 <= scale <= precision:
-            raise fault(
-                TypingError,
-                f"DECIMAL({precision},{scale}) is not a type",
-                node,
-                f"precision is 1 to {MAX_PRECISION}, scale 0 to the precision",
-            )
-        return DECIMAL(precision, scale)
-    found = _TYPES.get(node.this)
-    if found is None or node.args.get("nested"):
+        return Declared(_decimal(_sizes(node), node))
+    type = _TYPES.get(node.this)
+    if type is None or node.args.get("nested"):
         raise fault(
             UnsupportedError,
             f"type {node.sql(dialect='postgres')} is not supported",
             node,
             "use BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP or VARCHAR",
         )
-    return found
+    sizes = _sizes(node)
+    if node.this in _BITS:
+        return Declared(type, _BITS[node.this])
+    if not sizes:
+        # CHAR alone is CHAR(1), as in the standard.
+        return Declared(type, 1 if node.this in _CHARACTERS else None)
+    if type.kind is Kind.TIMESTAMP and len(sizes) == 1 and sizes[0] <= _MOST_DIGITS_OF_A_SECOND:
+        return Declared(type, sizes[0] if sizes[0] < _MOST_DIGITS_OF_A_SECOND else None)
+    if type.kind is Kind.VARCHAR and len(sizes) == 1 and sizes[0] > 0:
+        return Declared(type, sizes[0])
+    raise fault(
+        TypingError,
+        f"{node.sql(dialect='postgres')} is not a type",
+        node,
+        "sizes are those of VARCHAR(n), CHAR(n), TIMESTAMP(0) to TIMESTAMP(6) and DECIMAL(p,s)",
+    )
+
+
+def _sizes(node: exp.DataType) -> list[int]:
+    try:
+        return [int(size.name) for size in node.expressions]
+    except ValueError:
+        text = f"{node.sql(dialect='postgres')} is not a type"
+        raise fault(TypingError, text, node, "sizes are whole numbers") from None
+
+
+def _decimal(sizes: list[int], node: exp.DataType) -> Type:
+    precision = sizes[0] if sizes else 18
+    scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
+    if len(sizes) > 2 or not 1 <= precision <= MAX_PRECISION or not 0 <= scale <= precision:
+        raise fault(
+            TypingError,
+            f"DECIMAL({precision},{scale}) is not a type",
+            node,
+            f"precision is 1 to {MAX_PRECISION}, scale 0 to the precision",
+        )
+    return DECIMAL(precision, scale)
 
 
 # --- constants ------------------------------------------------------------------------------------
@@ -203,10 +244,6 @@ def interval_literal(node: exp.Interval) -> Interval:
 # --- conversions ----------------------------------------------------------------------------------
 
 
-def scale_up(value: ScalarExpr, digits: int) -> ScalarExpr:
-    return apply("*", value, Const(10**digits)) if digits > 0 else value
-
-
 def trimmed(value: Typed, scale: int) -> Typed:
     """A DECIMAL constant without the trailing zeros that go beyond `scale`: 0.050 -> 0.05"""
     if not isinstance(value.scalar, Const) or not isinstance(value.scalar.value, int):
@@ -219,14 +256,7 @@ def trimmed(value: Typed, scale: int) -> Typed:
 
 def to_double(value: Typed) -> Typed:
     """A number as DOUBLE; constants fold to the nearest double."""
-    if value.type.kind in (Kind.DOUBLE, Kind.NULL):
-        return Typed(value.scalar, DOUBLE)
-    if value.type.kind is Kind.DECIMAL and value.type.scale:
-        if isinstance(value.scalar, Const) and isinstance(value.scalar.value, int):
-            return Typed(Const(value.scalar.value / 10**value.type.scale), DOUBLE)
-        exact = apply("to_float", value.scalar)
-        return Typed(apply("/", exact, Const(float(10**value.type.scale))), DOUBLE)
-    return Typed(apply("to_float", value.scalar), DOUBLE)
+    return Typed(as_double(value.scalar, value.type), DOUBLE)
 
 
 def decimal_of(type: Type) -> Type:
@@ -310,6 +340,21 @@ def as_number(value: Typed, node: exp.Expr, what: str) -> Typed:
     return value
 
 
+def as_integer(value: Typed, node: exp.Expr, what: str) -> Typed:
+    if value.type.kind not in (Kind.INTEGER, Kind.BIGINT, Kind.NULL):
+        raise fault(TypingError, f"{what} needs an integer, {sql_of(node)} is {value.type}", node)
+    return value
+
+
+def as_moment(value: Typed, node: exp.Expr, what: str) -> Typed:
+    """A DATE or a TIMESTAMP."""
+    if value.type.kind is Kind.NULL:
+        return Typed(value.scalar, DATE)
+    if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        raise fault(TypingError, f"{what} needs a date, {sql_of(node)} is {value.type}", node)
+    return value
+
+
 def as_boolean(value: Typed, node: exp.Expr, what: str) -> Typed:
     if value.type.kind is Kind.NULL:
         return Typed(value.scalar, BOOLEAN)
@@ -390,8 +435,30 @@ def aligned(left: Typed, right: Typed, node: exp.Expr, what: str) -> tuple[Typed
 
 
 def comparison(operator: str, left: Typed, right: Typed, node: exp.Expr) -> Typed:
+    """a op b with scales aligned; numbers that both sides are multiplied by are left out."""
     a, b = aligned(left, right, node, "the comparison")
-    return Typed(apply(operator, a.scalar, b.scalar), BOOLEAN)
+    sides = without_common_factor(a.scalar, b.scalar) if a.type.is_exact else (a.scalar, b.scalar)
+    return Typed(apply(operator, *sides), BOOLEAN)
+
+
+def without_common_factor(left: ScalarExpr, right: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+    """x * 10000, y * 100 -> x * 100, y: smaller numbers stay within 64 bits."""
+    (a, x), (b, y) = _factored(left), _factored(right)
+    common = math.gcd(a, b)
+    if common <= 1:
+        return left, right
+    return apply("*", x, Const(a // common)), apply("*", y, Const(b // common))
+
+
+def _factored(scalar: ScalarExpr) -> tuple[int, ScalarExpr]:
+    """x * n -> n, x  for a positive whole number n; a constant is its size times its sign."""
+    if isinstance(scalar, Const) and type(scalar.value) is int:
+        return abs(scalar.value), Const(-1 if scalar.value < 0 else 1)
+    if isinstance(scalar, Apply) and scalar.function == "*":
+        other, factor = scalar.arguments
+        if isinstance(factor, Const) and type(factor.value) is int and factor.value > 0:
+            return factor.value, other
+    return 1, scalar
 
 
 def shift(value: Typed, by: Interval, node: exp.Expr) -> Typed:
@@ -407,5 +474,7 @@ def shift(value: Typed, by: Interval, node: exp.Expr) -> Typed:
     if by.months:
         name = "date_add_months" if is_date else "timestamp_add_months"
         scalar = apply(name, scalar, Const(by.months))
-    rest = by.days if is_date else by.days * functions.DAY + by.microseconds
-    return Typed(apply("+", scalar, Const(rest)), value.type)
+    if is_date:
+        return Typed(apply("date_add_days", scalar, Const(by.days)), value.type)
+    rest = by.days * functions.DAY + by.microseconds
+    return Typed(apply("timestamp_add", scalar, Const(rest)), value.type)

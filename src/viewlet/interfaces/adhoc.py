@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
+from viewlet.functions import duckdb_macros
 from viewlet.interfaces.definitions import unknown
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _SETTINGS = (
     # A live view's division by zero is NULL, and so is an ad-hoc query's.
     "SET error_on_division_by_zero = false",
     "SET ieee_floating_point_ops = false",
-    # A misspelt table must not find a Python variable of that name.
+    # A misspelled table must not find a Python variable of that name.
     "SET python_enable_replacements = false",
     "SET preserve_insertion_order = true",
     "SET threads = 2",
@@ -100,6 +101,9 @@ def _connection() -> Any:
     connection = duckdb.connect()
     for setting in _SETTINGS:
         connection.execute(setting)
+    # Where DuckDB means something else by a function, it is told what views mean by it.
+    for macro in duckdb_macros():
+        connection.execute(f"CREATE MACRO {macro}")
     return connection
 
 

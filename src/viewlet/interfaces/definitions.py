@@ -1,10 +1,10 @@
 """What a database has been told to keep: relations, views, and which rows of a stream a view sees.
 
 A view over a stream sees the rows that arrive after the view was made, yet views share their
-auxiliary maps. Both hold because a stream is known to programmes under one name per epoch:
+auxiliary maps. Both hold because programs know a stream as several relations, one for each epoch:
 
-    s      every view made before the first row of s
-    s@1    views made after those rows, and so on
+    epoch 0    every view made before the first row of s     called s
+    epoch 1    views made after those rows, and so on        called s@1, or what is free
 
 Each row of s is fed to all of its epochs in use. Views made at different times read different
 relations, so nothing of them is shared by mistake; views made together share everything.
@@ -17,11 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from viewlet.calculus.expr import Expr, Extreme, Lift, Rel, relations, transform
-from viewlet.calculus.query import Query
+from viewlet.calculus.expr import Expr, Rel, relations, transform
+from viewlet.calculus.query import Query, expressions, with_expressions
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.lower import lower_view
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.names import FreshNames
 from viewlet.schema import Catalog, Relation
 
 
@@ -45,8 +46,9 @@ class Definitions:
 
     relations: dict[str, CreateRelation] = field(default_factory=dict)
     views: dict[str, ViewDefinition] = field(default_factory=dict)
-    epochs: dict[str, int] = field(default_factory=dict)
-    """The epoch of each stream that a new view would read."""
+    epochs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What programs call each epoch of a relation, in order: a new view reads the last. A table
+    has one."""
 
     def copy(self) -> Definitions:
         return Definitions(dict(self.relations), dict(self.views), dict(self.epochs))
@@ -74,19 +76,22 @@ class Definitions:
         return [view for view, definition in self.views.items() if definition.reads & names]
 
     def instances(self, relation: str) -> list[str]:
-        """The names under which programmes know a relation, in the order of their epochs."""
-        epochs = range(self.epochs.get(relation, 0) + 1)
-        names = [epoch_name(relation, epoch) for epoch in epochs]
+        """The epochs of a relation that views read, by what programs call them."""
         used = frozenset[str]().union(*(view.reads for view in self.views.values()))
-        return [name for name in names if name in used]
+        return [name for name in self.epochs[relation] if name in used]
 
-    def passed(self) -> frozenset[str]:
-        """The epochs of streams that are over: their rows have come, and were not kept."""
-        return frozenset(
-            epoch_name(stream, epoch)
-            for stream, newest in self.epochs.items()
-            for epoch in range(newest)
-        )
+    def ended(self) -> dict[str, str]:
+        """The epochs that are over, each with its stream: rows have come, and were not kept."""
+        return {name: stream for stream, names in self.epochs.items() for name in names[:-1]}
+
+    def epochs_read(self, view: str) -> dict[str, int]:
+        """The number of the epoch that a view reads of each relation."""
+        return {
+            relation: number
+            for relation, names in self.epochs.items()
+            for number, name in enumerate(names)
+            if name in self.views[view].reads
+        }
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
         """Kind, name and columns of everything."""
@@ -103,7 +108,7 @@ class Definitions:
         return Catalog({name: made.relation for name, made in self.relations.items()})
 
     def planning_catalog(self) -> Catalog:
-        """The relations as programmes know them: a stream for each of its epochs."""
+        """The relations as programs know them: a stream for each of its epochs."""
         catalog = Catalog()
         for name, made in self.relations.items():
             for instance in self.instances(name):
@@ -125,10 +130,10 @@ class Definitions:
         else:
             self._check_free(name, statement)
         self.relations[name] = statement
-        self.epochs[name] = 0
+        self.epochs[name] = (name,)
         return True
 
-    def add_view(self, statement: CreateView, epochs: Mapping[str, str] | None = None) -> None:
+    def add_view(self, statement: CreateView, epochs: Mapping[str, int] | None = None) -> None:
         """Lower the view and fix its epochs: those given, those of views it reads, or the newest.
 
         A view that reads a stream through other views sees the rows that they see.
@@ -142,13 +147,11 @@ class Definitions:
         self._check_free(name, statement)
         texts = _Lookups({view: made.statement for view, made in self.views.items()})
         query = lower_view(statement, self.catalog(), texts)
-        chosen = {stream: epoch_name(stream, self.epochs[stream]) for stream in self.epochs}
+        numbers = {relation: len(names) - 1 for relation, names in self.epochs.items()}
         for view in sorted(texts.found):
-            for instance in self.views[view].reads:
-                stream = instance.partition("@")[0]
-                if stream in self.epochs:
-                    chosen[stream] = instance
-        chosen |= epochs or {}
+            numbers |= self.epochs_read(view)
+        numbers |= epochs or {}
+        chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
         self.views[name] = ViewDefinition(
             statement, with_relations(query, chosen), frozenset(texts.found)
         )
@@ -183,14 +186,19 @@ class Definitions:
     def saw_rows(self, streams: Iterable[str]) -> None:
         """From now on new views of these streams belong to a later epoch."""
         for stream in streams:
-            if epoch_name(stream, self.epochs[stream]) in self.instances(stream):
-                self.epochs[stream] += 1
+            names = self.epochs[stream]
+            if names[-1] in self.instances(stream):
+                used = FreshNames((*self.relations, *self.views, *self._epoch_names()))
+                self.epochs[stream] = (*names, used.fresh(f"{stream}@{len(names)}"))
+
+    def _epoch_names(self) -> set[str]:
+        return {name for names in self.epochs.values() for name in names}
 
     def _dependents(self, view: str) -> list[str]:
         return [name for name, definition in self.views.items() if view in definition.depends]
 
     def _check_free(self, name: str, statement: CreateRelation | CreateView) -> None:
-        if name in self.relations or name in self.views:
+        if name in self.relations or name in self.views or name in self._epoch_names():
             kind = "view" if name in self.views else "relation"
             raise ResolutionError(
                 f"{kind} {name} already exists",
@@ -228,13 +236,8 @@ class _Lookups(Mapping[str, CreateView]):
         return len(self._views)
 
 
-def epoch_name(stream: str, epoch: int) -> str:
-    return f"{stream}@{epoch}" if epoch else stream
-
-
 def query_relations(query: Query) -> frozenset[str]:
-    parts: list[Expr] = [component for _, component in query.components]
-    return frozenset[str]().union(*(relations(part) for part in (*parts, *query.lets)))
+    return frozenset[str]().union(*(relations(expr) for expr in expressions(query)))
 
 
 def with_relations(query: Query, names: Mapping[str, str]) -> Query:
@@ -247,13 +250,7 @@ def with_relations(query: Query, names: Mapping[str, str]) -> Query:
             Rel(names.get(node.name, node.name), node.variables) if isinstance(node, Rel) else node
         )
 
-    lets = []
-    for let in query.lets:
-        renamed = transform(let, rename)
-        assert isinstance(renamed, Lift | Extreme)
-        lets.append(renamed)
-    components = tuple((name, transform(part, rename)) for name, part in query.components)
-    return replace(query, components=components, lets=tuple(lets))
+    return with_expressions(query, lambda expr: transform(expr, rename))
 
 
 def unknown(

@@ -13,7 +13,7 @@ from viewlet.errors import StateError
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 
 if TYPE_CHECKING:
-    from viewlet.interfaces.api import Database
+    from viewlet.interfaces.database import Database
 
 
 class EventLoop:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from viewlet.calculus.expr import MapRef, walk
 from viewlet.calculus.query_text import query_text, relation_text
+from viewlet.engine.contract import Distributing, Engine
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
+from viewlet.program.prune import maps_of, part_of
 from viewlet.program.text import program_text, statement_text
-from viewlet.runtime.engine import Distributing, Engine
 
 if TYPE_CHECKING:
     from viewlet.distributed.location import Location
@@ -24,11 +24,11 @@ STAGES = ("sql", "calculus", "program", "distributed")
 NOWHERE: Mapping[str, Location] = MappingProxyType({})
 
 ENGINE_STAGES = ("kernels",)
-"""What an engine makes of the programme; the engine explains them itself."""
+"""What an engine makes of the program; the engine explains them itself."""
 
 
 def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
-    """One view at one stage; its programme is the part of the database's that it needs."""
+    """One view at one stage; its program is the part of the database's that it needs."""
     check_stage(stage)
     if stage == "sql":
         return definition.statement.text.strip() + "\n"
@@ -64,12 +64,12 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
 
 
 def distributed_text(program: Program, places: Mapping[str, Location] = NOWHERE) -> str:
-    """The programme for many nodes: what each round does where, and what moves between them.
+    """The program for many nodes: what each round does where, and what moves between them.
 
-    `places`: where an engine keeps the maps already, of this programme or of a larger one.
+    `places`: where an engine keeps the maps already, of this program or of a larger one.
     """
     from viewlet.distributed import Hints, compile_distributed, explain
-    from viewlet.distributed.partition import hints_about
+    from viewlet.distributed.placement import hints_about
 
     return explain(compile_distributed(program, hints_about(program, Hints(maps=places))))
 
@@ -84,34 +84,16 @@ def view_of(program: Program, name: str) -> View:
     return next(view for view in program.views if view.name == name)
 
 
-def part_for(program: Program, view: View) -> Program:
-    """The maps and statements without which the view could not be kept, to a fixed point."""
-    needed = {map for _, map, _ in view.sources}
-    needed |= {n.name for let in view.query.lets for n in walk(let) if isinstance(n, MapRef)}
-    statements = [s for trigger in program.triggers for s in trigger.statements]
-    while True:
-        more = {name for s in statements if s.target in needed for name in s.reads} - needed
-        if not more:
-            break
-        needed |= more
-    triggers = []
-    for trigger in program.triggers:
-        kept = tuple(s for s in trigger.statements if s.target in needed)
-        if kept:
-            triggers.append(type(trigger)(trigger.relation, kept))
-    maps = tuple(map for map in program.maps if map.name in needed)
-    return Program(program.relations, maps, tuple(triggers), (view,))
-
-
 def part_for_view(program: Program, name: str) -> Program:
-    return part_for(program, view_of(program, name))
+    """The part of a program without which the view could not be maintained."""
+    return part_of(program, views=[view_of(program, name)])
 
 
 FORMATS = ("text", "json", "svg")
 
 
 def explain_as(program: Program, stage: str, format: str) -> str:
-    """A programme for tools (json) or as a picture (svg)."""
+    """A program for tools (json) or as a picture (svg)."""
     if format not in FORMATS:
         raise ResolutionError(
             f"there is no format {format}", hint=f"formats are {', '.join(FORMATS)}"
@@ -158,7 +140,7 @@ def explain_json(program: Program) -> dict[str, Any]:
             "name": view.name,
             "kind": view.query.kind.value,
             "columns": [{"name": c.name, "type": str(c.type)} for c in view.query.columns],
-            "maps": sorted({map for _, map, _ in view.sources}),
+            "maps": sorted(maps_of(view)),
         }
         for view in program.views
     ]

@@ -1,9 +1,9 @@
-"""A programme as a picture: which batch changes which map, and what it reads on the way.
+"""A program as a picture: which batch changes which map, and what it reads on the way.
 
 Batches stand left, views right; a map stands further right the more relations its definition
 joins, so the viewlet transform reads from right to left: each map is there for the deltas of those
 behind it. A full line is a batch that changes a map, a dashed one a map that is read for it; both
-have the colour of the batch, and a dot where they arrive. Hold the pointer over a box for its
+have the color of the batch, and a dot where they arrive. Hold the pointer over a box for its
 definition, over a line for its statements.
 """
 
@@ -16,9 +16,10 @@ from viewlet.calculus.expr import Rel, walk
 from viewlet.calculus.query_text import query_text, relation_text
 from viewlet.interfaces.layout import Link, Node, arrange
 from viewlet.program.ir import Map, Program
+from viewlet.program.prune import maps_of
 from viewlet.program.text import map_text, statement_text
 
-COLOURS = ("#2f6f9f", "#b5483a", "#4b8b3b", "#8a5fa8", "#b07d2b", "#2a8c8c", "#a04b76", "#5b6570")
+COLORS = ("#2f6f9f", "#b5483a", "#4b8b3b", "#8a5fa8", "#b07d2b", "#2a8c8c", "#a04b76", "#5b6570")
 _CHARACTER, _LINE, _PADDING = 7.2, 16, 8
 
 
@@ -36,22 +37,22 @@ class _Box:
     tip: str
     node: Node
     style: str
-    colour: str = "#444"
+    color: str = "#444"
 
 
 def _box(
-    name: str, lines: list[str], tip: str, layer: int, style: str, colour: str = "#444"
+    name: str, lines: list[str], tip: str, layer: int, style: str, color: str = "#444"
 ) -> _Box:
     width = max(map(len, lines)) * _CHARACTER + 2 * _PADDING
     height = len(lines) * _LINE + 2 * _PADDING - 2
-    return _Box(name, lines, tip, Node(layer, width, height), style, colour)
+    return _Box(name, lines, tip, Node(layer, width, height), style, color)
 
 
 @dataclass(frozen=True)
 class _Edge:
     source: str
     target: str
-    colour: str
+    color: str
     dashed: bool
 
 
@@ -67,7 +68,7 @@ class _Graph:
 
 
 def draw(program: Program) -> Drawing:
-    """The programme as SVG."""
+    """The program as SVG."""
     graph = _graph(program)
     boxes = graph.boxes
     links = {edge: Link(boxes[edge.source].node, boxes[edge.target].node) for edge in graph.edges}
@@ -88,13 +89,13 @@ def draw(program: Program) -> Drawing:
 
 def _graph(program: Program) -> _Graph:
     graph = _Graph()
-    colours = {
-        trigger.relation: COLOURS[at % len(COLOURS)] for at, trigger in enumerate(program.triggers)
+    colors = {
+        trigger.relation: COLORS[at % len(COLORS)] for at, trigger in enumerate(program.triggers)
     }
     for trigger in program.triggers:
         name = trigger.relation
         tip = relation_text(program.relation(name))
-        graph.boxes[f"Δ{name}"] = _box(f"Δ{name}", [f"Δ{name}"], tip, 0, "batch", colours[name])
+        graph.boxes[f"Δ{name}"] = _box(f"Δ{name}", [f"Δ{name}"], tip, 0, "batch", colors[name])
     ranks = _ranks(program)
     last = max(ranks.values(), default=0) + 1
     for map in program.maps:
@@ -107,15 +108,15 @@ def _graph(program: Program) -> _Graph:
         graph.boxes[name] = _box(
             name, [name, *_wrapped(shown)], query_text(view.query), last, "view"
         )
-        for map_name in dict.fromkeys(map for _, map, _ in view.sources):
+        for map_name in sorted(maps_of(view)):
             graph.add(_Edge(map_name, name, "#444", False), f"{view.name} is made of it")
     for trigger in program.triggers:
-        colour = colours[trigger.relation]
+        color = colors[trigger.relation]
         for statement in trigger.statements:
             tip = f"on {trigger.relation}:\n{statement_text(statement)}"
-            graph.add(_Edge(f"Δ{trigger.relation}", statement.target, colour, False), tip)
+            graph.add(_Edge(f"Δ{trigger.relation}", statement.target, color, False), tip)
             for read in sorted(statement.reads):
-                graph.add(_Edge(read, statement.target, colour, True), tip)
+                graph.add(_Edge(read, statement.target, color, True), tip)
     return graph
 
 
@@ -160,9 +161,9 @@ def _curve(edge: _Edge, link: Link, tips: list[str]) -> str:
     x, y = link.end
     tip = escape("\n\n".join(dict.fromkeys(tips)))
     return (
-        f'<g fill="none" stroke="{edge.colour}" stroke-width="1.3"><path d="{link.path}"{dash}>'
+        f'<g fill="none" stroke="{edge.color}" stroke-width="1.3"><path d="{link.path}"{dash}>'
         f"<title>{tip}</title></path>"
-        f'<circle cx="{x:.0f}" cy="{y:.1f}" r="2.5" fill="{edge.colour}"/></g>'
+        f'<circle cx="{x:.0f}" cy="{y:.1f}" r="2.5" fill="{edge.color}"/></g>'
     )
 
 
@@ -179,7 +180,7 @@ def _shape(box: _Box) -> str:
     return (
         f'<g><title>{escape(box.tip)}</title><rect x="{x:.0f}" y="{y:.0f}" rx="4" '
         f'width="{box.node.width:.0f}" height="{box.node.height:.0f}" fill="{_FILLS[box.style]}" '
-        f'stroke="{box.colour}"{dash}/>'
+        f'stroke="{box.color}"{dash}/>'
         f'<text x="{x + _PADDING:.0f}" y="{y + _PADDING + 10:.0f}" '
-        f'fill="{box.colour}">{text}</text></g>'
+        f'fill="{box.color}">{text}</text></g>'
     )

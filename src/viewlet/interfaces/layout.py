@@ -5,7 +5,7 @@ which takes its place among the boxes there, so no line ever runs behind a box. 
 
     order     every layer is sorted by the mean place of what its nodes are linked with, back and
               forth; the order with the fewest crossings stands
-    height    every node is moved to the mean height of its neighbours, as near as order and
+    height    every node is moved to the mean height of its neighbors, as near as order and
               distances allow (least squares under an order: pool adjacent violators)
     ports     lines that meet at a side of a box are spread over it in the order they come from
 
@@ -66,7 +66,7 @@ def arrange(boxes: Sequence[Node], links: Sequence[Link]) -> tuple[float, float]
         layers[box.layer].append(box)
     for link in links:
         _waypoints(link, layers)
-    near = _neighbours(links)
+    near = _neighbors(links)
     _order(layers, near)
     height = _heights(layers, near)
     lefts, rights = _columns(layers)
@@ -87,7 +87,7 @@ def _waypoints(link: Link, layers: Sequence[list[Node]]) -> None:
 Near = dict[Node, list[Node]]
 
 
-def _neighbours(links: Iterable[Link]) -> Near:
+def _neighbors(links: Iterable[Link]) -> Near:
     near: Near = {}
     for link in links:
         for one, other in pairwise(link.chain):
@@ -163,7 +163,7 @@ def _heights(layers: Sequence[Sequence[Node]], near: Near) -> float:
 
 
 def _gaps(layer: Sequence[Node]) -> list[float]:
-    """How far the middles of two neighbours must be apart."""
+    """How far the middles of two neighbors must be apart."""
     return [
         (one.height + other.height) / 2
         + (BETWEEN_LINES if one.is_waypoint and other.is_waypoint else BETWEEN_BOXES)
@@ -174,7 +174,7 @@ def _gaps(layer: Sequence[Node]) -> list[float]:
 def spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
     """The places p nearest to the wanted ones with p[i+1] - p[i] >= gaps[i].
 
-    Without the gaps' sum before it, each place must not be below the one before: neighbours that
+    Without the gaps' sum before it, each place must not be below the one before: neighbors that
     violate that are pooled, and stand at the mean of what they want.
     """
     offsets = [0.0]

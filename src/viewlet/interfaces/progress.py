@@ -3,7 +3,7 @@
 Progress     batches and speed of a run: a line that changes on a terminal, else plain lines
 measuring    a benchmark's rows as they come, above a bar that tells what is under way
 waiting      compiling, loading, saving and restoring in a REPL or a notebook: a bar that comes
-             only where somebody would begin to wonder; in programmes there is silence
+             only where somebody would begin to wonder; in programs there is silence
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def is_interactive() -> bool:
 
 
 def _console(out: TextIO) -> Console:
-    from rich.console import Console  # not at the top: a programme that shows nothing needs none
+    from rich.console import Console  # not at the top: a program that shows nothing needs none
 
     return Console(file=out, highlight=False, soft_wrap=True)
 

@@ -24,6 +24,7 @@ def database_html(engine: str, rows: Iterable[tuple[str, str, str]]) -> str:
 
 
 def table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Rows as an HTML table, for notebooks."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return (

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from viewlet.runtime.engine import MapSize
+from viewlet.engine.contract import MapSize
 
 _KEPT = 10_000
 """Refresh times that percentiles are taken of: the newest."""

@@ -2,7 +2,8 @@
 
 Before a command has anything to finish, both signals unwind it: Ctrl-C as always in
 Python, SIGTERM by `terminate`. While it runs, the first one asks it to end (`stopping`) and the
-second one unwinds. Spark's JVM hears neither of them (`viewlet.runtime.session.launcher`).
+second one unwinds. Spark's JVM hears neither of them
+(`viewlet.engine.partitions.session.launcher`).
 """
 
 from __future__ import annotations

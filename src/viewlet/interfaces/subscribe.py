@@ -5,7 +5,7 @@
     EventLoop     many views' batches in one queue, handled in the thread that runs the loop
     watch         the same as an asynchronous iterator, for asyncio
 
-Callbacks can refuse a batch; the others are told afterwards, and only of batches that stand.
+Callbacks can refuse a batch; the others hear of it afterwards, and only of batches that stand.
 """
 
 from __future__ import annotations
@@ -103,24 +103,3 @@ class Subscription:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def deliver(batches: Sequence[tuple[Subscription, ViewBatch]]) -> None:
-    """Call every callback; if one fails, those before it get the inverse batch, then it raises.
-
-    So a subscriber that mirrors the view stays equal to it when the batch is undone.
-    """
-    called: list[tuple[Callback, ViewBatch]] = []
-    for subscription, batch in batches:
-        if subscription.callback is None:
-            continue
-        try:
-            subscription.callback(batch)
-        except BaseException as error:
-            for earlier, seen in reversed(called):
-                try:
-                    earlier(seen.inverse())
-                except Exception as second:
-                    error.add_note(f"a subscriber of {seen.view} could not take it back: {second}")
-            raise
-        called.append((subscription.callback, batch))

@@ -10,20 +10,21 @@ A key of one column is that column's value, without a tuple around it. Rows are 
 from __future__ import annotations
 
 from collections import Counter, namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from viewlet.calculus.expr import Assign, Cond, Exists, Extreme, Lift, Sum, factors_of
+from viewlet.calculus.expr import Binder, Cond, Exists, Sum, factors_of
 from viewlet.calculus.query import COUNT, Query, ViewKind
 from viewlet.calculus.scope import outputs
+from viewlet.engine.contract import Row
+from viewlet.engine.values.arrow import to_arrow
+from viewlet.engine.values.batching import Batch
 from viewlet.errors import DataError
+from viewlet.extras import require
 from viewlet.functions import Ref
 from viewlet.interfaces.render import SHOWN_ROWS, view_html
-from viewlet.interfaces.rows import to_arrow
-from viewlet.runtime.batching import Batch
-from viewlet.runtime.engine import Row
 from viewlet.schema import Column, Type, decode, encode
 
 if TYPE_CHECKING:
@@ -103,10 +104,12 @@ class View(Mapping[Any, Any]):
         return to_arrow(columns, self._read.columns())
 
     def to_pandas(self) -> pandas.DataFrame:
-        """
+        """pandas is the caller's to install.
+
         >>> db.view("v").to_pandas().shape
         (1, 2)
         """
+        require("pandas", "to_pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
@@ -115,11 +118,8 @@ class View(Mapping[Any, Any]):
         >>> db.view("v").to_polars().shape
         (1, 2)
         """
-        import polars
-
-        found = polars.from_arrow(self.to_arrow())
-        assert isinstance(found, polars.DataFrame)
-        return found
+        frame: polars.DataFrame = require("polars", "to_polars").from_arrow(self.to_arrow())
+        return frame
 
     def to_spark(self) -> DataFrame:
         """A DataFrame, also known to Spark SQL under the view's name.
@@ -147,6 +147,33 @@ class View(Mapping[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._current()))
+
+    # A batch makes a new dictionary and leaves this one as it is: whoever goes through it while
+    # rows change sees one version, where Mapping's own methods would ask for keys that are gone.
+
+    def keys(self) -> KeysView[Any]:
+        """The keys of one version.
+
+        >>> list(db.view("v").keys())
+        [1]
+        """
+        return self._current().keys()
+
+    def values(self) -> ValuesView[Any]:
+        """The rows of one version.
+
+        >>> list(db.view("v").values())
+        [V(a=1, total=5)]
+        """
+        return self._current().values()
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Keys and rows of one version.
+
+        >>> dict(db.view("v").items())
+        {1: V(a=1, total=5)}
+        """
+        return self._current().items()
 
     def __len__(self) -> int:
         if self._identity is not None and self._read.version() != self._version:
@@ -194,6 +221,7 @@ class View(Mapping[Any, Any]):
 
 
 def row_class(query: Query) -> Any:
+    """The named tuple of a view's rows."""
     return _row_class(query.name, tuple(column.name for column in query.columns))
 
 
@@ -253,6 +281,6 @@ def _row_form_group(query: Query) -> frozenset[str] | None:
     for factor in factors_of(body):
         if isinstance(factor, Exists):
             groups.append(outputs(factor))
-        elif not isinstance(factor, Lift | Extreme | Assign | Cond):
+        elif not isinstance(factor, Binder | Cond):
             return None
     return groups[0] if len(groups) == 1 else None

@@ -1,1 +1,1 @@
-"""Trigger programmes as native code: loops, their Python source, and its compilation."""
+"""Trigger programs as native code: loops, their Python source, and its compilation."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from viewlet.kernels import nodes as ir
-from viewlet.kernels.blocks import FLOAT, BlockWriter, identifier
+from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_source import FLOAT, BlockWriter
 from viewlet.kernels.prefetch import prefetches
-from viewlet.kernels.scalars import Variable
+from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.selection import Selection
 from viewlet.kernels.weights import key_words, same_value
 from viewlet.storage.memory import CHUNK
@@ -78,8 +78,12 @@ class AccessWriter(BlockWriter):
         yield words
         self.depth = depth
 
+    def map_at(self, map: str) -> str:
+        """The address of a map's descriptor."""
+        return f"map_{self.frame.called(map)}"
+
     def _find(self, map: str, key: list[Variable]) -> str:
-        name, layout = identifier(map), self.frame.layouts[map]
+        name, layout = self.frame.called(map), self.frame.layouts[map]
         words, _ = key_words(layout, list(range(len(layout.keys))), key)
         table = f"slots_{name}, mask_{name}, records_{name}, {8 * layout.width}"
         return f"find({table}, {self._hashed(map, key)}, {words})"
@@ -103,7 +107,7 @@ class AccessWriter(BlockWriter):
     def _scan(self, node: ir.Scan, resume: bool = False) -> None:
         number = "row" if resume else self.temporary("r")
         first = "max(start, 0), " if resume else ""
-        with self.nest(f"for {number} in range({first}load({map_name(node.map)}, 0)):"):
+        with self.nest(f"for {number} in range({first}load({self.map_at(node.map)}, 0)):"):
             if resume:
                 self._reset_done()
                 for text in prefetches(node, self.frame):
@@ -115,14 +119,16 @@ class AccessWriter(BlockWriter):
 
     def _record(self, record: str, map: str, number: str) -> None:
         stride = 8 * self.frame.layouts[map].width
-        self.line(f"{record} = records_{identifier(map)} + {number} * {stride}")
+        self.line(f"{record} = records_{self.frame.called(map)} + {number} * {stride}")
 
     def _slice(self, node: ir.Slice) -> None:
         layout = self.frame.layouts[node.map]
         parts = list(layout.indexes[node.index].parts)
         number = self.temporary("r")
         with self._key(node.map, parts, node.key) as words:
-            self.line(f"{number} = find_group({map_name(node.map)}, {self._block(node)}, {words})")
+            self.line(
+                f"{number} = find_group({self.map_at(node.map)}, {self._block(node)}, {words})"
+            )
             with self.nest(f"while {number} >= 0:"):
                 self._record(node.record, node.map, number)
                 # The link is read first: the body may not change it, and the load can be early.
@@ -133,7 +139,7 @@ class AccessWriter(BlockWriter):
 
     def _run(self, node: ir.Run) -> None:
         """The slots from where the key belongs up to the next empty one."""
-        layout, name = self.frame.layouts[node.map], identifier(node.map)
+        layout, name = self.frame.layouts[node.map], self.frame.called(node.map)
         slot, held, tag, number = (self.temporary(n) for n in ("slot", "held", "tag", "r"))
         bound = dict(zip(node.parts, node.key, strict=True))
         key = [bound[part] for part in layout.hashed]
@@ -161,7 +167,7 @@ class AccessWriter(BlockWriter):
         self, node: ir.Slice | ir.Walk | ir.Range | ir.Border | ir.Monotone | ir.Groups
     ) -> str:
         """The address of an index block."""
-        return f"{map_name(node.map)} + {8 * self.frame.layouts[node.map].block(node.index)}"
+        return f"{self.map_at(node.map)} + {8 * self.frame.layouts[node.map].block(node.index)}"
 
     def _bind_key(self, node: ir.BindKey) -> None:
         layout = self.frame.layouts[node.map]
@@ -201,7 +207,3 @@ class AccessWriter(BlockWriter):
         ]
         with self.nest(f"if {' or '.join(tests)}:"):
             self.block(node.body)
-
-
-def map_name(name: str) -> str:
-    return f"map_{identifier(name)}"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from viewlet.calculus.expr import Expr
 from viewlet.calculus.typing import variable_slots, weight_type
-from viewlet.kernels.nodes import Block, Factors, Loops
-from viewlet.kernels.patterns import plain_name
-from viewlet.kernels.scalars import Scope, Variable
+from viewlet.kernels.identifiers import LOCAL, identifier
+from viewlet.kernels.loop_nodes import Block, Factors, Loops
+from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.program.ir import KeyColumn, Map, ValueColumn
-from viewlet.schema import Physical
+from viewlet.schema import Physical, Relation
 from viewlet.storage.columns import TREE, Index
 
 Rest = Callable[[dict[str, Variable], Factors], Block]
@@ -21,10 +21,15 @@ Rest = Callable[[dict[str, Variable], Factors], Block]
 class Builder:
     """Builds the loops of one trigger's expressions; indexes and buffers go into `loops`."""
 
-    def __init__(self, loops: Loops) -> None:
+    def __init__(self, loops: Loops, relation: Relation) -> None:
         self.loops = loops
         self.signatures = loops.program.signatures()
-        self.names: Counter[str] = Counter()
+        self.names = loops.names.scope()
+        # Rows that stand outermost have common names, so that their loops can be fused.
+        self.row_names = {
+            column: self.names.fresh(f"row_{identifier(column)}", LOCAL)
+            for column in relation.names
+        }
         self.uses: Counter[str] = Counter()
         # Records at hand at the current place: by map and key variables, their locals.
         self.at_hand: dict[tuple[str, tuple[str, ...]], str] = {}
@@ -76,13 +81,12 @@ class Builder:
         return i, [kept.index(sum) for sum in sums]
 
     def new_buffer(self, keys: tuple[KeyColumn, ...], columns: list[ValueColumn]) -> Map:
-        name = f"buffer_{len(self.loops.maps)}"
+        name = self.loops.map_names.fresh(f"buffer_{len(self.loops.maps)}")
         buffer = Map(name, keys, tuple(ValueColumn(c.name, c.physical) for c in columns), True)
         self.loops.maps[name] = buffer
         self.signatures[name] = buffer.signature
         return buffer
 
     def name(self, base: str) -> str:
-        base = plain_name(base)
-        self.names[base] += 1
-        return f"{base}_{self.names[base]}"
+        """A new local of the trigger."""
+        return self.names.numbered(identifier(base), LOCAL)

@@ -11,40 +11,41 @@ import time
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
+
+from viewlet.native.compiled import code_of, compiled
+from viewlet.storage.memory import load, unsigned_shift, wrapped_product, wrapped_sum
 
 _WORDS = 1 << 23
 _PROBES = 1_000_000
 
 
-@numba.njit(cache=True, nogil=True)
-def _probe(table: Any, probes: int) -> Any:
+@compiled
+def _probe(table: int, words: int, probes: int) -> int:
     """Follow a linear congruential sequence through the table; gives the sum of what was met."""
-    total = np.uint64(0)
-    place = np.uint64(88172645463325252)
-    mask = np.uint64(len(table) - 1)
+    total = 0
+    state = 88172645463325252
     for _ in range(probes):
-        place = place * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        found = table[(place >> np.uint64(33)) & mask]
-        total += found * np.uint64(3) + (total >> np.uint64(7))
+        state = wrapped_sum(wrapped_product(state, 6364136223846793005), 1442695040888963407)
+        word = load(table, unsigned_shift(state, 33) & (words - 1))
+        term = wrapped_sum(wrapped_product(word, 3), unsigned_shift(total, 7))
+        total = wrapped_sum(total, term)
     return total
 
 
 @cache
 def _table() -> Any:
-    table = np.arange(_WORDS, dtype=np.uint64)
-    _probe(table, 1000)
-    return table
+    return np.arange(_WORDS, dtype=np.int64)
 
 
 def probes_per_s(seconds: float = 0.04) -> float:
     """Probes in a second of processor time, over runs that take about so long in all."""
-    table = _table()
+    table, probe = _table().ctypes.data, code_of(_probe)
+    probe(table, _WORDS, 1000)
     started = time.process_time()
     runs = 0
     while True:
-        _probe(table, _PROBES)
+        probe(table, _WORDS, _PROBES)
         runs += 1
         used = time.process_time() - started
         if used >= seconds:

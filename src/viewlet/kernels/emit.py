@@ -12,69 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from viewlet.kernels import nodes as ir
-from viewlet.kernels.blocks import identifier
+from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
-from viewlet.kernels.nodes import Block, Loops, Step, bodies
+from viewlet.kernels.identifiers import HEAD
+from viewlet.kernels.loop_nodes import Block, Loops, Step, bodies
 from viewlet.kernels.prefetch import later_slots, prefetches, reaches_far
 from viewlet.kernels.prologue import prologue
-from viewlet.kernels.scalars import Texts
+from viewlet.kernels.scalar_source import Texts
 from viewlet.kernels.selection import Selection, selection
 from viewlet.kernels.updates import UpdateWriter
 from viewlet.program.ir import Program
-
-_HEAD = '''"""Kernels of one programme; made by viewlet.kernels, not to be edited."""
-
-from math import exp, inf, isfinite
-
-import numpy as np
-
-from viewlet.kernels.natives import *
-from viewlet.storage.arithmetic import (
-    gather,
-    gathered,
-    minus,
-    pair_of,
-    pair_plus,
-    pair_times,
-    plus,
-    rounded,
-    times,
-)
-from viewlet.storage.compiled import compiled
-from viewlet.storage.hashmap import (
-    find,
-    find_group,
-    hash_words,
-    likely,
-    numbers_in,
-    tag_bits,
-)
-from viewlet.storage.memory import (
-    float_bits,
-    load,
-    load_byte,
-    load_float,
-    load_half,
-    prefetch,
-    store,
-    store_half,
-    workspace,
-)
-from viewlet.storage.multimap import (
-    add_float,
-    add_int,
-    clear_buffer,
-    clear_column,
-    mark_of,
-    refresh_trees,
-    upsert,
-)
-from viewlet.storage.nodes import whole_total
-from viewlet.storage.ordered import find_root, first_counted, next_counted, only_root
-
-'''
-
 
 _COMPILED = "@compiled"
 
@@ -84,7 +31,7 @@ _BY_ROW = """
 
 
 class Module:
-    """The source of a programme's kernels with the frame that they run in.
+    """The source of a program's kernels with the frame that they run in.
 
     `batch` and `single` name the function of each trigger.
     """
@@ -92,7 +39,7 @@ class Module:
     def __init__(self, program: Program, loops: Loops) -> None:
         self.program = program
         self.loops = loops
-        self.texts = Texts()
+        self.texts = Texts(names=loops.map_names)
         self.batch: dict[str, str] = {}
         self.single: dict[str, str] = {}
         # Writing the bodies finds the strings that they need, which decides where maps lie; so
@@ -105,25 +52,29 @@ class Module:
     def _write(self) -> str:
         parts: list[str] = []
         for relation, steps in self.loops.steps.items():
-            self.single[relation] = f"each_{identifier(relation)}"
+            called = self.loops.names.trigger(relation)
+            self.single[relation] = f"each_{called}"
             if relation in self.loops.by_row:
                 self.batch[relation] = self.single[relation]
                 parts.append(_BY_ROW)
             else:
-                self.batch[relation] = f"on_{identifier(relation)}"
+                self.batch[relation] = f"on_{called}"
+                writer = _TriggerWriter(self.frame, relation, self.loops.batch_locals[relation])
                 ordered = self.loops.ordered(relation)
-                parts.append(_TriggerWriter(self.frame, relation).batch_function(ordered))
-            parts.append(_TriggerWriter(self.frame, relation, single=True).single_function(steps))
+                parts.append(writer.batch_function(self.batch[relation], ordered))
+            own = self.loops.single_locals[relation]
+            writer = _TriggerWriter(self.frame, relation, own, single=True)
+            parts.append(writer.single_function(self.single[relation], steps))
         shared = [
             f"{_COMPILED}\ndef {name}{text}\n\n" for text, name in self.frame.functions.items()
         ]
-        return "\n".join((_HEAD, *shared, *parts))
+        return "\n".join((HEAD, *shared, *parts))
 
 
 class _TriggerWriter(UpdateWriter):
     """Writes one function."""
 
-    def batch_function(self, steps: list[Step]) -> str:
+    def batch_function(self, name: str, steps: list[Step]) -> str:
         """Runs the steps that the control words name."""
         self.line(f"step = load(control, {STEP})")
         self.line(f"last = load(control, {LAST})")
@@ -137,7 +88,7 @@ class _TriggerWriter(UpdateWriter):
                 with self.nest(f"if step <= {number}:"):
                     self.line("start = -1")
                     self.line("skip = 0")
-        return self._function(f"on_{identifier(self.relation)}")
+        return self._function(name)
 
     def _batch_step(self, step: Step) -> None:
         outer = step.block[0] if len(step.block) == 1 else None
@@ -163,7 +114,7 @@ class _TriggerWriter(UpdateWriter):
             return None
         return found if prefetches(found.rows, self.frame, chosen=True) else None
 
-    def single_function(self, steps: list[Step]) -> str:
+    def single_function(self, name: str, steps: list[Step]) -> str:
         """Runs all steps for one row after the other."""
         self.line(f"row = max(load(control, {ROW}), low)")
         self.line(f"step = load(control, {STEP})")
@@ -179,7 +130,7 @@ class _TriggerWriter(UpdateWriter):
                     self._end_row()
             self.line("step = 0")
             self.line("row += 1")
-        return self._function(f"each_{identifier(self.relation)}")
+        return self._function(name)
 
     def _open_step(self, number: int, step: Step) -> None:
         """The statements of a step as a comment; what is written next belongs to it."""
@@ -190,8 +141,8 @@ class _TriggerWriter(UpdateWriter):
         # With one update for each outer row, the row alone says where to go on.
         self.counted = self.single or _updates(step) > 1
         self.row = "row"
-        for text in _quoted(step.text).splitlines():
-            self.line(f"# {text.strip()}")
+        for text in step.text.splitlines():
+            self.line(f"# {_printable(text.strip())}")
 
     def _function(self, name: str) -> str:
         head = [_COMPILED, f"def {name}(state, control):"]
@@ -229,5 +180,6 @@ def _written(block: Block) -> Iterator[str]:
             yield from _written(body)
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', "'''")
+def _printable(text: str) -> str:
+    """A line as a comment: names of users may hold what no source file can."""
+    return "".join(c if c.isprintable() else "?" for c in text)

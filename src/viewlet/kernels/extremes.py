@@ -10,7 +10,7 @@ from viewlet.calculus.text import to_text
 from viewlet.calculus.typing import Slot, variable_slots
 from viewlet.errors import ProgramError
 from viewlet.kernels.builder import Builder, Rest
-from viewlet.kernels.nodes import (
+from viewlet.kernels.loop_nodes import (
     Better,
     BindKey,
     Block,
@@ -21,8 +21,8 @@ from viewlet.kernels.nodes import (
     Total,
     Walk,
 )
-from viewlet.kernels.patterns import column_position, only_atom, ranges_over
-from viewlet.kernels.scalars import Scope, Variable
+from viewlet.kernels.recognize import column_position, only_atom, ranges_over
+from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.schema import Physical
 from viewlet.storage.columns import COUNT
 

@@ -1,4 +1,4 @@
-"""The state array of a programme, and the control words: what a kernel is given.
+"""The state array of a program, and the control words: what a kernel is given.
 
 control    which steps of a trigger to run and where it stands, so that it can go on after Python
            has made room; steps that run at the same time have control words of their own, all
@@ -6,7 +6,7 @@ control    which steps of a trigger to run and where it stands, so that it can g
 batch      which rows, and where their weights are
 columns    addresses of the running batch's columns and null masks
 tables     addresses of the lookup tables over strings, and of their null masks
-constants  the codes of the programme's string constants
+constants  the codes of the program's string constants
 missing    the arguments for which a memo has no value yet
 maps       one descriptor each (storage.columns)
 """
@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from viewlet.kernels.nodes import Loops
-from viewlet.kernels.scalars import Texts
+from viewlet.kernels.loop_nodes import Loops
+from viewlet.kernels.scalar_source import Texts
 from viewlet.program.ir import Map
 from viewlet.schema import Physical
 from viewlet.storage.columns import TREE, KeyField, Layout
@@ -69,9 +69,15 @@ class Frame:
             at += layout.descriptor_words
         self.size = at
 
-    def function(self, base: str, text: str) -> str:
+    def function(self, kind: str, text: str) -> str:
         """The name of the function with these parameters and this body."""
-        return self.functions.setdefault(text, f"{base}_at_{len(self.functions)}")
+        if text not in self.functions:
+            self.functions[text] = self.loops.names.descent(kind, len(self.functions))
+        return self.functions[text]
+
+    def called(self, map: str) -> str:
+        """What the parts of a map are called after: M of map_M, records_M and so on."""
+        return self.loops.names.map(map)
 
     def number(self, map: str) -> int:
         """The map's number; a memo found while writing has none before the second time."""

@@ -1,29 +1,26 @@
-"""Kernels of a programme, compiled once and kept on disk.
+"""Kernels of a program: from its loops to source, and from source to functions that run.
 
-The source of a programme is written to a module under the cache directory, named after a hash of
-the source and of everything that it calls; the machine code of its functions is kept beside it
-(storage.compiled). A second start with the same programme loads both.
+Machine code is kept on disk by what each kernel says and calls (native.generated): a second start
+with the same program, or another program with the same trigger, loads it.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from pathlib import Path
-from types import ModuleType
 
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
+from viewlet.native.compiled import code_of
+from viewlet.native.generated import Generated
+from viewlet.native.instructions import Untranslatable
 from viewlet.program.ir import Program
-from viewlet.storage.compiled import cache_directory, code_of, digest, kept_code, write
 
 Kernel = Callable[[int, int], int]
 
 
 def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
-    """The programme's kernels as source, with the frame that they need."""
+    """The program's kernels as source, with the frame that they need."""
     return Module(program, build_loops(program, keep_buffers=keep_buffers))
 
 
@@ -32,47 +29,43 @@ def source(program: Program) -> str:
     return compile_program(program).source
 
 
-def load_module(module: Module) -> ModuleType:
-    """The module of the kernels; functions compile when they are first called."""
-    name = module_name(module)
-    known = sys.modules.get(name)
-    if known is not None:
-        return known
-    path = cache_directory() / f"{name}.py"
-    if not path.exists():
-        write(path, module.source.encode())
-    return load_file(path)
+@lru_cache(64)
+def _generated(source: str) -> Generated:
+    """Read once: on Spark every stage of a batch asks for its kernels."""
+    return Generated(source)
 
 
 def module_name(module: Module) -> str:
-    """The same for equal programmes and the same version of what they call."""
-    return _name(module.source)
-
-
-@lru_cache(64)
-def _name(source: str) -> str:
-    """Hashed once: on Spark every stage of a batch asks for its kernels."""
-    return f"viewlet_{digest(source)}"
-
-
-def load_file(path: Path) -> ModuleType:
-    """The module in a file of the cache directory."""
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    assert specification is not None and specification.loader is not None
-    loaded = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(loaded)
-    sys.modules[path.stem] = loaded
-    return loaded
+    """The same for programs whose kernels do the same, on every machine."""
+    return f"viewlet_{_generated(module.source).fingerprint.hex()}"
 
 
 def kernel(module: Module, trigger: str, *, single: bool = False) -> Kernel:
     """The function of a trigger: (state, control) -> 0, or 1 when a map is full."""
-    own, name = module_name(module), (module.single if single else module.batch)[trigger]
-    found: Kernel | None = kept_code(own, name, module.source) if own not in sys.modules else None
-    return found or getattr(load_module(module), name)
+    name = (module.single if single else module.batch)[trigger]
+    function: Kernel = _generated(module.source)[name]
+    return function
 
 
 def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     """Compile the batch kernels of some triggers now, so that other processes find them."""
     for trigger in triggers:
         code_of(kernel(module, trigger))
+
+
+def check_kernels(module: Module, *, single: bool = False) -> None:
+    """See that all kernels can be compiled, before anything is changed; UnsupportedError if not.
+
+    They are translated to LLVM's words and no further, which takes milliseconds, and compiling them
+    begins from there. Those that were translated before, in any process, are not looked at.
+    """
+    names = (module.single if single else module.batch).values()
+    try:
+        _generated(module.source).translate(names)
+    except Untranslatable as error:
+        raise Untranslatable(
+            f"no native code can be made for a kernel: {error.message}", hint=_REPORT
+        ) from error
+
+
+_REPORT = 'connect(engine="interpreter") runs what native code cannot; please report the view'

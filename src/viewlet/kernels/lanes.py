@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from viewlet.kernels import nodes as ir
-from viewlet.kernels.nodes import Block, Step, bodies
+from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.loop_nodes import Block, Step, bodies
 
 Task = list[int]
 """Numbers of steps, in their order."""
@@ -112,7 +112,7 @@ def _two_lanes(groups: list[list[int]], costs: list[float]) -> list[list[int]]:
 
 
 def _joined(phases: list[list[list[int]]]) -> Iterator[list[list[int]]]:
-    """Neighbouring phases of one lane each are one."""
+    """Neighboring phases of one lane each are one."""
     lane: list[int] = []
     for phase in phases:
         if len(phase) == 1:

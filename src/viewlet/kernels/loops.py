@@ -1,4 +1,4 @@
-"""A programme's triggers as loops: one step after the other, each a statement or several."""
+"""A program's triggers as loops: one step after the other, each a statement or several."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
 from viewlet.kernels.alone import alone, meets_itself
 from viewlet.kernels.lanes import plan_lanes
-from viewlet.kernels.nodes import (
+from viewlet.kernels.loop_nodes import (
     AddTo,
     BindKey,
     Block,
@@ -26,9 +26,9 @@ from viewlet.kernels.nodes import (
     Total,
     Update,
 )
-from viewlet.kernels.patterns import as_change, column_position, mentions, with_lookups_first
+from viewlet.kernels.recognize import as_change, column_position, mentions, with_lookups_first
 from viewlet.kernels.rows import RowBuilder
-from viewlet.kernels.scalars import Variable
+from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.sharing import shared
 from viewlet.program.ir import Map, Program, Statement, Trigger
 from viewlet.program.keys import Keys
@@ -47,12 +47,16 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     loops.small = loops.keys.small_groups(s for t in program.triggers for s in t.statements)
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
-        steps = _TriggerBuilder(loops, trigger).steps(keep_buffers)
+        builder = _TriggerBuilder(loops, trigger)
+        steps = builder.steps(keep_buffers)
+        loops.batch_locals[trigger.relation] = builder.names
         phases = [[steps]] if keep_buffers else plan_lanes(steps)
         loops.phases[trigger.relation] = [[_fused(lane) for lane in phase] for phase in phases]
         single = trigger if keep_buffers else alone(trigger, program)
         if single is not trigger:
-            steps = _TriggerBuilder(loops, single).steps(keep_buffers)
+            builder = _TriggerBuilder(loops, single)
+            steps = builder.steps(keep_buffers)
+        loops.single_locals[trigger.relation] = builder.names
         loops.steps[trigger.relation] = _fused(steps)
         if not keep_buffers and meets_itself(trigger, program):
             loops.by_row.add(trigger.relation)
@@ -62,7 +66,7 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
 
 class _TriggerBuilder(RowBuilder):
     def __init__(self, loops: Loops, trigger: Trigger) -> None:
-        super().__init__(loops)
+        super().__init__(loops, loops.program.relation(trigger.relation))
         self.trigger = trigger
 
     def steps(self, keep_buffers: bool) -> list[Step]:
@@ -184,7 +188,7 @@ def _fused(steps: list[Step]) -> list[Step]:
 
 
 def _joined(items: Iterable[T], join: Callable[[T, T], T | None]) -> list[T]:
-    """Neighbours become one wherever `join` makes one of them."""
+    """Neighbors become one wherever `join` makes one of them."""
     found: list[T] = []
     for item in items:
         both = join(found[-1], item) if found else None

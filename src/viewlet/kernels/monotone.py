@@ -2,17 +2,27 @@
 
 A condition that can only turn once, from false to true or back, while the key of a sorted map
 rises holds for a range of keys; the border of that range is found by one descent in the tree.
-Rounding does not disturb this: sums, differences and products with a constant of doubles are
-monotone after rounding too.
+How a single function moves is in its record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, free_variables
+from viewlet.functions import (
+    FUNCTIONS,
+    NULL,
+    Apply,
+    Const,
+    Ref,
+    ScalarExpr,
+    fold,
+    free_variables,
+)
+from viewlet.functions.trends import FALLS, RISES, STAYS, Trend, together, turned
 
-RISES, FALLS, STAYS = 1, -1, 0
+__all__ = ["FALLS", "RISES", "STAYS", "Test", "arithmetic", "tests_of", "trend"]
 
 
 @dataclass(frozen=True)
@@ -25,44 +35,39 @@ class Test:
 
 def arithmetic(scalar: ScalarExpr) -> bool:
     """Whether a scalar can be computed inside a descent: from numbers alone."""
-    if isinstance(scalar, Const):
-        return not isinstance(scalar.value, str)
-    if isinstance(scalar, Ref):
-        return True
-    return scalar.function in _ARITHMETIC and all(map(arithmetic, scalar.arguments))
+    return fold(scalar, _is_number, _is_computed)
 
 
-_ARITHMETIC = frozenset(
-    ("+", "-", "*", "/", "neg", "to_float", "floor", "ceil", "case", "and", "or", "not", "=")
-).union(("<>", "<", "<=", ">", ">="))
+def _is_number(scalar: Const | Ref) -> bool:
+    return not (isinstance(scalar, Const) and isinstance(scalar.value, str))
 
 
-def trend(scalar: ScalarExpr, rising: frozenset[str]) -> int | None:
-    """RISES: never less while the variables rise; FALLS: never more; None: who knows."""
-    if not free_variables(scalar) & rising:
-        return STAYS
-    if isinstance(scalar, Ref):
-        return RISES
-    assert isinstance(scalar, Apply)
-    arguments = scalar.arguments
-    if scalar.function in ("to_float", "floor", "ceil"):
-        return trend(arguments[0], rising)
-    if scalar.function == "neg":
-        return _turned(trend(arguments[0], rising))
-    if scalar.function == "+":
-        return _both(trend(arguments[0], rising), trend(arguments[1], rising))
-    if scalar.function == "-":
-        return _both(trend(arguments[0], rising), _turned(trend(arguments[1], rising)))
-    if scalar.function in ("*", "/"):
-        factor, other = arguments
-        if scalar.function == "/" or isinstance(other, Const):
-            factor, other = other, factor
-        if not isinstance(factor, Const) or not isinstance(factor.value, int | float):
-            return None
-        if factor.value > 0:
-            return trend(other, rising)
-        return _turned(trend(other, rising)) if factor.value < 0 else None
-    return None
+def _is_computed(scalar: Apply, parts: Sequence[bool]) -> bool:
+    return FUNCTIONS[scalar.function].monotone.in_descents and all(parts)
+
+
+def trend(scalar: ScalarExpr, rising: frozenset[str]) -> Trend:
+    """RISES: never less while the variables rise; FALLS: never more; None: not known."""
+
+    def leaf(scalar: Const | Ref) -> _Moves:
+        is_rising = isinstance(scalar, Ref) and scalar.name in rising
+        return _Moves(RISES if is_rising else STAYS)
+
+    def enter(scalar: Apply) -> _Moves | None:
+        return None if free_variables(scalar) & rising else _Moves(STAYS)
+
+    def leave(scalar: Apply, parts: Sequence[_Moves]) -> _Moves:
+        rule = FUNCTIONS[scalar.function].monotone.trend
+        return _Moves(rule(scalar.arguments, [part.trend for part in parts]))
+
+    return fold(scalar, leaf, leave, enter).trend
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """A trend as the result of a walk, where None would say that there is none yet."""
+
+    trend: Trend
 
 
 def tests_of(
@@ -101,7 +106,7 @@ def _with_trends(tests: list[Test], rising: frozenset[str]) -> list[Test] | None
         left, right = (trend(side, rising) for side in test.scalar.arguments)
         if test.scalar.function in ("<", "<="):
             left, right = right, left
-        direction = _both(left, _turned(right))
+        direction = together(left, turned(right))
         if direction is None:
             return None
         found.append(Test(test.scalar, direction))
@@ -110,23 +115,25 @@ def _with_trends(tests: list[Test], rising: frozenset[str]) -> list[Test] | None
 
 def _unguarded(scalar: ScalarExpr, rising: frozenset[str], guards: list[ScalarExpr]) -> ScalarExpr:
     """case(n = 0, NULL, x) inside strict functions -> x, with the guard n = 0"""
-    if not isinstance(scalar, Apply) or not free_variables(scalar) & rising:
-        return scalar
-    if scalar.function == "case" and len(scalar.arguments) == 3 and scalar.arguments[1] == NULL:
-        guards.append(scalar.arguments[0])
-        return _unguarded(scalar.arguments[2], rising, guards)
-    if scalar.function in ("+", "-", "*", "/", "neg", "to_float"):
-        parts = tuple(_unguarded(a, rising, guards) for a in scalar.arguments)
-        return Apply(scalar.function, parts)
-    return scalar
+
+    def enter(scalar: Apply) -> _Freed | Apply | None:
+        if not free_variables(scalar) & rising:
+            return _Freed(scalar)
+        if scalar.function == "case" and len(scalar.arguments) == 3 and scalar.arguments[1] == NULL:
+            guards.append(scalar.arguments[0])
+            inner = scalar.arguments[2]
+            return inner if isinstance(inner, Apply) else _Freed(inner)
+        record = FUNCTIONS[scalar.function]
+        return None if record.nulls.is_strict and record.monotone.in_descents else _Freed(scalar)
+
+    def leave(scalar: Apply, parts: Sequence[_Freed]) -> _Freed:
+        return _Freed(Apply(scalar.function, tuple(part.scalar for part in parts)))
+
+    return fold(scalar, _Freed, leave, enter).scalar
 
 
-def _turned(direction: int | None) -> int | None:
-    return None if direction is None else -direction
+@dataclass(frozen=True)
+class _Freed:
+    """A scalar as the result of a walk, where a bare one would be walked through."""
 
-
-def _both(left: int | None, right: int | None) -> int | None:
-    """The trend of a sum: neither may work against the other."""
-    if left is None or right is None or left * right < 0:
-        return None
-    return left or right
+    scalar: ScalarExpr

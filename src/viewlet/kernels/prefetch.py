@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from viewlet.kernels import nodes as ir
-from viewlet.kernels.blocks import identifier
+from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.frame import Frame
-from viewlet.kernels.nodes import Block, bodies
-from viewlet.kernels.scalars import Variable
+from viewlet.kernels.loop_nodes import Block, bodies
+from viewlet.kernels.scalar_source import Variable
 from viewlet.schema import Physical
 from viewlet.storage.columns import CHAIN, MASK, SLOTS, USED
 
@@ -40,15 +39,8 @@ class _Access:
     slots: str
     mask: str
     key: tuple[Variable, ...]
-
-    @property
-    def unique(self) -> bool:
-        return self.slots == f"slots_{identifier(self.map)}"
-
-    @property
-    def size(self) -> str:
-        """What tells whether the map is large; a group of few may still lie anywhere in it."""
-        return f"mask_{identifier(self.map)}"
+    unique: bool
+    """Whether it is the index of whole keys."""
 
 
 def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -> list[str]:
@@ -58,6 +50,7 @@ def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -
     """
     ahead, end = _known(node, frame)
     later, soon = ("later", "soon") if chosen else (f"row + {FAR}", f"row + {NEAR}")
+    # By what tells whether a map is large; a group of few may still lie anywhere in it.
     far: dict[str, list[str]] = {}
     for access in _accesses(node.body, frame, scanned=isinstance(node, ir.Scan)):
         slots, mask, map = access.slots, access.mask, access.map
@@ -73,8 +66,8 @@ def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -
             if access.unique
             else f"load_half({slots}, {second} & {mask})"
         )
-        record = f"records_{identifier(map)} + {number} * {frame.stride(map)}"
-        far.setdefault(access.size, []).extend(
+        record = f"records_{frame.called(map)} + {number} * {frame.stride(map)}"
+        far.setdefault(f"mask_{frame.called(map)}", []).extend(
             [
                 f"        prefetch({slots} + 4 * ({first} & {mask}))",
                 f"        prefetch({record})",
@@ -125,7 +118,8 @@ def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
             line = f"{slots} + 4 * ({code} & {mask})"
             if access.unique and frame.is_ordered(access.map):
                 number = f"likely({slots}, {mask}, {code})"
-                line = f"records_{identifier(access.map)} + {number} * {frame.stride(access.map)}"
+                records = f"records_{frame.called(access.map)}"
+                line = f"{records} + {number} * {frame.stride(access.map)}"
             lines += [f"if {mask} > {SMALL}:", f"    prefetch({line})"]
     return lines
 
@@ -134,7 +128,7 @@ def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
     """Where the variables of row %s are found before their turn, and how many rows there are."""
     if isinstance(node, ir.Rows):
         return {v.name: f"load(column_{column}, %s)" for v, column in node.binds}, "high"
-    layout, name = frame.layouts[node.map], identifier(node.map)
+    layout, name = frame.layouts[node.map], frame.called(node.map)
     words = {
         bind.variable.name: layout.key_words[bind.position]
         for bind in _always(node.body, scanned=True)
@@ -163,7 +157,7 @@ def _accesses(block: Block, frame: Frame, *, scanned: bool = False) -> Iterator[
     for node in _always(block, scanned=scanned):
         if not isinstance(node, ir.Update | ir.Get | ir.Run | ir.Slice):
             continue
-        map, layout, name = node.map, frame.layouts[node.map], identifier(node.map)
+        map, layout, name = node.map, frame.layouts[node.map], frame.called(node.map)
         if any(field.nullable for field in layout.keys):
             continue
         parts = node.parts if isinstance(node, ir.Run) else tuple(range(len(layout.keys)))
@@ -173,11 +167,11 @@ def _accesses(block: Block, frame: Frame, *, scanned: bool = False) -> Iterator[
         bound = dict(zip(parts, node.key, strict=True))
         if not isinstance(node, ir.Slice) and node.key:
             key = tuple(bound[part] for part in layout.hashed)
-            yield _Access(map, f"slots_{name}", f"mask_{name}", key)
+            yield _Access(map, f"slots_{name}", f"mask_{name}", key, unique=True)
         for number in chains:
             index = layout.indexes[number]
             if index.kind == CHAIN:
                 block_at = f"map_{name}, {layout.block(number)}"
                 key = tuple(bound[part] for part in sorted(index.parts))
                 slots, mask = (f"load({block_at} + {word})" for word in (SLOTS, MASK))
-                yield _Access(map, slots, mask, key)
+                yield _Access(map, slots, mask, key, unique=False)

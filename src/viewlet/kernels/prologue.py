@@ -4,45 +4,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from viewlet.kernels.blocks import identifier
 from viewlet.kernels.frame import COLUMNS, HIGH, LOW, RANKS, WEIGHTS, Frame
 from viewlet.storage.columns import HEADER, LOGGING, MARKS, MASK, RECORDS, SLOTS
 
 
+@dataclass(frozen=True)
+class _Definition:
+    name: str
+    code: str
+    needs: str | None = None
+    """The definition without which this one cannot be."""
+
+
 def prologue(frame: Frame, relation: str, body: list[str]) -> list[str]:
     """Definitions of the names that the body uses, and of no others."""
-    text = "\n".join(body)
-    used = set(re.findall(r"\b[a-z]+_?\w*\b", text))
-    found = [f"    {name} = {code}" for name, code in _definitions(frame, relation) if name in used]
+    used = set(re.findall(r"\b[a-z]+_?\w*\b", "\n".join(body)))
+    every = list(_definitions(frame, relation))
+    found = [each for each in every if each.name in used]
     # `records_M` needs `map_M`, which may stand in no other place.
-    needed = set(re.findall(r"map_\w+", "\n".join(found))) - used
-    extra = [f"    {n} = {c}" for n, c in _definitions(frame, relation) if n in needed]
-    return extra + found
+    needed = {each.needs for each in found} - used
+    extra = [each for each in every if each.name in needed]
+    return [f"    {each.name} = {each.code}" for each in (*extra, *found)]
 
 
-def _definitions(frame: Frame, relation: str) -> Iterator[tuple[str, str]]:
-    yield "low", f"load(state, {LOW})"
-    yield "high", f"load(state, {HIGH})"
-    yield "weights", f"load(state, {WEIGHTS})"
-    yield "ranks", f"load(state, {RANKS})"
-    yield "zero", "np.int64(0)"
-    yield "chosen", "workspace()"
+def _definitions(frame: Frame, relation: str) -> Iterator[_Definition]:
+    yield _Definition("low", f"load(state, {LOW})")
+    yield _Definition("high", f"load(state, {HIGH})")
+    yield _Definition("weights", f"load(state, {WEIGHTS})")
+    yield _Definition("ranks", f"load(state, {RANKS})")
+    yield _Definition("zero", "0")
+    yield _Definition("chosen", "workspace()")
     columns = frame.loops.program.relation(relation).columns
     for i in range(len(columns)):
-        yield f"column_{i}", f"load(state, {COLUMNS + 2 * i})"
-        yield f"nulls_{i}", f"load(state, {COLUMNS + 2 * i + 1})"
+        yield _Definition(f"column_{i}", f"load(state, {COLUMNS + 2 * i})")
+        yield _Definition(f"nulls_{i}", f"load(state, {COLUMNS + 2 * i + 1})")
     for i in range(len(frame.texts.lookups)):
-        yield f"table_{i}", f"load(state, {frame.tables + 2 * i})"
-        yield f"gaps_{i}", f"load(state, {frame.tables + 2 * i + 1})"
+        yield _Definition(f"table_{i}", f"load(state, {frame.tables + 2 * i})")
+        yield _Definition(f"gaps_{i}", f"load(state, {frame.tables + 2 * i + 1})")
     for i in range(len(frame.texts.constants)):
-        yield f"text_{i}", f"load(state, {frame.constants + i})"
+        yield _Definition(f"text_{i}", f"load(state, {frame.constants + i})")
     for name, offset in frame.offsets.items():
-        yield f"map_{identifier(name)}", f"state + {8 * offset}"
-        plain = identifier(name)
-        yield f"records_{plain}", f"load(map_{plain}, {RECORDS})"
-        yield f"marks_{plain}", f"load(map_{plain}, {MARKS})"
-        yield f"logging_{plain}", f"load(map_{plain}, {LOGGING})"
-        yield f"slots_{plain}", f"load(map_{plain}, {HEADER + SLOTS})"
-        yield f"mask_{plain}", f"load(map_{plain}, {HEADER + MASK})"
-        yield f"tags_{plain}", f"tag_bits(mask_{plain})"
+        yield from _map_definitions(frame.called(name), offset)
+
+
+def _map_definitions(name: str, offset: int) -> Iterator[_Definition]:
+    map = f"map_{name}"
+    yield _Definition(map, f"state + {8 * offset}")
+    yield _Definition(f"records_{name}", f"load({map}, {RECORDS})", map)
+    yield _Definition(f"marks_{name}", f"load({map}, {MARKS})", map)
+    yield _Definition(f"logging_{name}", f"load({map}, {LOGGING})", map)
+    yield _Definition(f"slots_{name}", f"load({map}, {HEADER + SLOTS})", map)
+    yield _Definition(f"mask_{name}", f"load({map}, {HEADER + MASK})", map)
+    yield _Definition(f"tags_{name}", f"tag_bits(mask_{name})")

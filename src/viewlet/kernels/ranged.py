@@ -1,4 +1,4 @@
-"""Sums over ranges of keys as nodes (kernels.ranges says what is recognised)."""
+"""Sums over ranges of keys as nodes (kernels.ranges says what is recognized)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from viewlet.calculus.expr import PRESENCE, Expr, MapRef, factors_of, product_of
 from viewlet.calculus.scope import all_names, outputs
 from viewlet.calculus.typing import Slot
 from viewlet.kernels.builder import Builder, Rest
-from viewlet.kernels.nodes import (
+from viewlet.kernels.loop_nodes import (
     AddTo,
     AtBorder,
     BindKey,
@@ -22,9 +22,9 @@ from viewlet.kernels.nodes import (
     Range,
     Total,
 )
-from viewlet.kernels.patterns import column_position
 from viewlet.kernels.ranges import Beyond, Bound, KeyTest, RangeShape, range_shape
-from viewlet.kernels.scalars import Scope, Variable
+from viewlet.kernels.recognize import column_position
+from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.storage.columns import NEGATIVES, TOTAL
 
 Finish = Callable[[dict[str, Variable], list[tuple[Block, Factors]]], Block]

@@ -1,4 +1,4 @@
-"""Sums over a map in which the order of one key decides what counts, recognised.
+"""Sums over a map in which the order of one key decides what counts, recognized.
 
     M[g, p].c * {p < x}                                  a bound on the key
     M[g, p].c * {x - p > 7}                              a test that turns once as p rises
@@ -22,7 +22,7 @@ from viewlet.calculus.expr import PRESENCE, Cond, Expr, Lift, MapRef, Sum, facto
 from viewlet.calculus.scope import all_names
 from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
 from viewlet.kernels.monotone import RISES, STAYS, Test, arithmetic, tests_of
-from viewlet.kernels.patterns import bound_of
+from viewlet.kernels.recognize import bound_of
 from viewlet.program.ir import Map
 from viewlet.schema import Physical
 
@@ -105,7 +105,7 @@ def range_shape(
         return None
     if len(set(atom.keys)) < len(atom.keys):
         return None
-    lifts: dict[str, _Nested] = {}
+    lifts: dict[str, _RangeSum] = {}
     conditions: list[ScalarExpr] = []
     used: list[Expr] = []
     remaining: list[Expr] = []
@@ -137,7 +137,7 @@ def range_shape(
 
 
 @dataclass(frozen=True)
-class _Nested:
+class _RangeSum:
     """Sum[](N[h, q].d * {q > p})"""
 
     atom: MapRef
@@ -146,7 +146,7 @@ class _Nested:
     beyond: str
 
 
-def _nested(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> _Nested | None:
+def _nested(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> _RangeSum | None:
     body = lift.body
     while isinstance(body, Sum) and frozenset(body.keys) <= bound:
         body = body.body
@@ -167,11 +167,11 @@ def _nested(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> _
         return None
     if map.keys[atom.keys.index(order)].slot.nullable:
         return None
-    return _Nested(atom, order, operator, scalar.name)
+    return _RangeSum(atom, order, operator, scalar.name)
 
 
 def _bounds(
-    conditions: list[ScalarExpr], free: Names, lifts: Mapping[str, _Nested], bound: Names
+    conditions: list[ScalarExpr], free: Names, lifts: Mapping[str, _RangeSum], bound: Names
 ) -> tuple[set[str], tuple[Bound | KeyTest | Beyond, ...], bool] | None:
     """The keys that are restricted (one, if this is to work), and how."""
     orders: set[str] = set()
@@ -226,7 +226,7 @@ def _gap(condition: ScalarExpr, names: Names) -> list[KeyTest] | None:
     return found if len({test.upper for test in found}) == len(found) == 2 else None
 
 
-def _beyond(tests: list[Test], lifts: Mapping[str, _Nested]) -> list[Beyond] | None:
+def _beyond(tests: list[Test], lifts: Mapping[str, _RangeSum]) -> list[Beyond] | None:
     """Tests by the tree that answers them and the way in which they turn."""
     groups: dict[bool, list[ScalarExpr]] = {}
     for test in tests:
@@ -256,7 +256,7 @@ def _beyond(tests: list[Test], lifts: Mapping[str, _Nested]) -> list[Beyond] | N
     return found
 
 
-def _place(nested: _Nested) -> tuple[object, ...]:
+def _place(nested: _RangeSum) -> tuple[object, ...]:
     keys = tuple("" if key == nested.order else key for key in nested.atom.keys)
     return nested.atom.name, keys, nested.operator, nested.beyond
 

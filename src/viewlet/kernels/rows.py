@@ -4,14 +4,14 @@ The builder walks an expression from left to right with the variables bound so f
 access from that alone (paper 000, section 5.2; thesis 4.2):
 
     all keys of a map bound        Get      one probe of the unique index
-    those bound that determine it  Run      neighbours in the unique index, mostly one record
+    those bound that determine it  Run      neighbors in the unique index, mostly one record
     some bound                     Slice    a chain of the slice index over the bound columns
     none bound                     Scan     all records
     Sum(M[g, p].c * {p < x})       Range    subtree sums of the index by g, ordered by p (ranged)
     (x := min p in M[g, p].c ...)  Walk     the same index from its end (extremes)
 
 Loops are in continuation style: the body of a loop is everything to the right of it, and nothing is
-materialised in between. Only Exists and extremes of sums that several rows make up need a buffer.
+materialized in between. Only Exists and extremes of sums that several rows make up need a buffer.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from viewlet.calculus.expr import (
     Lift,
     MapRef,
     Mul,
+    NestedValue,
     Rel,
     Sum,
     Value,
@@ -46,7 +47,7 @@ from viewlet.errors import ProgramError
 from viewlet.functions import Apply, Ref
 from viewlet.kernels.builder import Rest
 from viewlet.kernels.extremes import ExtremeBuilder
-from viewlet.kernels.nodes import (
+from viewlet.kernels.loop_nodes import (
     AddTo,
     BindKey,
     Block,
@@ -71,17 +72,16 @@ from viewlet.kernels.nodes import (
     Turn,
     Update,
 )
-from viewlet.kernels.patterns import (
+from viewlet.kernels.ranged import RangeBuilder
+from viewlet.kernels.recognize import (
     change_of,
     column_position,
     meets_once,
     narrowed,
     next_factor,
-    plain_name,
     turn_of,
 )
-from viewlet.kernels.ranged import RangeBuilder
-from viewlet.kernels.scalars import Scope, Variable
+from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.program.ir import KeyColumn, ValueColumn
 from viewlet.schema import Physical
 from viewlet.storage.columns import CHAIN, Index
@@ -175,7 +175,9 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
             return self._lift(expr, scope, factors, rest)
         if isinstance(expr, Exists):
             return self._exists(expr, scope, factors, rest)
-        return self.extreme(expr, scope, factors, rest)
+        if isinstance(expr, Extreme):
+            return self.extreme(expr, scope, factors, rest)
+        raise ProgramError(f"no loops for {to_text(expr)}")
 
     def _with_weight(
         self, expr: Expr, scope: dict[str, Variable], factors: Factors, rest: Rest
@@ -246,8 +248,7 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
                 inner[name] = narrowed(inner[name], slot)
             elif self.uses[name] > 1 or name in needed:
                 column = self.loops.program.relation(expr.name).columns[i].name
-                # Rows that stand outermost have common names, so that their loops can be fused.
-                local = f"row_{plain_name(column)}" if not scope else self.name(name)
+                local = self.row_names[column] if not scope else self.name(name)
                 inner[name] = Variable(local, slot)
                 binds.append((inner[name], i))
             else:
@@ -354,8 +355,8 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
 
     def _change(
         self,
-        new: Lift | Extreme,
-        old: Lift | Extreme,
+        new: NestedValue,
+        old: NestedValue,
         scope: dict[str, Variable],
         factors: Factors,
         rest: Rest,
@@ -428,7 +429,7 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
             for node in self.rows(term, dict(scope), frozenset(free), (), add)
         ]
         read = self.atom(
-            MapRef(buffer.name, "value", free), scope, (), lambda inner, _: rest(inner)
+            MapRef(buffer.name, "value", free, buffer=True), scope, (), lambda inner, _: rest(inner)
         )
         return [ClearBuffer(buffer.name), *fill, *read]
 

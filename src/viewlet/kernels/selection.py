@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, free_variables
-from viewlet.kernels import nodes as ir
-from viewlet.kernels.blocks import bare
-from viewlet.kernels.nodes import Block
-from viewlet.kernels.scalars import ScalarWriter, Scope, Variable
+from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_source import bare
+from viewlet.kernels.loop_nodes import Block
+from viewlet.kernels.scalar_source import ScalarWriter, Scope, Variable
 from viewlet.schema import Physical
 
 _TESTS = frozenset(("=", "<>", "<", "<=", ">", ">=", "==", "and", "or", "not", "in"))

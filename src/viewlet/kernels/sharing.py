@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import replace
 
 from viewlet.functions import Ref, free_variables, substitute
-from viewlet.kernels.nodes import (
+from viewlet.kernels.loop_nodes import (
     AtBorder,
     Block,
     ClearBuffer,
@@ -33,6 +33,7 @@ Question = tuple[object, ...]
 
 
 def shared(step: Step) -> Step:
+    """Descents of one tree over one range -> one descent that brings all sums."""
     sharing = _Sharing(step.targets)
     sharing.find(step.block, {})
     return replace(step, block=sharing.rewritten(step.block))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from viewlet.kernels import nodes as ir
-from viewlet.kernels.access import map_name
-from viewlet.kernels.blocks import FLOAT, identifier
+from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_source import FLOAT
 from viewlet.kernels.frame import FULL, ROW, SKIP, STEP
-from viewlet.kernels.nodes import Named
-from viewlet.kernels.ordered import OrderedWriter
-from viewlet.kernels.scalars import Memo, Variable
+from viewlet.kernels.loop_nodes import Named
+from viewlet.kernels.ordered_source import OrderedWriter
+from viewlet.kernels.scalar_source import Memo, Variable
 from viewlet.kernels.weights import key_words
 from viewlet.storage.columns import MOST_HASHED, TREE
 
@@ -17,13 +16,13 @@ class UpdateWriter(OrderedWriter):
     """Writes updates; together with its bases, every node of the loop language."""
 
     def _clear_buffer(self, node: ir.ClearBuffer) -> None:
-        self.line(f"clear_buffer({map_name(node.map)})")
+        self.line(f"clear_buffer({self.map_at(node.map)})")
 
     def _clear_column(self, node: ir.ClearColumn) -> None:
         layout = self.frame.layouts[node.map]
         word = layout.value_words[node.column]
         width = 2 if layout.values[node.column] is FLOAT else 1
-        with self.nest(f"if not clear_column({map_name(node.map)}, {word}, {width}):"):
+        with self.nest(f"if not clear_column({self.map_at(node.map)}, {word}, {width}):"):
             self._return_full(node.map)
 
     def _update(self, node: ir.Update) -> None:
@@ -42,13 +41,12 @@ class UpdateWriter(OrderedWriter):
             self.depth += 1
         words, tests = key_words(layout, list(range(len(layout.keys))), node.key)
         if tests:
-            # What an earlier equality has made sure of, unless the programme is wrong.
             with self.nest(f"if not ({' and '.join(tests)}):"):
-                self.line('raise ValueError("a key that cannot be NULL is NULL")')
-        at, map = self.temporary("at"), map_name(node.map)
+                self.line("refuse_null_key()")
+        at, map = self.temporary("at"), self.map_at(node.map)
         self.line(f"{at} = {self._find(node.map, node.key)}")
         # Only a record that this batch has not touched yet needs to be made or logged.
-        name = identifier(node.map)
+        name = self.frame.called(node.map)
         number = f"({at} - records_{name}) // {8 * layout.width}"
         mark = f"mark_of(marks_{name}, {number})"
         with self.nest(f"if {at} == 0 or {mark} != logging_{name}:"):
@@ -111,8 +109,8 @@ class UpdateWriter(OrderedWriter):
             if variable.slot.nullable:
                 words.append(variable.null)
             hashed = len(words) if i < MOST_HASHED else hashed
-        stride = self.frame.stride(memo.name)
-        place = f"slots_{memo.name}, mask_{memo.name}, records_{memo.name}, {stride}"
+        stride, name = self.frame.stride(memo.name), self.frame.called(memo.name)
+        place = f"slots_{name}, mask_{name}, records_{name}, {stride}"
         by = ", ".join(words[:hashed])
         self.line(f"{at} = find({place}, ({by},), ({', '.join(words)},))")
         with self.nest(f"if {at} == 0:"):

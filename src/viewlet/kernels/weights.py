@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from viewlet.calculus.expr import Add, Expr, Mul, Value
-from viewlet.kernels.nodes import Factors, Named
-from viewlet.kernels.scalars import Memo, ScalarWriter, Scope, Texts, Variable
+from viewlet.kernels.identifiers import LOCAL
+from viewlet.kernels.loop_nodes import Factors, Named
+from viewlet.kernels.scalar_source import Memo, ScalarWriter, Scope, Texts, Variable
+from viewlet.names import FreshNames
 from viewlet.schema import Physical
 from viewlet.storage.columns import Layout
 
@@ -16,10 +18,11 @@ BOOL, FLOAT = Physical.BOOL, Physical.FLOAT
 class WeightWriter:
     """Writes lines of one function, and the products and sums that it adds up."""
 
-    def __init__(self, texts: Texts) -> None:
-        self.scalars = ScalarWriter(texts, self.recall)
+    def __init__(self, texts: Texts, names: FreshNames) -> None:
+        self.scalars = ScalarWriter(texts, self.recall, self.outline)
         self.lines: list[str] = []
         self.depth = 1
+        self.names = names
         self.temporaries = 0
         # Probes whose result a local holds, with the depth of the block that did them.
         self.found: dict[tuple[str, str], tuple[str, int]] = {}
@@ -28,14 +31,22 @@ class WeightWriter:
         """Search in a memo, and leave the kernel where the value is not known yet."""
         raise NotImplementedError
 
+    def outline(self, base: str, text: str) -> str:
+        """The name of a function of all kernels, with these parameters and this body."""
+        raise NotImplementedError
+
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
         # What was found in a block that has ended is not at hand any more.
         self.found = {k: f for k, f in self.found.items() if f[1] <= self.depth}
 
     def temporary(self, base: str) -> str:
-        self.temporaries += 1
-        return f"{base}{self.temporaries}"
+        """A new local of this function; numbers go on, whatever the base."""
+        while True:
+            self.temporaries += 1
+            name = f"{base}{self.temporaries}"
+            if self.names.take(name, LOCAL):
+                return name
 
     def local(self, base: str, code: str) -> str:
         if re.fullmatch(r"[a-z]\w*", code):

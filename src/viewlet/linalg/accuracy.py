@@ -23,6 +23,7 @@ from viewlet.linalg import expr as ex
 from viewlet.linalg.arrays import EPS, Array, Value
 from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.lower import Views
+from viewlet.linalg.traverse import leaves
 
 PROBES = 8
 REFINEMENTS = 3
@@ -91,7 +92,7 @@ class Probe:
         found: set[Expr] = {e}
         for view in reversed(self.views.views):
             if view.matrix in found:
-                found |= ex.leaves(view.definition)
+                found |= leaves(view.definition)
         return found
 
     def apply(self, e: Expr, y: Array) -> Array:

@@ -148,6 +148,7 @@ Value: TypeAlias = "Array | OneHot | Operator"
 
 
 def dense_of(x: Value) -> Array:
+    """A value as a plain array."""
     return x if isinstance(x, np.ndarray) else x.toarray()
 
 
@@ -167,6 +168,7 @@ def product_norm(u: Value, v: Value) -> float:
 
 
 def is_finite(x: Value) -> bool:
+    """Whether no entry is infinite or NaN."""
     if isinstance(x, OneHot):
         return True
     if isinstance(x, Operator):

@@ -2,7 +2,7 @@
 
 Table 6.2 gives orders of growth, n^2 k for the incremental exponential model and so on. The same
 counts arise here by adding up the operations of the compiled trigger, each priced by a constant
-that was measured on this machine, so the estimate is in seconds and holds for any programme.
+that was measured on this machine, so the estimate is in seconds and holds for any program.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ def _op_seconds(
 
 
 def product_seconds(m: int, k: int, n: int, c: Constants) -> float:
+    """The time of a product of an (m, k) with a (k, n) matrix."""
     narrow = min(m, k, n)
     if narrow >= WIDTHS[-1]:
         return m * k * n * c.gemm

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from viewlet.linalg import expr as ex
 from viewlet.linalg.expr import Expr, Factor, Matrix
 from viewlet.linalg.lower import View, Views
+from viewlet.linalg.traverse import children, leaves, rebuild
 
 Pair = tuple[Expr, Expr]
 
@@ -55,6 +56,8 @@ Deltas = Mapping[Matrix, Delta]
 
 @dataclass(frozen=True)
 class Assignment:
+    """A factor of a delta, and what it is computed from."""
+
     target: Factor
     value: Expr
 
@@ -136,10 +139,10 @@ def _untransposed(e: Expr, symmetric: set[Expr]) -> Expr:
     """W^T -> W for symmetric W, so that W^T V and W U can share a pass over W."""
     if isinstance(e, ex.Transpose):
         return e.operand if e.operand in symmetric else e
-    kids = ex.children(e)
+    kids = children(e)
     if not kids or not symmetric:
         return e
-    return ex.rebuild(e, [_untransposed(kid, symmetric) for kid in kids])
+    return rebuild(e, [_untransposed(kid, symmetric) for kid in kids])
 
 
 def _view_delta(
@@ -151,7 +154,7 @@ def _view_delta(
     as_dense: bool,
 ) -> Delta | None:
     name = view.matrix.name
-    if deltas.keys().isdisjoint(ex.leaves(view.definition)):
+    if deltas.keys().isdisjoint(leaves(view.definition)):
         return None
 
     def assign(prefix: str, value: Expr) -> Expr:
@@ -228,7 +231,7 @@ def _product_delta(e: ex.Product, deltas: Deltas) -> list[Pair]:
 
 
 def _extract(pairs: list[Pair]) -> list[Pair]:
-    """Common factors (6.3.3): L1 R^T + L2 R^T -> (L1 + L2) R^T, and the same on the left."""
+    """Common factors (thesis 6.3.3): L1 R^T + L2 R^T -> (L1 + L2) R^T, and the same on the left."""
     by_right: dict[Expr, Expr] = {}
     for left, right in pairs:
         by_right[right] = ex.sum_of((by_right[right], left)) if right in by_right else left

@@ -1,4 +1,4 @@
-"""What a programme will do, as text: triggers, ranks and what each strategy costs."""
+"""What a program will do, as text: triggers, ranks and what each strategy costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from viewlet.linalg import cost
 from viewlet.linalg import expr as ex
 from viewlet.linalg.expr import Expr, Matrix
-from viewlet.linalg.plan import Estimate, Plan
+from viewlet.linalg.plan import Estimate, MaintenancePlan
+from viewlet.linalg.traverse import children
 
 if TYPE_CHECKING:
     from viewlet.linalg.live import Live
@@ -18,16 +19,18 @@ if TYPE_CHECKING:
 def explain_program(
     program: Program, *, changing: Sequence[str] | None, rank: int, model: str
 ) -> str:
+    """Triggers and estimates of a program that has not started."""
     estimates = program.plans("auto", model, changing=changing, rank=rank)
     maintained = [e for e in estimates if e.plan.strategy != "reevaluation"]
     moving = [m for m in program.inputs if changing is None or m.name in changing]
-    lines = ["programme", *_indent(str(program)), ""]
+    lines = ["program", *_indent(str(program)), ""]
     lines += _triggers(maintained[0].plan, moving, rank)
     lines += _estimates(estimates, rank, _form(program), {})
     return "\n".join(lines)
 
 
 def explain_live(live: Live) -> str:
+    """The chosen plan, with estimates beside measured times."""
     plan = live.plan
     lines = [f"plan {plan}", *_indent(str(plan.views)), ""]
     inputs = plan.views.inputs
@@ -52,7 +55,7 @@ def explain_live(live: Live) -> str:
     return "\n".join(lines)
 
 
-def _triggers(plan: Plan, inputs: Sequence[Matrix], rank: int) -> list[str]:
+def _triggers(plan: MaintenancePlan, inputs: Sequence[Matrix], rank: int) -> list[str]:
     lines = []
     for matrix in inputs:
         if not plan.views.affected_by({matrix}):
@@ -91,7 +94,7 @@ def _form(program: Program) -> str:
             return "general"
         if isinstance(e, ex.Power | ex.PowerSum):
             form = "powers"
-        stack.extend(ex.children(e))
+        stack.extend(children(e))
     return form
 
 

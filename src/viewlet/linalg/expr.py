@@ -1,9 +1,9 @@
-"""Matrix expressions: the language of linear algebra programmes (thesis 6.2).
+"""Matrix expressions: the language of linear algebra programs (thesis 6.2).
 
 An expression is an immutable, interned tree: two equal expressions are the same object, so that
 common subexpressions meet by identity and every later pass may use expressions as dictionary keys.
 Build expressions through the operators and the functions at the end of this module; they
-normalise, and they are the only place where shapes are checked.
+normalize, and they are the only place where shapes are checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from viewlet.errors import TypingError
-from viewlet.linalg.chain import Shape, Tree, associate
+from viewlet.linalg.chain import Shape
 
 _INTERNED: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _E = TypeVar("_E", bound="Expr")
@@ -75,14 +75,16 @@ class Expr:
         return transpose(self)
 
     def __str__(self) -> str:
+        from viewlet.linalg.expr_text import text
+
         return text(self)
 
     def __repr__(self) -> str:
-        return f"<{text(self)}: {self.shape[0]} x {self.shape[1]}>"
+        return f"<{self}: {self.shape[0]} x {self.shape[1]}>"
 
 
 class Matrix(Expr):
-    """A named matrix: an input of the programme or a view that it maintains."""
+    """A named matrix: an input of the program or a view that it maintains."""
 
     __slots__ = ("name",)
     name: str
@@ -96,35 +98,49 @@ class Factor(Expr):
 
 
 class Identity(Expr):
+    """The identity matrix."""
+
     __slots__ = ()
 
 
 class Zero(Expr):
+    """The matrix of zeros."""
+
     __slots__ = ()
 
 
 class Sum(Expr):
+    """The sum of the terms."""
+
     __slots__ = ("terms",)
     terms: tuple[Expr, ...]
 
 
 class Product(Expr):
+    """The product of the factors, in their order."""
+
     __slots__ = ("factors",)
     factors: tuple[Expr, ...]
 
 
 class Scale(Expr):
+    """A number times a matrix."""
+
     __slots__ = ("coefficient", "operand")
     coefficient: float
     operand: Expr
 
 
 class Transpose(Expr):
+    """Rows and columns exchanged."""
+
     __slots__ = ("operand",)
     operand: Expr
 
 
 class Inverse(Expr):
+    """The inverse of a square matrix."""
+
     __slots__ = ("operand",)
     operand: Expr
 
@@ -226,6 +242,7 @@ def matrix(name: str, rows: int, columns: int = 1) -> Matrix:
 
 
 def factor(name: str, rows: int, columns: int) -> Factor:
+    """A thin matrix of a factored delta, by its name."""
     return _intern(Factor, (rows, columns), name=name)
 
 
@@ -434,6 +451,7 @@ def iterate(a: Expr, start: Expr, k: int, b: Expr | None = None) -> Expr:
 
 
 def woodbury(g: Expr, q: Expr) -> Expr:
+    """-G (I + Q^T G)^-1: what an inverse changes by, next to its own factors."""
     return _intern(Woodbury, g.shape, g=g, q=q)
 
 
@@ -444,123 +462,3 @@ def _require_square(e: Expr, what: str) -> None:
 
 def _dims(shape: Shape) -> str:
     return f"{shape[0]} x {shape[1]}"
-
-
-def children(e: Expr) -> tuple[Expr, ...]:
-    match e:
-        case Sum():
-            return e.terms
-        case Product():
-            return e.factors
-        case Scale() | Transpose() | Inverse():
-            return (e.operand,)
-        case Block():
-            return tuple(cell for row in e.rows for cell in row)
-        case Woodbury():
-            return (e.g, e.q)
-        case Power() | PowerSum():
-            return (e.base,)
-        case Recurrence():
-            return (e.a, e.b, e.start)
-        case _:
-            return ()
-
-
-def rebuild(e: Expr, parts: Sequence[Expr]) -> Expr:
-    """The same node over other children, through the normalising constructors."""
-    match e:
-        case Sum():
-            return sum_of(parts)
-        case Product():
-            return product_of(parts)
-        case Scale():
-            return scale(e.coefficient, parts[0])
-        case Transpose():
-            return transpose(parts[0])
-        case Inverse():
-            return inv(parts[0])
-        case Block():
-            width = len(e.rows[0])
-            return block([parts[i : i + width] for i in range(0, len(parts), width)])
-        case Woodbury():
-            return woodbury(parts[0], parts[1])
-        case Power():
-            return power(parts[0], e.k)
-        case PowerSum():
-            return power_sum(parts[0], e.k)
-        case Recurrence():
-            return iterate(parts[0], parts[2], e.k, parts[1])
-        case _:
-            return e
-
-
-def leaves(e: Expr) -> set[Expr]:
-    """The named matrices and factors below e; shared subtrees are visited once."""
-    found: set[Expr] = set()
-    seen: set[Expr] = set()
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Matrix | Factor):
-            found.add(node)
-        stack.extend(children(node))
-    return found
-
-
-def text(e: Expr) -> str:
-    """The expression as programme text; `parse` reads back what a programme may contain."""
-    match e:
-        case Matrix() | Factor():
-            return e.name
-        case Identity():
-            return f"eye({e.shape[0]})"
-        case Zero():
-            return f"zeros({e.shape[0]}, {e.shape[1]})"
-        case Sum():
-            out = text(e.terms[0])
-            for term in e.terms[1:]:
-                negative = isinstance(term, Scale) and term.coefficient < 0
-                shown = text(scale(-1.0, term)) if negative else text(term)
-                out += f" {'-' if negative else '+'} {shown}"
-            return out
-        case Scale():
-            inner = _atom(e.operand)
-            return f"-{inner}" if e.coefficient == -1.0 else f"{e.coefficient:g} * {inner}"
-        case Product():
-            return _grouped(e)
-        case Transpose():
-            return f"{_atom(e.operand)}^T"
-        case Inverse():
-            return f"inv({text(e.operand)})"
-        case Block():
-            return "[ " + "; ".join("  ".join(_atom(c) for c in row) for row in e.rows) + " ]"
-        case Woodbury():
-            return f"-{_atom(e.g)} (I + {_atom(transpose(e.q))} {_atom(e.g)})^-1"
-        case Power():
-            return f"{_atom(e.base)}^{e.k}"
-        case PowerSum():
-            return f"powersum({text(e.base)}, {e.k})"
-        case Recurrence():
-            return f"iterate({text(e.a)}, {text(e.b)}, {text(e.start)}, {e.k})"
-    raise TypeError(f"no text for {type(e).__name__}")
-
-
-def _grouped(e: Product) -> str:
-    """The factors with the parentheses of the order in which they are multiplied."""
-
-    def shown(tree: Tree) -> str:
-        if isinstance(tree, int):
-            return _atom(e.factors[tree])
-        return f"({shown(tree[0])} {shown(tree[1])})"
-
-    return shown(associate(tuple(f.shape for f in e.factors)))[1:-1]
-
-
-def _atom(e: Expr) -> str:
-    bare = isinstance(e, Matrix | Factor | Identity | Zero | Inverse | Block | PowerSum)
-    bare = bare or isinstance(e, Recurrence)
-    bare = bare or (isinstance(e, Transpose) and isinstance(e.operand, Matrix | Factor))
-    return text(e) if bare else f"({text(e)})"

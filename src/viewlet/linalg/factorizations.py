@@ -1,6 +1,6 @@
-"""Factorisations that follow rank-1 changes of their matrix (thesis 6.3.2).
+"""Factorizations that follow rank-1 changes of their matrix (thesis 6.3.2).
 
-Each costs O(n^2) per update, where a new factorisation costs O(n^3).
+Each costs O(n^2) per update, where a new factorization costs O(n^3).
 """
 
 from __future__ import annotations

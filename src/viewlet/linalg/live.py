@@ -1,4 +1,4 @@
-"""A running programme: inputs that change, results that are always current."""
+"""A running program: inputs that change, results that are always current."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.linalg import arrays, updates
+from viewlet.linalg.array_engine import Stats
 from viewlet.linalg.arrays import Array, Operator, Sparse, Value
 from viewlet.linalg.expr import Matrix
-from viewlet.linalg.local import Stats
-from viewlet.linalg.plan import Estimate, Plan
+from viewlet.linalg.plan import Estimate, MaintenancePlan
 from viewlet.linalg.updates import Change
 
 
 class Engine(Protocol):
     """What a backend does; the local and the Spark engine are two of them."""
 
-    plan: Plan
+    plan: MaintenancePlan
     stats: Stats
     tolerance: float
 
@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 
 class Live:
-    """Results of a programme under updates.
+    """Results of a program under updates.
 
     `live["C"]` is a read-only array that follows later updates; copy it to keep a moment. Every
     method that changes an input is atomic: after an error nothing has changed.
@@ -53,7 +53,7 @@ class Live:
         self._queue: list[tuple[Matrix, Change]] | None = None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> MaintenancePlan:
         return self.engine.plan
 
     @property
@@ -79,7 +79,7 @@ class Live:
             if view.matrix.name == name and view.matrix in self.plan.kept:
                 return view.matrix
         raise ResolutionError(
-            f"this programme has no matrix {name!r}", hint=f"known: {', '.join(self.names())}"
+            f"this program has no matrix {name!r}", hint=f"known: {', '.join(self.names())}"
         )
 
     def _input(self, name: str) -> Matrix:

@@ -4,7 +4,7 @@ Passes, in the order in which one walk applies them:
   unfold      powers, sums of powers and recurrences by the iterative model (Table 6.1)
   repeat      A B A B is (A B)^2, so that B = A A; C = B B costs two products as a user expects
   chain       a product of several factors is associated at the least cost
-  materialise an operand of a product or inverse that holds a product or inverse becomes a view
+  materialize an operand of a product or inverse that holds a product or inverse becomes a view
   share       equal expressions share one view (CSE); C := B makes C another name for B
   prune       views that no output needs are dropped
 
@@ -21,6 +21,7 @@ from viewlet.linalg import expr as ex
 from viewlet.linalg.chain import Tree, associate
 from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.models import Model, Unfolding
+from viewlet.linalg.traverse import children, leaves, rebuild
 
 Statement = tuple[str, Expr]
 
@@ -39,7 +40,7 @@ class View:
 
 @dataclass(frozen=True)
 class Views:
-    """A lowered programme: views in an order that respects use, and what each output reads."""
+    """A lowered program: views in an order that respects use, and what each output reads."""
 
     model: Model
     inputs: tuple[Matrix, ...]
@@ -51,7 +52,7 @@ class Views:
         dirty: set[Expr] = set(changed)
         result = []
         for view in self.views:
-            if not dirty.isdisjoint(ex.leaves(view.definition)):
+            if not dirty.isdisjoint(leaves(view.definition)):
                 dirty.add(view.matrix)
                 result.append(view)
         return tuple(result)
@@ -66,7 +67,7 @@ def lower(
     model: Model,
     outputs: Sequence[str] | None = None,
 ) -> Views:
-    """Lower a programme under one iterative model; all statements are outputs unless told."""
+    """Lower a program under one iterative model; all statements are outputs unless told."""
     walk = _Lowering(model, inputs, {name for name, _ in statements})
     for name, definition in statements:
         walk.statement(name, definition)
@@ -80,7 +81,7 @@ def _prune(views: Sequence[View], needed: set[Matrix]) -> tuple[View, ...]:
     kept = []
     for view in reversed(views):
         if view.matrix in live:
-            live |= ex.leaves(view.definition)
+            live |= leaves(view.definition)
             kept.append(view)
     return tuple(reversed(kept))
 
@@ -140,7 +141,7 @@ class _Lowering:
                     return self.unfold(repeated, name if top else None)
                 made = self.chain([self.lower(f, top=False) for f in e.factors])
             case _:
-                made = ex.rebuild(e, [self.lower(kid, top=True) for kid in ex.children(e)])
+                made = rebuild(e, [self.lower(kid, top=True) for kid in children(e)])
         if not top and _holds_wide_product(made):
             return self.define("M", made)
         return made
@@ -225,4 +226,4 @@ def _holds_wide_product(e: Expr) -> bool:
         return not is_narrow(e)
     if isinstance(e, ex.Inverse):
         return True
-    return any(_holds_wide_product(kid) for kid in ex.children(e))
+    return any(_holds_wide_product(kid) for kid in children(e))

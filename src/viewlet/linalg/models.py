@@ -49,7 +49,7 @@ def parse_model(name: str) -> Model:
 
 
 def candidates(longest: int) -> list[Model]:
-    """The models worth comparing for programmes of at most `longest` iterations."""
+    """The models worth comparing for programs of at most `longest` iterations."""
     if longest < 3:
         return [EXPONENTIAL]
     skips = []

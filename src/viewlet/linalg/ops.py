@@ -204,6 +204,7 @@ def _distribute(left: Expr, right: Expr) -> Expr | None:
 
 
 def compile_assignments(assignments: Iterable[tuple[Matrix | Factor, Expr]]) -> Code:
+    """Assignments -> operations on arrays, common parts computed once."""
     compiler = Compiler()
     for target, value in assignments:
         compiler.assign(target, value)

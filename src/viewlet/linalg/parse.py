@@ -1,4 +1,4 @@
-"""The APL-style text of linear algebra programmes (thesis 6.1, 6.5).
+"""The APL-style text of linear algebra programs (thesis 6.1, 6.5).
 
     B := A * A;  C := B B';            # juxtaposition multiplies, ' and ^T transpose
     W := inv(X' * X + 0.5 * eye(3));   # also Z^-1, A^16, powersum(A, 16), iterate(A, B, T0, 16)
@@ -35,7 +35,7 @@ class _Token:
 
 
 def parse_program(source: str, inputs: Mapping[str, Matrix]) -> list[tuple[str, Expr]]:
-    """The statements of a programme in order; each may use the inputs and earlier statements."""
+    """The statements of a program in order; each may use the inputs and earlier statements."""
     return _Parser(source, dict(inputs)).statements()
 
 
@@ -110,7 +110,7 @@ class _Parser:
             result.append((name.text, value))
             self.names[name.text] = ex.matrix(name.text, *value.shape)
         if not result:
-            raise ParseError("the programme has no statement", hint="write NAME := EXPRESSION;")
+            raise ParseError("the program has no statement", hint="write NAME := EXPRESSION;")
         return result
 
     def matrix_value(self, value: Expr | float, position: Position) -> Expr:

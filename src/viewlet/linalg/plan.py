@@ -1,4 +1,4 @@
-"""Strategies: re-evaluation, incremental or hybrid maintenance, under an iterative model (6.4).
+"""Strategies: re-evaluated, incremental or hybrid, under an iterative model (thesis 6.4).
 
   reevaluation  keep inputs and outputs, recompute every affected view
   incremental   every delta factored, dV = U V^T
@@ -23,18 +23,21 @@ from viewlet.linalg.fuse import fuse_products
 from viewlet.linalg.lower import Statement, Views, lower
 from viewlet.linalg.models import EXPONENTIAL, candidates, parse_model
 from viewlet.linalg.ops import Code, compile_assignments
+from viewlet.linalg.traverse import children, leaves
 
 STRATEGIES = ("reevaluation", "incremental", "hybrid")
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledTrigger:
+    """A trigger with its operations."""
+
     trigger: Trigger
     code: Code
     fused: Code  # the same with products over one matrix in one pass
 
 
-class Plan:
+class MaintenancePlan:
     """One strategy under one model: its views, and triggers compiled when first needed."""
 
     def __init__(self, strategy: str, views: Views) -> None:
@@ -90,7 +93,7 @@ class Plan:
         needed: set[Expr] = set()
         for view in reversed(self.views.views):
             if view.matrix in wanted or view.matrix in needed:
-                needed |= ex.leaves(view.definition)
+                needed |= leaves(view.definition)
         return {
             v.matrix for v in self.views.views if v.matrix in needed and v.matrix not in self.kept
         }
@@ -107,7 +110,7 @@ class Plan:
         read: set[Expr] = set()
         for matrix in self.views.inputs:
             for assignment in self._derive({matrix: 1}).assignments:
-                read |= ex.leaves(assignment.value)
+                read |= leaves(assignment.value)
         return kept | {view.matrix for view in self.views.views if view.matrix in read}
 
     def reevaluation_seconds(self, changed: frozenset[Matrix], sizes: Sizes | None = None) -> float:
@@ -127,12 +130,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Estimate:
-    plan: Plan
+    """What a plan is expected to take."""
+
+    plan: MaintenancePlan
     seconds: float  # per update
     memory: int  # bytes of state
 
 
 def longest_iteration(statements: Sequence[Statement]) -> int:
+    """The most steps that an iteration of the program has."""
     longest = 0
     stack: list[Expr] = [e for _, e in statements]
     seen: set[Expr] = set()
@@ -143,7 +149,7 @@ def longest_iteration(statements: Sequence[Statement]) -> int:
         seen.add(e)
         if isinstance(e, ex.Power | ex.PowerSum | ex.Recurrence):
             longest = max(longest, e.k)
-        stack.extend(ex.children(e))
+        stack.extend(children(e))
     return longest
 
 
@@ -179,7 +185,7 @@ def rank_plans(
         views = lower(statements, inputs, unfolded, outputs)
         moving = [m for m in (changing or inputs) if views.affected_by({m})] or list(inputs)
         for name in strategies:
-            plan = Plan(name, views)
+            plan = MaintenancePlan(name, views)
             if name == "hybrid" and short == "auto" and not plan.dense:
                 continue  # the same as incremental
             times = [plan.update_seconds({m: rank}, sizes) for m in moving]

@@ -1,4 +1,4 @@
-"""Programmes: named expressions over input matrices, ready to be started or explained."""
+"""Programs: named expressions over input matrices, ready to be started or explained."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 from viewlet.errors import DataError, ResolutionError, TypingError
 from viewlet.linalg import expr as ex
 from viewlet.linalg import updates
+from viewlet.linalg.array_engine import ArrayEngine
 from viewlet.linalg.arrays import Array, Sparse
 from viewlet.linalg.delta import Trigger
 from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.live import Live
-from viewlet.linalg.local import LocalEngine
 from viewlet.linalg.lower import Statement
 from viewlet.linalg.parse import parse_program
-from viewlet.linalg.plan import Estimate, Plan, rank_plans
+from viewlet.linalg.plan import Estimate, MaintenancePlan, rank_plans
+from viewlet.linalg.traverse import leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +114,7 @@ class Program:
         layout: str = "auto",
         checkpoint: str | None = None,
     ) -> Live:
-        """Evaluate the programme and keep it current.
+        """Evaluate the program and keep it current.
 
         changing and rank say which updates to expect; `strategy="auto"` chooses for them. The
         last four arguments concern engine="spark" only.
@@ -124,7 +125,7 @@ class Program:
             chosen = self._start_local(estimates, held, tolerance, strategy, changing, rank)
             return Live(chosen, estimates)
         if engine == "spark":
-            from viewlet.linalg.spark import start_engine
+            from viewlet.linalg.spark_engines import start_engine
 
             chosen_on_spark = start_engine(
                 estimates[0].plan,
@@ -161,13 +162,13 @@ class Program:
         strategy: str,
         changing: Sequence[str] | None,
         rank: int,
-    ) -> LocalEngine:
+    ) -> ArrayEngine:
         """Start the cheapest plan; close calls are decided by a trial with empty updates."""
         best = estimates[0].seconds
         close = [e.plan for e in estimates if e.seconds <= TRIAL_RATIO * best][:TRIAL_LIMIT]
 
-        def engine(plan: Plan, held: dict[Matrix, Array | Sparse]) -> LocalEngine:
-            return LocalEngine(plan, held, tolerance=tolerance, adaptive=strategy == "auto")
+        def engine(plan: MaintenancePlan, held: dict[Matrix, Array | Sparse]) -> ArrayEngine:
+            return ArrayEngine(plan, held, tolerance=tolerance, adaptive=strategy == "auto")
 
         if len(close) == 1:
             return engine(close[0], values)
@@ -192,7 +193,7 @@ def _copies(values: Mapping[Matrix, Array | Sparse]) -> dict[Matrix, Array | Spa
     return {matrix: value.copy() for matrix, value in values.items()}
 
 
-def _trial(engine: LocalEngine, moving: Sequence[Matrix], rank: int) -> float:
+def _trial(engine: ArrayEngine, moving: Sequence[Matrix], rank: int) -> float:
     """Time one update of each moving input by zero: full work, no change."""
     start = time.perf_counter()
     for matrix in moving:
@@ -210,7 +211,7 @@ def program(
     outputs: Sequence[str] | None = None,
     **definitions: Expr,
 ) -> Program:
-    """A programme from text with declared inputs, or from named expressions.
+    """A program from text with declared inputs, or from named expressions.
 
     la.program("B := A * A; C := B * B;", inputs={"A": (n, n)})
     la.program(C=la.power(A, 16))
@@ -222,19 +223,19 @@ def program(
     """
     if source is not None:
         if definitions:
-            raise TypingError("give a programme as text or as expressions, not both")
+            raise TypingError("give a program as text or as expressions, not both")
         declared = {
             name: shape if isinstance(shape, Matrix) else ex.matrix(name, *shape)
             for name, shape in (inputs or {}).items()
         }
         return Program(parse_program(source, declared), list(declared.values()), outputs)
     if not definitions:
-        raise TypingError("a programme needs at least one result", hint="la.program(C=A @ A)")
+        raise TypingError("a program needs at least one result", hint="la.program(C=A @ A)")
     found: dict[str, Matrix] = {}
     for name, definition in definitions.items():
         if not isinstance(definition, Expr):
             raise TypingError(f"{name} is not a matrix expression")
-        for leaf in ex.leaves(definition):
+        for leaf in leaves(definition):
             assert isinstance(leaf, Matrix)
             if found.setdefault(leaf.name, leaf) is not leaf:
                 raise TypingError(f"{leaf.name} is used with two different shapes")

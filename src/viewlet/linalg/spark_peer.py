@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from viewlet.engine.partitions.session import spark_session
 from viewlet.linalg import arrays
+from viewlet.linalg.array_engine import Stats
 from viewlet.linalg.arrays import Array, Sparse, Value
 from viewlet.linalg.expr import Matrix
-from viewlet.linalg.local import Stats
-from viewlet.linalg.plan import Plan
+from viewlet.linalg.plan import MaintenancePlan
 from viewlet.linalg.spark_blocks import BlockMachine, Blocks, Rows
 from viewlet.linalg.updates import Change
-from viewlet.runtime.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ class SparkReevaluation:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: MaintenancePlan,
         inputs: Mapping[Matrix, Array | Sparse],
         *,
         tolerance: float,

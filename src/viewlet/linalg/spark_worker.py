@@ -21,7 +21,7 @@ from viewlet.linalg.chain import Shape
 from viewlet.linalg.threads import limit_threads
 
 if TYPE_CHECKING:
-    from viewlet.runtime.state import PartitionState
+    from viewlet.engine.partitions.partition_state import PartitionState
 
 
 def bounds(n: int, partition: int, partitions: int) -> tuple[int, int]:
@@ -30,16 +30,18 @@ def bounds(n: int, partition: int, partitions: int) -> tuple[int, int]:
 
 
 def encode(message: dict[str, Any]) -> bytes:
+    """A message for a partition."""
     return pickle.dumps(message, protocol=5)
 
 
 def decode(data: bytes) -> dict[str, Any]:
+    """What `encode` made."""
     message: dict[str, Any] = pickle.loads(data)
     return message
 
 
 class MatrixBlocks:
-    """The partition programme: load blocks, apply factored updates, multiply by thin matrices."""
+    """The partition program: load blocks, apply factored updates, multiply by thin matrices."""
 
     stages = 1
 

@@ -2,7 +2,7 @@
 
 Several Python workers on one machine must not each start a thread per core: OpenBLAS threads wait
 by spinning, and on shared cores they wait for each other. Spark tells workers nothing of the kind
-in local mode, so the partition programme sets the limit itself.
+in local mode, so the partition program sets the limit itself.
 """
 
 from __future__ import annotations

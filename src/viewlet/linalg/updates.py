@@ -87,7 +87,7 @@ def _numbers(what: str, value: Any) -> Array:
 
 def _wrong_shape(name: str, got: Sequence[int], want: Sequence[int]) -> DataError:
     return DataError(
-        f"{name} has shape {tuple(got)}, the programme declares {tuple(want)}",
+        f"{name} has shape {tuple(got)}, the program declares {tuple(want)}",
         hint="nothing was changed; check the dimensions given to la.matrix",
     )
 

@@ -1,4 +1,4 @@
-"""From update expressions to a programme: buffers, statement order and types.
+"""From update expressions to a program: buffers, statement order and types.
 
 Statements of a trigger run in order, so that
 
@@ -9,10 +9,10 @@ Statements of a trigger run in order, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
-from viewlet.calculus.expr import BUFFER, Expr, MapRef, is_buffer, walk
+from viewlet.calculus.expr import Expr, MapRef, walk
 from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
 from viewlet.errors import ProgramError
 from viewlet.planner.maps import Maps, PlannedMap
@@ -62,7 +62,7 @@ def assemble(
         statements, buffered = _trigger(maps, updates, recomputed)
         triggers.append(Trigger(relation, statements))
         for name in sorted(buffered):
-            buffers[BUFFER + name] = _buffer(typed[name])
+            buffers[name] = _buffer(maps.change(name), typed[name])
     every = (*typed.values(), *buffers.values())
     return Program(tuple(catalog), every, tuple(triggers), views)
 
@@ -71,11 +71,11 @@ def _trigger(
     maps: Maps, updates: Updates, recomputed: Updates
 ) -> tuple[tuple[Statement, ...], set[str]]:
     buffered = {
-        node.name.removeprefix(BUFFER)
+        maps.changed(node.name)
         for columns in updates.values()
         for expr in columns.values()
         for node in walk(expr)
-        if is_buffer(node) and isinstance(node, MapRef)
+        if isinstance(node, MapRef) and node.buffer
     }
     while True:
         ordered = _try_order(maps, updates, buffered)
@@ -93,6 +93,7 @@ class _Step:
     target: str
     statements: list[Statement]
     reads: frozenset[str]
+    fills_buffer: bool
 
 
 def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Statement] | str:
@@ -100,19 +101,21 @@ def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Stateme
     steps: list[_Step] = []
     for name, columns in updates.items():
         keys = maps.by_name[name].keys
-        target = BUFFER + name if name in buffered else name
+        target = maps.change(name) if name in buffered else name
         filling = [statement(target, keys, "+=", c, expr) for c, expr in columns.items()]
-        steps.append(_step(target, filling))
+        steps.append(_step(target, filling, fills_buffer=name in buffered))
         if name in buffered:
-            adding = [statement(name, keys, "+=", c, MapRef(target, c, keys)) for c in columns]
+            changes = {column: MapRef(target, column, keys, buffer=True) for column in columns}
+            adding = [statement(name, keys, "+=", c, change) for c, change in changes.items()]
             steps.append(_step(name, adding))
+    filled = frozenset(step.target for step in steps if step.fills_buffer)
     ordered: list[Statement] = []
     waiting = list(steps)
     while waiting:
         pending = {step.target for step in waiting}
-        ready = next((s for s in waiting if _may_run(s, waiting, pending)), None)
+        ready = next((s for s in waiting if _may_run(s, waiting, pending & filled)), None)
         if ready is None:
-            stuck = next(s.target for s in waiting if not s.target.startswith(BUFFER))
+            stuck = next(s.target for s in waiting if not s.fills_buffer)
             direct = [s.target for s in waiting if s.target in updates and s.target not in buffered]
             if not direct:
                 raise ProgramError(f"statements that update {stuck} wait for each other")
@@ -122,15 +125,16 @@ def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Stateme
     return ordered
 
 
-def _step(target: str, statements: list[Statement]) -> _Step:
-    return _Step(target, statements, frozenset[str]().union(*(s.reads for s in statements)))
+def _step(target: str, statements: list[Statement], fills_buffer: bool = False) -> _Step:
+    reads = frozenset[str]().union(*(s.reads for s in statements))
+    return _Step(target, statements, reads, fills_buffer)
 
 
-def _may_run(step: _Step, waiting: list[_Step], pending: set[str]) -> bool:
+def _may_run(step: _Step, waiting: list[_Step], unfilled: Set[str]) -> bool:
     """Its buffers are filled, and nobody who is still waiting reads what it writes."""
-    if any(name in pending for name in step.reads if name.startswith(BUFFER)):
+    if step.reads & unfilled:
         return False
-    if step.target.startswith(BUFFER):
+    if step.fills_buffer:
         return True
     return not any(step.target in other.reads for other in waiting if other is not step)
 
@@ -152,7 +156,12 @@ def _recomputations(maps: Maps, recomputed: Updates) -> Iterable[Statement]:
 
 def _typed_maps(catalog: Catalog, maps: Maps) -> dict[str, Map]:
     signatures = {relation.name: relation_signature(relation) for relation in catalog}
-    return {planned.name: _typed(planned, maps, signatures) for planned in maps}
+    typed: dict[str, Map] = {}
+    for planned in maps:
+        # Definitions read inner views, which stand before.
+        typed[planned.name] = _typed(planned, maps, signatures)
+        signatures[planned.name] = typed[planned.name].signature
+    return typed
 
 
 def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
@@ -178,6 +187,6 @@ def _wider(known: Slot | None, found: Slot) -> Slot:
     return Slot(found.physical, known.nullable or found.nullable)
 
 
-def _buffer(map: Map) -> Map:
+def _buffer(name: str, map: Map) -> Map:
     columns = tuple(ValueColumn(c.name, c.physical) for c in map.columns)
-    return Map(BUFFER + map.name, map.keys, columns, buffer=True)
+    return Map(name, map.keys, columns, buffer=True, change_of=map.name)

@@ -11,15 +11,14 @@ from collections import Counter
 from dataclasses import replace
 
 from viewlet.calculus.expr import (
-    BUFFER,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
+    NestedValue,
     Rel,
     product_of,
     transform,
     walk,
+    with_fields,
 )
 from viewlet.calculus.rewrite import canonical
 from viewlet.planner.assemble import Maintenance
@@ -36,16 +35,16 @@ def merge_duplicates(
         return views
 
     def rule(node: Expr) -> Expr:
-        if isinstance(node, MapRef):
-            if node.name in replaced:
-                return MapRef(replaced[node.name], node.column, node.keys)
-            held = node.name.removeprefix(BUFFER)
-            if node.name.startswith(BUFFER) and held in replaced:
-                return MapRef(BUFFER + replaced[held], node.column, node.keys)
-        return node
+        if not isinstance(node, MapRef):
+            return node
+        map = maps.changed(node.name) if node.buffer else node.name
+        if map not in replaced:
+            return node
+        twin = replaced[map]
+        return replace(node, name=maps.change(twin) if node.buffer else twin)
 
-    def redirect(let: Lift | Extreme) -> Lift | Extreme:
-        return replace(let, body=transform(let.body, rule))
+    def redirect(let: NestedValue) -> NestedValue:
+        return with_fields(let, part=lambda body: transform(body, rule))
 
     for name in replaced:
         del maps.by_name[name]
@@ -76,10 +75,11 @@ def _find(maps: Maps) -> dict[str, str]:
     for planned in maps:
         if alike[_outline(planned, maps)] > 1:
             text = _contents(planned, maps)
-            if text in kept:
+            # What an inner view holds is told from its name, in other programs too.
+            if text in kept and not planned.is_inner:
                 replaced[planned.name] = kept[text]
             else:
-                kept[text] = planned.name
+                kept.setdefault(text, planned.name)
     return replaced
 
 

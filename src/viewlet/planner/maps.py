@@ -7,6 +7,7 @@ rows and keys become columns of one map.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -21,15 +22,17 @@ from viewlet.calculus.expr import (
     transform,
     walk,
 )
-from viewlet.calculus.rewrite import Names as FreshNames
+from viewlet.calculus.rewrite import Names as FreshVariables
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import Names, all_names
 from viewlet.calculus.text import to_text
 from viewlet.functions import Apply, Ref
+from viewlet.names import FreshNames
 from viewlet.schema import Catalog
 
 COUNT_COLUMN = "count"
+_LONGEST_STEM = 38
 
 
 @dataclass
@@ -37,23 +40,34 @@ class PlannedMap:
     """A map and its columns so far. Definitions are over base relations and nested maps."""
 
     name: str
+    stem: str
+    """What maps over this one are called after."""
     keys: tuple[str, ...]
     columns: dict[str, Expr] = field(default_factory=dict)
     own_names: dict[str, str] = field(default_factory=dict)
     """The definitions' variables by their canonical names."""
     by_values: dict[str, str] = field(default_factory=dict)
     """Column names by the text of the values that they sum."""
+    is_inner: bool = False
+    """Whether it holds an inner view: definitions of other maps then read it by its name."""
 
 
 class Maps:
-    """All maps of a plan, by name and by skeleton, and which relations each depends on."""
+    """All maps of a plan, by name and by skeleton, and which relations each depends on.
 
-    def __init__(self, catalog: Catalog) -> None:
+    Views' maps have the views' names; all others get theirs around those and the relations'.
+    """
+
+    def __init__(self, catalog: Catalog, views: Iterable[str] = ()) -> None:
         self._catalog = catalog
+        self._names = FreshNames(relation.name for relation in catalog)
+        self._view_maps = {view: self._names.fresh(view) for view in views}
+        self._changes: dict[str, str] = {}
         self.by_name: dict[str, PlannedMap] = {}
         self._by_skeleton: dict[str, PlannedMap] = {}
         self.unplanned: list[tuple[PlannedMap, str]] = []
         """Columns that were asked for and have no statements yet."""
+        self._depends: dict[tuple[str, str], frozenset[str]] = {}
 
     def __iter__(self) -> Iterator[PlannedMap]:
         return iter(self.by_name.values())
@@ -68,7 +82,8 @@ class Maps:
         identity = f"[{', '.join(form.names[k] for k in ordered)}] {form.text}"
         planned = self._by_skeleton.get(identity)
         if planned is None:
-            planned = PlannedMap(self._fresh_name(skeleton), ordered)
+            stem = self._names.fresh(self._stem(skeleton), ("m_{}",))
+            planned = PlannedMap(f"m_{stem}", stem, ordered)
             planned.own_names = {short: name for name, short in form.names.items()}
             self._by_skeleton[identity] = planned
             self.by_name[planned.name] = planned
@@ -85,29 +100,68 @@ class Maps:
     def add_view(self, name: str, keys: tuple[str, ...], columns: dict[str, Expr]) -> PlannedMap:
         """The map of a user's view: named after it, whatever its columns are made of."""
         ordered = {column: schedule(definition) for column, definition in columns.items()}
-        planned = PlannedMap(self._unused(name), keys, ordered)
+        planned = PlannedMap(self._view_maps[name], name, keys, ordered)
         self.by_name[planned.name] = planned
         self.unplanned += [(planned, column) for column in columns]
         return planned
 
+    def change(self, map: str) -> str:
+        """The buffer that holds the change of a map in the running trigger."""
+        if map not in self._changes:
+            self._changes[map] = self._names.fresh(f"d_{map}")
+        return self._changes[map]
+
+    def changed(self, buffer: str) -> str:
+        """The map whose change a buffer holds."""
+        return next(map for map, name in self._changes.items() if name == buffer)
+
+    def add_inner(self, keys: tuple[str, ...], body: Expr, definition: Expr) -> PlannedMap:
+        """The map of an inner view: `body` over relations and inner views, or `definition` over
+        nested maps. It is named after what it holds, so that one name means the same in every plan.
+        """
+        form = canonical(body, keys)
+        order = ", ".join(form.names.get(key, "") for key in keys)
+        digest = hashlib.md5(f"[{order}] {form.text}".encode()).hexdigest()[:10]
+        name = f"m_joined_{digest}"
+        if name not in self.by_name:
+            columns = {COUNT_COLUMN: schedule(definition)}
+            stem = self._names.fresh(f"joined_{digest}", ("m_{}",))
+            planned = PlannedMap(name, stem, keys, columns, is_inner=True)
+            self.by_name[name] = planned
+            self.unplanned.append((planned, COUNT_COLUMN))
+        return self.by_name[name]
+
+    def is_inner(self, expr: Expr) -> bool:
+        """Whether the expression reads the rows of an inner view, as others read a relation's."""
+        planned = self.by_name.get(expr.name) if isinstance(expr, MapRef) else None
+        return planned is not None and planned.is_inner
+
     def depends(self, expr: Expr) -> frozenset[str]:
         """The relations whose changes change the expression, through nested maps too."""
-        found: set[str] = set()
+        names: set[str] = set()
         for node in walk(expr):
             if isinstance(node, Rel) and not self._catalog[node.name].static:
-                found.add(node.name)
+                names.add(node.name)
             elif isinstance(node, MapRef) and node.name in self.by_name:
-                found |= self.depends(self.by_name[node.name].columns[node.column])
-        return frozenset(found)
+                names |= self._column_depends(node.name, node.column)
+        return frozenset(names)
+
+    def _column_depends(self, name: str, column: str) -> frozenset[str]:
+        if (name, column) not in self._depends:
+            definition = self.by_name[name].columns[column]
+            self._depends[name, column] = self.depends(definition)
+        return self._depends[name, column]
 
     def inline(self, expr: Expr) -> Expr:
-        """The expression over base relations only: nested maps replaced by what they hold."""
-        fresh = FreshNames(all_names(expr))
+        """The expression over base relations and inner views: nested maps as what they hold."""
+        fresh = FreshVariables(all_names(expr))
 
         def rule(node: Expr) -> Expr:
             if not isinstance(node, MapRef) or node.name not in self.by_name:
                 return node
             planned = self.by_name[node.name]
+            if planned.is_inner:
+                return node
             definition = self.inline(planned.columns[node.column])
             names = {name: fresh.fresh(name) for name in sorted(all_names(definition))}
             names |= dict(zip(planned.keys, node.keys, strict=True))
@@ -115,17 +169,11 @@ class Maps:
 
         return schedule(transform(expr, rule))
 
-    def _fresh_name(self, skeleton: Expr) -> str:
+    def _stem(self, skeleton: Expr) -> str:
+        """The relations and maps of a join, cut where that becomes long."""
         atoms = [n.name for n in walk(skeleton) if isinstance(n, Rel | MapRef)]
-        stem = "_".join(dict.fromkeys(name.removeprefix("m_") for name in atoms))
-        return self._unused(f"m_{stem}"[:40].rstrip("_"))
-
-    def _unused(self, name: str) -> str:
-        candidate, number = name, 1
-        while candidate in self.by_name or candidate in self._catalog:
-            number += 1
-            candidate = f"{name}_{number}"
-        return candidate
+        stems = [self.by_name[name].stem if name in self.by_name else name for name in atoms]
+        return "_".join(dict.fromkeys(stems))[:_LONGEST_STEM].rstrip("_")
 
 
 def is_value(factor: Expr) -> bool:
@@ -150,8 +198,4 @@ def _column_name(planned: PlannedMap, values: list[Expr]) -> str:
     stem = "sum"
     if len(values) == 1 and isinstance(values[0], Value) and isinstance(values[0].scalar, Ref):
         stem = f"sum_{values[0].scalar.name}"
-    name, number = stem, 1
-    while name in planned.columns:
-        number += 1
-        name = f"{stem}_{number}"
-    return name
+    return FreshNames(planned.columns).fresh(stem)

@@ -1,4 +1,4 @@
-"""The materialisation decision: which parts of a product to keep as maps (thesis 3.1, Figure 3.1).
+"""The materialization decision: which parts of a product to keep as maps (thesis 3.1, Figure 3.1).
 
 A product is split into what is bound by the batch, what must be computed when the statement runs,
 and the rest, whose connected components become maps:
@@ -18,25 +18,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from viewlet.calculus.delta import correlation
 from viewlet.calculus.expr import (
     Add,
     Assign,
+    Binder,
     Cond,
     Delta,
     Exists,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
+    Nested,
+    NestedValue,
     Rel,
     Value,
-    exists_of,
-    extreme,
     factors_of,
     is_batch,
     is_buffer,
-    lift,
+    mapped,
     product_of,
+    starts_from_batch,
     sum_of,
     terms_of,
     walk,
@@ -80,18 +81,14 @@ class Materializer:
         return sum_of(*terms)
 
     def _nested(self, factor: Expr) -> Expr:
-        if isinstance(factor, Lift):
-            return lift(factor.variable, self.body(factor.body, outputs(factor.body)))
-        if isinstance(factor, Extreme):
-            body = self.body(factor.body, outputs(factor.body) - {factor.target})
-            return extreme(factor.variable, factor.kind, factor.target, body)
-        if isinstance(factor, Exists):
-            return exists_of(self.body(factor.body, NONE))
-        return factor
+        if not isinstance(factor, Nested):
+            return factor
+        bound = correlation(factor) if isinstance(factor, NestedValue) else NONE
+        return mapped(factor, part=lambda body: self.body(body, bound))
 
     def body(self, body: Expr, bound: Names) -> Expr:
         """A nested body over maps. `bound` are the correlated variables, which do not connect."""
-        if not any(isinstance(node, Rel) for node in walk(body)):
+        if not any(isinstance(node, Rel) or self._maps.is_inner(node) for node in walk(body)):
             return body
         return self.expression(self._decorrelate(body), changing=frozenset(), bound=bound)
 
@@ -105,6 +102,25 @@ class Materializer:
             product = self._product(list(monomial.factors), keys, changing, bound)
             terms.append(product_of(Value(monomial.coefficient), product))
         return sum_of(*terms)
+
+    def recomputed(self, expr: Expr, changing: frozenset[str]) -> Expr:
+        """The expression over maps, for a statement that computes a map anew.
+
+        Inner views that change in this trigger are read as they are, and no map is made from them
+        with others: that map might be the one which is computed here.
+        """
+        keys, monomials = simplify_monomials(expr, outputs(expr))
+        terms = []
+        for monomial in monomials:
+            read = [f for f in monomial.factors if self._is_changing_inner(f, changing)]
+            rest = [f for f in monomial.factors if f not in read]
+            bound = _bound_by(read)
+            product = product_of(*read, self._product(rest, keys | bound, changing, bound))
+            terms.append(product_of(Value(monomial.coefficient), project(keys, product)))
+        return sum_of(*terms)
+
+    def _is_changing_inner(self, factor: Expr, changing: frozenset[str]) -> bool:
+        return self._maps.is_inner(factor) and bool(self._maps.depends(factor) & changing)
 
     def _product(
         self, factors: list[Expr], keys: Names, changing: frozenset[str], bound: Names
@@ -167,10 +183,10 @@ class Materializer:
         is more likely to be shared.
         """
         atoms: list[Expr] = [
-            f for f in part.factors if not isinstance(f, Lift | Extreme) and outputs(f)
+            f for f in part.factors if not isinstance(f, NestedValue) and outputs(f)
         ]
         reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
-        pulled = [f for f in part.factors if isinstance(f, Lift | Extreme) and inputs(f) <= reach]
+        pulled = [f for f in part.factors if isinstance(f, NestedValue) and inputs(f) <= reach]
         while True:
             known = reach | {f.variable for f in pulled}
             users = [
@@ -183,14 +199,11 @@ class Materializer:
                 break
             names = frozenset[str]().union(*(visible(f) for f in stuck))
             pulled = [p for p in pulled if p.variable not in names]
-        filters = [
-            f
-            for f in part.factors
-            if isinstance(f, Exists)
-            and visible(f) <= reach
-            and visible(f) <= _bound_by(g for g in part.factors if g is not f)
-        ]
-        moved: list[Expr] = [*pulled, *users, *filters]
+        moved: list[Expr] = [*pulled, *users]
+        for factor in part.factors:
+            others = (f for f in part.factors if f is not factor and f not in moved)
+            if isinstance(factor, Exists) and visible(factor) <= reach & _bound_in_order(others):
+                moved.append(factor)
         part.factors = [f for f in part.factors if not any(f is m for m in moved)]
         part.names = frozenset[str]().union(*(visible(f) for f in part.factors))
         return moved
@@ -204,11 +217,13 @@ class Materializer:
         for factor in outside:
             bound |= outputs(factor)
         for factor in list(waiting):
-            if isinstance(factor, Lift | Extreme | Exists) and (
+            if isinstance(factor, Nested) and (
                 factor in forced or self._must_stay_out(factor, changing)
             ):
                 waiting.remove(factor)
                 outside.append(factor)
+                if starts_from_batch(factor) and inputs(factor) <= bound:
+                    bound |= outputs(factor)
         progress = True
         while progress:
             progress = False
@@ -218,25 +233,24 @@ class Materializer:
                     outside.append(factor)
                     progress = True
             for factor in outside:
-                computed = isinstance(factor, Assign | Lift | Extreme)
+                computed = isinstance(factor, Binder)
                 if computed and inputs(factor) <= bound and not outputs(factor) <= bound:
                     bound |= outputs(factor)
                     progress = True
         return outside, waiting, bound
 
-    def _must_stay_out(self, factor: Lift | Extreme | Exists, changing: frozenset[str]) -> bool:
+    def _must_stay_out(self, factor: Nested, changing: frozenset[str]) -> bool:
         if any(isinstance(n, Delta) or is_buffer(n) for n in walk(factor.body)):
             return True
         if self._maps.depends(factor.body) & changing:
             return True
-        target = {factor.target} if isinstance(factor, Extreme) else set()
-        return not (outputs(factor.body) - target)
+        return not correlation(factor)
 
     def _is_bound(self, factor: Expr, bound: Names) -> bool:
         """Nothing is left to find out: a filter, a value or a lookup."""
         if isinstance(factor, Rel):
             return False
-        if isinstance(factor, Assign | Lift | Extreme):
+        if isinstance(factor, Binder):
             return inputs(factor) <= bound
         return visible(factor) <= bound
 
@@ -286,7 +300,7 @@ class Materializer:
         """
         whole: tuple[list[Component], list[Expr], Names] = ([component], [], bound)
         batches = [f for f in outside if is_batch(f)]
-        nested = [f for f in component.factors if isinstance(f, Lift | Extreme | Exists)]
+        nested = [f for f in component.factors if isinstance(f, Nested)]
         scalars = [f for f in component.factors if _is_scalar(f)]
         atoms = [f for f in component.factors if not _is_scalar(f) and f not in nested]
         if not self._keyed or len(batches) != 1 or len(atoms) < 2:
@@ -378,7 +392,7 @@ class Materializer:
     def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
         if not isinstance(atom, Rel | Delta):
             # A nested factor has one value for each binding of its variables.
-            return inputs(atom) <= names if isinstance(atom, Lift | Extreme) else False
+            return inputs(atom) <= names if isinstance(atom, NestedValue) else False
         relation = self._catalog[atom.name]
         variables = dict(zip(relation.names, atom.variables, strict=True))
         return bool(relation.key) and {variables[column] for column in relation.key} <= names
@@ -402,7 +416,7 @@ def _filters(factors: list[Expr], names: Names) -> list[Expr]:
 
 def _decides(outside: list[Expr]) -> bool:
     """Whether a nested value is tested in the statement."""
-    values = _bound_by(f for f in outside if isinstance(f, Lift | Extreme))
+    values = _bound_by(f for f in outside if isinstance(f, NestedValue))
     return any(isinstance(f, Cond) and inputs(f) & values for f in outside)
 
 
@@ -413,13 +427,26 @@ def _is_scalar(factor: Expr) -> bool:
 def _with_inputs(part: Component) -> list[Expr]:
     """Nested factors that need a variable from outside of the component: no map can hold them."""
     missing = inputs(product_of(*part.factors))
-    return [
-        f for f in part.factors if isinstance(f, Lift | Extreme | Exists) and inputs(f) & missing
-    ]
+    return [f for f in part.factors if isinstance(f, Nested) and inputs(f) & missing]
 
 
 def _bound_by(factors: Iterable[Expr]) -> Names:
     return frozenset[str]().union(*(outputs(f) for f in factors))
+
+
+def _bound_in_order(factors: Iterable[Expr]) -> Names:
+    """The variables that the factors bind by themselves, each from what others have bound.
+
+    (x := m[x]) compares a value with its own key: it outputs x and does not bind it.
+    """
+    bound: Names = NONE
+    waiting = list(factors)
+    while True:
+        ready = [f for f in waiting if inputs(f) <= bound]
+        if not ready:
+            return bound
+        bound |= _bound_by(ready)
+        waiting = [f for f in waiting if not inputs(f) <= bound]
 
 
 def _components(factors: list[Expr], bound: Names) -> list[Component]:

@@ -1,4 +1,4 @@
-"""The viewlet transform: from view definitions to a programme that maintains them.
+"""The viewlet transform: from view definitions to a program that maintains them.
 
 Algorithm 3.2 of the thesis. Every map's definition is differentiated for every relation that it
 depends on; the delta is put in terms of the batch and of maps, which are maintained in turn.
@@ -13,27 +13,27 @@ from dataclasses import replace
 
 from viewlet.calculus.delta import Change, delta, unbounded
 from viewlet.calculus.expr import (
-    BUFFER,
     ZERO,
     Add,
     Cond,
     Delta,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
     Mul,
+    NestedValue,
     Rel,
     Sum,
     Value,
     children,
     rebuild,
+    transform,
     walk,
+    with_fields,
 )
-from viewlet.calculus.query import Query
+from viewlet.calculus.query import Query, with_expressions
 from viewlet.calculus.rewrite import expand
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import outputs
+from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
@@ -47,13 +47,13 @@ from viewlet.schema import Catalog
 
 
 def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True) -> Program:
-    """The programme that keeps all the views current, sharing what they have in common.
+    """The program that keeps all the views current, sharing what they have in common.
 
     `keyed`: joins along declared keys are kept in parts (materialize.py), which one process looks
     up at little cost. Without it every join is one map, as the thesis has it: more state, but a
     batch meets its matches in one place, and a cluster moves less.
     """
-    planner = _Planner(catalog, keyed)
+    planner = _Planner(catalog, [query.name for query in queries], keyed)
     views = tuple(planner.view(query) for query in queries)
     planner.run()
     views = merge_duplicates(planner.maps, planner.maintenance, views)
@@ -84,33 +84,49 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
 
 
 class _Planner:
-    def __init__(self, catalog: Catalog, keyed: bool) -> None:
+    def __init__(self, catalog: Catalog, views: Sequence[str], keyed: bool) -> None:
         self._catalog = catalog
-        self.maps = Maps(catalog)
+        self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
 
     def view(self, query: Query) -> View:
-        """Allocate the view's own map and those that its lets read."""
-        rows = conditions(query.components[0][1])
+        """Allocate the view's own map and those that its lets and inner views read."""
+        planned_query = self._over_inner_maps(query)
+        rows = conditions(planned_query.components[0][1])
         columns = {
             name: self._materializer.decorrelate(as_values(component, rows))
-            for name, component in query.components
+            for name, component in planned_query.components
         }
         planned = self.maps.add_view(query.name, query.keys, columns)
-        lets = tuple(self._let(let) for let in query.lets)
+        lets = tuple(self._let(let) for let in planned_query.lets)
         sources = tuple((name, planned.name, name) for name, _ in query.components)
         return View(replace(query, lets=lets), sources)
 
-    def _let(self, let: Lift | Extreme) -> Lift | Extreme:
+    def _over_inner_maps(self, query: Query) -> Query:
+        """joined_1[x, y].count  ->  m_joined_1a2b[x, y].count, a map with the inner view's rows"""
+        names: dict[str, str] = {}
+
+        def rule(node: Expr) -> Expr:
+            if isinstance(node, MapRef) and node.name in names:
+                return MapRef(names[node.name], node.column, node.keys)
+            return node
+
+        for view in query.inner:
+            body = transform(view.body, rule)
+            definition = self._materializer.decorrelate(body)
+            names[view.name] = self.maps.add_inner(view.keys, body, definition).name
+        return with_expressions(query, lambda expr: transform(expr, rule)) if names else query
+
+    def _let(self, let: NestedValue) -> NestedValue:
         simple = simplify(let)
-        if not isinstance(simple, Lift | Extreme):
+        if not isinstance(simple, NestedValue):
             # A constant, which a reader computes as well from the let as it stands.
             simple = let
-        bound = outputs(simple.body)
-        if isinstance(simple, Extreme):
-            bound -= {simple.target}
-        return replace(simple, body=schedule(self._materializer.body(simple.body, bound), bound))
+        bound = inputs(simple)
+        return with_fields(
+            simple, part=lambda body: schedule(self._materializer.body(body, bound), bound)
+        )
 
     def run(self) -> None:
         while self.maps.unplanned:
@@ -122,7 +138,7 @@ class _Planner:
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
         change = self._change(relation)
         if self._must_recompute(definition, relation, change):
-            whole = self._materializer.expression(definition, frozenset((relation,)), frozenset())
+            whole = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(whole))
             return
         difference = simplify(delta(definition, change), planned.keys)
@@ -142,7 +158,7 @@ class _Planner:
             definition = self.maps.by_name[atom.name].columns[atom.column]
             if relation not in self.maps.depends(definition):
                 return ZERO
-            return MapRef(BUFFER + atom.name, atom.column, atom.keys)
+            return MapRef(self.maps.change(atom.name), atom.column, atom.keys, buffer=True)
 
         return change
 

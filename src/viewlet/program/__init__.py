@@ -1,1 +1,1 @@
-"""Trigger programmes: their parts, text, checker, optimiser and interpreter."""
+"""Trigger programs: their parts, text, checker, optimizer and interpreter."""

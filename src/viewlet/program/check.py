@@ -1,6 +1,7 @@
-"""The verifier that runs between passes: what every trigger programme must be.
+"""The verifier that runs between passes: what every trigger program must be.
 
-every atom names a map of the programme, with its number of keys and one of its columns,
+every atom names a map of the program, with its number of keys and one of its columns, and says
+    rightly whether that is a buffer,
 the only relation that a trigger mentions is its own, as ΔR,
 every variable is bound before it is used, and every key of a target is bound,
 a buffer is filled before it is read, and written with += only,
@@ -18,11 +19,14 @@ from viewlet.program.text import statement_text
 
 
 def check(program: Program) -> Program:
-    """The programme itself, or ProgramError with the statement at fault."""
+    """The program itself, or ProgramError with the statement at fault."""
     names = [m.name for m in program.maps]
     if len(set(names)) != len(names):
         raise ProgramError(f"map names are not unique: {', '.join(sorted(names))}")
     maps = {m.name: m for m in program.maps}
+    for m in program.maps:
+        if m.change_of is not None and not m.buffer:
+            raise ProgramError(f"{m.name} holds the change of {m.change_of} and is no buffer")
     for definition in (c.definition for m in program.maps for c in m.columns):
         if definition is not None:
             check_scope(definition)
@@ -101,6 +105,8 @@ def _check_reference(node: MapRef, maps: dict[str, Map]) -> None:
         raise ProgramError(f"unknown map {node.name}")
     if len(node.keys) != len(map.keys):
         raise ProgramError(f"{map.name} has {len(map.keys)} keys, not {len(node.keys)}")
+    if node.buffer != map.buffer:
+        raise ProgramError(f"{map.name} is {'a' if map.buffer else 'no'} buffer")
     if node.column != PRESENCE and node.column not in {c.name for c in map.columns}:
         raise ProgramError(f"{map.name} has no column {node.column}")
 

@@ -1,4 +1,4 @@
-"""The programme that maintains views: what is kept, and what a batch does to it.
+"""The program that maintains views: what is kept, and what a batch does to it.
 
     map      keys -> value columns; a state map lasts, a buffer lives for one trigger
     trigger  what happens when a batch ΔR arrives; its statements run in order
@@ -11,7 +11,7 @@ A loop over M[k].* runs over M's records; M[k].c behind the bar is then a column
 
 Statements read what the maps hold at that moment: the order of a trigger's statements sees to it
 that old values are read before they are written. A trigger's expressions mention ΔR and maps only,
-never base relations. Everything here is immutable; passes make new programmes.
+never base relations. Everything here is immutable; passes make new programs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from dataclasses import dataclass, replace
 from viewlet.calculus.expr import ONE, Expr, MapRef, product_of, walk
 from viewlet.calculus.query import Query
 from viewlet.calculus.typing import Signature, Slot
+from viewlet.names import FreshNames
 from viewlet.schema import Physical, Relation
 
 
 @dataclass(frozen=True)
 class KeyColumn:
+    """A column of a map's key."""
+
     name: str
     slot: Slot
 
@@ -45,10 +48,14 @@ class ValueColumn:
 
 @dataclass(frozen=True)
 class Map:
+    """Keys -> value columns; a buffer lives for one trigger."""
+
     name: str
     keys: tuple[KeyColumn, ...]
     columns: tuple[ValueColumn, ...]
     buffer: bool = False
+    change_of: str | None = None
+    """The map whose change in the running trigger a buffer holds, if it is one map's."""
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -118,6 +125,8 @@ class View:
 
 @dataclass(frozen=True)
 class Program:
+    """Everything that is done for a set of views."""
+
     relations: tuple[Relation, ...]
     maps: tuple[Map, ...]
     triggers: tuple[Trigger, ...]
@@ -155,10 +164,18 @@ class Program:
             found[relation.name] = relation_signature(relation)
         return found
 
+    def names(self) -> FreshNames:
+        """All names in use, and new ones for maps."""
+        found = FreshNames(relation.name for relation in self.relations)
+        found.reserve(map.name for map in self.maps)
+        found.reserve(view.name for view in self.views)
+        return found
+
     def with_maps(self, maps: tuple[Map, ...]) -> Program:
         return replace(self, maps=maps)
 
 
 def relation_signature(relation: Relation) -> Signature:
+    """The slots of a relation's columns; it weighs an integer."""
     slots = tuple(Slot(c.type.physical, c.nullable) for c in relation.columns)
     return Signature(slots, {"value": Physical.INT})

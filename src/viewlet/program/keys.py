@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewlet.calculus.expr import (
-    BUFFER,
-    Assign,
+    Binder,
     Cond,
     Delta,
     Expr,
-    Extreme,
-    Lift,
     MapRef,
     Rel,
     Sum,
@@ -29,7 +26,7 @@ from viewlet.program.ir import Map, Program, Statement
 
 
 class Keys:
-    """Answers from the declared keys of a programme's relations; see schedule.Costs."""
+    """Answers from the declared keys of a program's relations; see schedule.Costs."""
 
     def __init__(self, program: Program) -> None:
         self._relations = {relation.name: relation for relation in program.relations}
@@ -132,8 +129,8 @@ class Keys:
         return bool(known) and all(relation is not None and relation.static for relation in known)
 
     def _key(self, atom: Rel | Delta) -> Names:
-        """The variables at the relation's key; none where the programme is a part that has maps
-        over relations which it never sees, as one side of a distributed programme is.
+        """The variables at the relation's key; none where the program is a part that has maps
+        over relations which it never sees, as one side of a distributed program is.
         """
         relation = self._relations.get(atom.name)
         if relation is None:
@@ -151,7 +148,7 @@ class Keys:
                 if isinstance(factor, Rel):
                     key = self._key(factor)
                     follows = bool(key) and key <= names
-                elif isinstance(factor, Assign | Lift | Extreme):
+                elif isinstance(factor, Binder):
                     follows = inputs(factor) <= names
                 else:
                     follows = False
@@ -163,10 +160,10 @@ class Keys:
 
     def _definition(self, map: Map) -> tuple[Expr, ...]:
         """The factors of what a map holds; a buffer holds a part of what its map does."""
-        held = self._maps.get(map.name.removeprefix(BUFFER), map) if map.buffer else map
-        if held.key_names != map.key_names or not held.columns:
+        whole = map if map.change_of is None else self._maps.get(map.change_of, map)
+        if whole.key_names != map.key_names or not whole.columns:
             return ()
-        definition = held.columns[0].definition
+        definition = whole.columns[0].definition
         while isinstance(definition, Sum):
             definition = definition.body
         if definition is None or any(isinstance(node, Delta | MapRef) for node in walk(definition)):

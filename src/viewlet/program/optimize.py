@@ -1,4 +1,4 @@
-"""Passes over programmes, in order. Each takes and gives a programme that `check` accepts."""
+"""Passes over programs, in order. Each takes and gives a program that `check` accepts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from viewlet.calculus.expr import (
-    BUFFER,
     ONE,
     PRESENCE,
     Cond,
@@ -16,10 +15,10 @@ from viewlet.calculus.expr import (
     Sum,
     exists_of,
     factors_of,
-    is_batch,
     is_buffer,
     is_constant,
     product_of,
+    starts_from_batch,
     sum_of,
     terms_of,
     transform,
@@ -40,6 +39,7 @@ Pass = Callable[[Program], Program]
 
 
 def optimize(program: Program) -> Program:
+    """All passes, each checked."""
     for rule in PASSES:
         program = check(rule(program))
     return program
@@ -89,7 +89,7 @@ def fuse_statements(program: Program) -> Program:
 
     Values and lookups that bind nothing move behind the bar; what is left must be the same loop.
     Only a run of statements that update the same map fuses: they add up, so their order does not
-    matter among themselves.
+    matter among themselves, except that a column is set before anything is added to it.
     """
 
     keys = Keys(program)
@@ -100,7 +100,7 @@ def fuse_statements(program: Program) -> Program:
         for statement in (_with_loop_apart(s, keys) for s in statements):
             if done and done[-1].target != statement.target:
                 start = len(done)
-            for i in range(start, len(done)):
+            for i in range(_after_reset(statement, done, start), len(done)):
                 joined = _join(done[i], statement)
                 if joined is not None:
                     done[i] = joined
@@ -111,6 +111,17 @@ def fuse_statements(program: Program) -> Program:
 
     triggers = (Trigger(t.relation, fused(t.statements)) for t in program.triggers)
     return replace(program, triggers=tuple(triggers))
+
+
+def _after_reset(statement: Statement, done: list[Statement], start: int) -> int:
+    """Behind the last := of one of its columns: what is added before that would be lost."""
+    columns = {column for column, _ in statement.updates}
+    resets = [
+        i
+        for i, other in enumerate(done[start:], start=start + 1)
+        if other.op == ":=" and columns & {column for column, _ in other.updates}
+    ]
+    return max(resets, default=start)
 
 
 def _with_loop_apart(statement: Statement, keys: Keys) -> Statement:
@@ -133,7 +144,7 @@ def _with_loop_apart(statement: Statement, keys: Keys) -> Statement:
             values.insert(1, factor)
     for i, factor in enumerate(loop):
         if _is_column(factor) and isinstance(factor, MapRef):
-            loop[i] = MapRef(factor.name, PRESENCE, factor.keys)
+            loop[i] = replace(factor, column=PRESENCE)
             values.append(factor)
     if not loop:
         return statement
@@ -197,6 +208,7 @@ def share_domains(program: Program) -> Program:
     already stays as it is.
     """
     buffers: dict[str, Map] = {}
+    names = program.names()
     triggers = []
     costs = Keys(program)
     for trigger in program.triggers:
@@ -207,7 +219,7 @@ def share_domains(program: Program) -> Program:
             loop: list[Expr] = []
             for factor in factors_of(statement.loop):
                 keys = tuple(sorted(outputs(factor)))
-                if not isinstance(factor, Exists) or not _is_domain(factor) or not keys:
+                if not isinstance(factor, Exists) or not starts_from_batch(factor) or not keys:
                     loop.append(factor)
                     continue
                 # In its place it may have relied on what stands to the left of it.
@@ -216,14 +228,14 @@ def share_domains(program: Program) -> Program:
                 text = f"{[form.names[k] for k in keys]} {form.text}"
                 if text not in known:
                     made += 1
-                    name = f"{BUFFER}{trigger.relation}_domain_{made}"
+                    name = names.fresh(f"d_{trigger.relation}_domain_{made}")
                     buffers[name] = _domain_buffer(name, keys, factor, program)
                     known[text] = [
                         Statement(name, keys, "+=", part, ((COUNT, ONE),))
                         for part in _counted(factor)
                     ]
                     statements += known[text]
-                loop.append(MapRef(known[text][0].target, PRESENCE, keys))
+                loop.append(MapRef(known[text][0].target, PRESENCE, keys, buffer=True))
             statements.append(replace(statement, loop=product_of(*loop)))
             known = {
                 text: filling
@@ -238,16 +250,6 @@ def share_domains(program: Program) -> Program:
 COUNT = "count"
 
 
-def _is_domain(expr: Expr) -> bool:
-    """Whether every term starts from the batch: then there are no more keys than it brings."""
-    if isinstance(expr, Exists | Sum):
-        return _is_domain(expr.body)
-    if len(terms_of(expr)) > 1:
-        return all(_is_domain(term) for term in terms_of(expr))
-    factors = factors_of(expr)
-    return is_batch(expr) or (len(factors) > 1 and any(_is_domain(f) for f in factors))
-
-
 def _by_presence(domain: Exists) -> Expr:
     """Exists(Exists(d[a].x * m[b]) + Exists(d[a].y * m[b]))  ->  Exists(d[a].* * m[b])
 
@@ -257,7 +259,7 @@ def _by_presence(domain: Exists) -> Expr:
 
     def rule(node: Expr) -> Expr:
         if isinstance(node, MapRef) and is_buffer(node):
-            return MapRef(node.name, PRESENCE, node.keys)
+            return replace(node, column=PRESENCE)
         return node
 
     terms = terms_of(domain.body)

@@ -1,18 +1,16 @@
-"""Leaving out what nobody reads: a pass, and the part of a programme that some maps need."""
+"""Leaving out what nobody reads: a pass, and the part of a program that some views need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from viewlet.calculus.expr import (
-    MapRef,
-    walk,
-)
-from viewlet.program.ir import Program, Statement, Trigger
+from viewlet.calculus.expr import MapRef, walk
+from viewlet.program.ir import Map, Program, Statement, Trigger, View
 
 
 def each_statement(program: Program, rule: Callable[[Statement], list[Statement]]) -> Program:
+    """s -> rule(s)  for every statement s of every trigger."""
     triggers = (
         Trigger(t.relation, tuple(new for s in t.statements for new in rule(s)))
         for t in program.triggers
@@ -22,33 +20,42 @@ def each_statement(program: Program, rule: Callable[[Statement], list[Statement]
 
 def drop_dead_maps(program: Program) -> Program:
     """Maps, buffers and statements from which no view is reached go."""
-    if not program.views:
-        return program
-    live = {map for view in program.views for _, map, _ in view.sources}
-    for let in (let for view in program.views for let in view.query.lets):
-        live |= {node.name for node in walk(let) if isinstance(node, MapRef)}
-    return _reaching(program, live)
+    return part_of(program, views=program.views) if program.views else program
 
 
-def maintaining(program: Program, maps: Iterable[str]) -> Program:
-    """The part of a programme that keeps some maps current, without views."""
-    return replace(_reaching(program, frozenset(maps)), views=())
+def maps_of(view: View) -> frozenset[str]:
+    """The maps that a view's rows are made of."""
+    sources = {map for _, map, _ in view.sources}
+    return frozenset(sources).union(
+        node.name for let in view.query.lets for node in walk(let) if isinstance(node, MapRef)
+    )
 
 
-def _reaching(program: Program, live: Set[str]) -> Program:
-    """The maps in `live` and all that they are maintained from."""
+def _defined_by(map: Map) -> Iterator[str]:
+    """The maps that a map's definitions read: those of inner views."""
+    for column in map.columns:
+        if column.definition is not None:
+            yield from (n.name for n in walk(column.definition) if isinstance(n, MapRef))
+
+
+def part_of(program: Program, *, views: Iterable[View] = (), maps: Iterable[str] = ()) -> Program:
+    """The part of a program that these views need: their maps and `maps`, all that they are
+    defined by and maintained from, and the statements that do so.
+    """
+    chosen = tuple(views)
+    needed = frozenset(maps).union(*(maps_of(view) for view in chosen))
+    statements = [statement for trigger in program.triggers for statement in trigger.statements]
     while True:
-        reached = {
-            name
-            for trigger in program.triggers
-            for statement in trigger.statements
-            if statement.target in live
-            for name in statement.reads
-        }
-        if reached <= live:
+        more = {name for s in statements if s.target in needed for name in s.reads}
+        more |= {name for map in program.maps if map.name in needed for name in _defined_by(map)}
+        more -= needed
+        if not more:
             break
-        live = live | reached
-    maps = tuple(m for m in program.maps if m.name in live)
-    kept = each_statement(program, lambda s: [s] if s.target in live else [])
-    triggers = tuple(t for t in kept.triggers if t.statements)
-    return replace(kept, maps=maps, triggers=triggers)
+        needed |= more
+    part = each_statement(program, lambda s: [s] if s.target in needed else [])
+    return replace(
+        part,
+        maps=tuple(map for map in program.maps if map.name in needed),
+        triggers=tuple(trigger for trigger in part.triggers if trigger.statements),
+        views=chosen,
+    )

@@ -1,9 +1,10 @@
-"""Programmes as text, and back.
+"""Programs as text, and back.
 
 relation r(a: INTEGER not null, b: VARCHAR) key (a) static
 map m[a: int, b: str?](count: int, total: float)
   count := Sum[a, b](r(a, b))
 buffer d[a: int](count: int)
+buffer e[a: int, b: str?](count: int, total: float) of m
 on r:
   d[a] += Δr(a, b)
   m[a, b] += Δr(a, b) * {a < 3} | count: 1, total: a
@@ -14,7 +15,7 @@ view v[a, b] : group
 
 from __future__ import annotations
 
-from viewlet.calculus.expr import ONE, Exists, Expr, Extreme, Lift, MapRef, factors_of, walk
+from viewlet.calculus.expr import ONE, Binder, Expr, MapRef, Nested, factors_of, walk
 from viewlet.calculus.query_text import QueryParser, definition_text, query_text, relation_text
 from viewlet.calculus.text import VALUE_COLUMN, to_lines, to_text
 from viewlet.calculus.typing import Slot
@@ -31,6 +32,7 @@ from viewlet.schema import Physical, Relation
 
 
 def program_text(program: Program) -> str:
+    """A program as text that parses back."""
     blocks = ["\n".join(relation_text(r) for r in program.relations)]
     blocks.append("\n".join(map_text(m) for m in program.maps))
     blocks += [trigger_text(t) for t in program.triggers]
@@ -39,9 +41,11 @@ def program_text(program: Program) -> str:
 
 
 def map_text(map: Map) -> str:
+    """map m[k: int](count: int), with the definition of each column below."""
     keys = ", ".join(f"{key.name}: {key.slot}" for key in map.keys)
     columns = ", ".join(f"{column.name}: {column.physical.value}" for column in map.columns)
-    lines = [f"{'buffer' if map.buffer else 'map'} {map.name}[{keys}]({columns})"]
+    of = f" of {map.change_of}" if map.change_of is not None else ""
+    lines = [f"{'buffer' if map.buffer else 'map'} {map.name}[{keys}]({columns}){of}"]
     lines += [
         definition_text(column.name, column.definition)
         for column in map.columns
@@ -65,9 +69,9 @@ def trigger_text(trigger: Trigger) -> str:
 def why_recomputed(statement: Statement, written: set[str]) -> str:
     """The reason for := instead of +=, from what the trigger has written before the statement."""
     values = [
-        factor.variable if isinstance(factor, Lift | Extreme) else "an EXISTS"
+        factor.variable if isinstance(factor, Binder) else "an EXISTS"
         for factor in factors_of(statement.loop)
-        if isinstance(factor, Lift | Extreme | Exists)
+        if isinstance(factor, Nested)
         and any(isinstance(node, MapRef) and node.name in written for node in walk(factor))
     ]
     if values:
@@ -78,6 +82,7 @@ def why_recomputed(statement: Statement, written: set[str]) -> str:
 
 
 def statement_text(statement: Statement) -> str:
+    """m[k] += loop | column: value"""
     head = f"  {statement.target}[{', '.join(statement.keys)}] {statement.op} "
     updates = ""
     if statement.updates != ((VALUE_COLUMN, ONE),):
@@ -91,6 +96,7 @@ def statement_text(statement: Statement) -> str:
 
 
 def view_text(view: View) -> str:
+    """A view's query, and the map and column of each component."""
     sources = "\n".join(f"  {name} from {map}.{column}" for name, map, column in view.sources)
     return f"{query_text(view.query)}\n{sources}"
 
@@ -99,6 +105,8 @@ def view_text(view: View) -> str:
 
 
 class ProgramParser(QueryParser):
+    """Reads what `program_text` writes."""
+
     def program(self) -> Program:
         relations: list[Relation] = []
         maps: list[Map] = []
@@ -131,16 +139,20 @@ class ProgramParser(QueryParser):
     def map(self) -> Map:
         buffer = self.name() == "buffer"
         name = self.name()
+        if buffer:
+            self.buffers.add(name)
         self.expect("[")
         keys = tuple(self.separated(self.key, "]"))
         self.expect("(")
         columns = self.separated(self.value_column, ")")
+        change_of = self.name() if buffer and self.accept("of") else None
         definitions = self.definitions()
         return Map(
             name,
             keys,
             tuple(ValueColumn(c.name, c.physical, definitions.get(c.name)) for c in columns),
             buffer,
+            change_of,
         )
 
     def key(self) -> KeyColumn:
@@ -192,4 +204,5 @@ class ProgramParser(QueryParser):
 
 
 def parse_program(text: str) -> Program:
+    """The text of a program -> the program."""
     return ProgramParser(text).program()

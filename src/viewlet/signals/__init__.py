@@ -18,7 +18,8 @@ from viewlet.signals.interpolation import (
 )
 from viewlet.signals.live import Live
 from viewlet.signals.operators.aggregates import Aggregate
-from viewlet.signals.query import Query, Signal, Stream, Uniform, source
+from viewlet.signals.query import Signal, Stream, Uniform, source
+from viewlet.signals.runnable import Query
 from viewlet.signals.sliding import PipelineOperator, sliding_dft
 
 __all__ = [

@@ -8,7 +8,7 @@ alone. `frontier[s]` promises that no later batch brings a row of that key with 
 Contract: operators never write into the arrays of a batch they receive; they may pass them on.
 Key-major order was preferred to arrival order (the thesis keeps arrival order and looks up the
 state of each event's group): one counting sort at the source buys contiguous loops in every later
-operator, so the kernels vectorise along time and a key's state is touched once per batch.
+operator, so the kernels vectorize along time and a key's state is touched once per batch.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _PART_SAMPLES = 1 << 15  # samples in the windows that go through a pipeline tog
 
 
 def counts_to_offsets(counts: Array) -> Ints:
+    """[2, 3] -> [0, 2, 5]"""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets
@@ -42,6 +43,8 @@ def counts_to_offsets(counts: Array) -> Ints:
 
 @dataclass(frozen=True)
 class Segments:
+    """Rows by key: those of slots[i] from offsets[i] on; later ones come after frontier[i]."""
+
     slots: Ints
     offsets: Ints
     frontier: Ints
@@ -242,7 +245,7 @@ def as_array(column: Any) -> Array:
 
 
 def samples(slots: Ints, offsets: Ints, frontier: Ints, columns: Columns, index: Ints) -> Samples:
-    """Samples from explicit indices; dense segments are recognised and lose their index array."""
+    """Samples from explicit indices; dense segments are recognized and lose their index array."""
     first, dense = kernel.first_and_dense(offsets, index)
     return Samples(slots, offsets, frontier, columns, first, None if dense else index)
 
@@ -253,4 +256,5 @@ def with_columns(batch: Any, columns: Mapping[str, Any]) -> Any:
 
 
 def cat(parts: list[Array]) -> Array:
+    """The arrays one after the other; one alone is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

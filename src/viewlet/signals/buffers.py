@@ -47,7 +47,7 @@ class _Lease:
             _returned.append(self._memory)
 
 
-_returned: deque[_Memory] = deque()  # appended to by finalisers, which must not wait for a lock
+_returned: deque[_Memory] = deque()  # appended to by finalizers, which must not wait for a lock
 _kept: dict[int, list[_Memory]] = {}  # by size
 _total = 0
 _lock = Lock()

@@ -17,7 +17,7 @@ from viewlet.signals.operators.streams import Source
 from viewlet.signals.state import Journal, OperatorState, Store
 
 
-class Plan:
+class OperatorPlan:
     """The nodes of a query, inputs before users."""
 
     def __init__(self, root: Node) -> None:
@@ -81,6 +81,7 @@ class Plan:
 
 
 def describe(schema: Schema) -> str:
+    """A stream's form, keys and grid in a line."""
     keys = f" by {', '.join(schema.keys)}" if schema.keys else ""
     grid = f" every {schema.period} from {schema.offset}" if schema.form == "uniform" else ""
     if schema.form == "frames":
@@ -97,7 +98,7 @@ class Executor:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: OperatorPlan,
         store: Store,
         keys: KeyDictionary,
         lane: int = 0,
@@ -211,7 +212,7 @@ def repeated(values: Array, batch: Any) -> Any:
 
 
 def _room(slots: int) -> int:
-    """State grows by doubling, so that a new key costs O(1) amortised."""
+    """State grows by doubling, so that a new key costs O(1) amortized."""
     return 0 if slots == 0 else max(16, 1 << (slots - 1).bit_length())
 
 
@@ -228,4 +229,4 @@ def empty_events(columns: Columns, interval: bool) -> Events:
     )
 
 
-__all__ = ["NEVER", "Executor", "Plan", "empty_events"]
+__all__ = ["NEVER", "Executor", "OperatorPlan", "empty_events"]

@@ -20,7 +20,8 @@ from viewlet.signals.operators.windows import (
     Transform,
     Window,
 )
-from viewlet.signals.query import Query, Signal, Uniform
+from viewlet.signals.query import Signal, Uniform
+from viewlet.signals.runnable import Query
 from viewlet.signals.sliding import PipelineOperator, sliding_dft
 
 

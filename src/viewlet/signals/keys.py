@@ -1,17 +1,17 @@
 """Dense numbers for group keys: a key gets the next slot when it is first seen.
 
 One dictionary serves a whole plan, so that the same key of two sources meets in binary operators.
-A key is an integer, a string or a tuple of both; strings and tuples are reduced to integers first,
-so one integer kernel does the lookups of all of them.
+A key is an integer, a string or a tuple of both; strings have a dictionary of their own, and what
+a tuple's parts were coded to is one integer again, which a kernel looks up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from viewlet.errors import DataError, TypingError
@@ -122,43 +122,40 @@ class Coded:
 
 
 class TextCodes:
-    """string -> code, by a 64-bit hash of the distinct strings of a batch, verified."""
+    """string -> code, by one lookup for each distinct string of a batch."""
 
     def __init__(self) -> None:
-        self._codes = IntegerCodes()
+        self._codes: dict[str, int] = {}
         self._texts: Array = np.empty(0, object)
 
     @property
     def known(self) -> int:
-        return self._codes.known
+        """How many strings have a code."""
+        return len(self._codes)
 
     @property
     def values(self) -> Array:
+        """The strings in the order of their codes."""
+        if len(self._texts) != len(self._codes):
+            self._texts = np.array(list(self._codes), object)
         return self._texts
 
     def encode(self, keys: Array) -> Array:
-        coded = pa.array(keys, pa.string()).dictionary_encode()
-        distinct = np.asarray(coded.dictionary.to_pandas(), object)
-        hashes = pd.util.hash_array(distinct, categorize=False).view(np.int64)
-        before = self._codes.known
-        slots = self._codes.encode(hashes)
-        new = np.flatnonzero(slots >= before)
-        if len(new):
-            grown = np.empty(self._codes.known, object)
-            grown[:before] = self._texts[:before]
-            grown[slots[new]] = distinct[new]
-            self._texts = grown
-        if not np.array_equal(self._texts[slots], distinct):
-            self.truncate(before)
-            raise DataError(
-                "two different keys have the same 64-bit hash",
-                hint="number the keys yourself and group by the number",
-            )
-        return np.asarray(slots[coded.indices.to_numpy()])
+        """The code of every row; a string that is new gets the next one."""
+        texts = pa.array(keys, pa.string(), from_pandas=True)
+        if texts.null_count:
+            raise DataError("a key is missing (null)", hint="drop rows without a key first")
+        batch = texts.dictionary_encode()
+        codes = self._codes
+        slots = np.array(
+            [codes.setdefault(text, len(codes)) for text in batch.dictionary.to_pylist()], np.int32
+        )
+        return np.asarray(slots[batch.indices.to_numpy()])
 
     def truncate(self, known: int) -> None:
-        self._codes.truncate(known)
-        self._texts = self._texts[:known].copy()
+        """Forget the strings that got their code after the first `known`."""
+        self._codes = dict(islice(self._codes.items(), known))
+        self._texts = np.empty(0, object)
 
 
 class KeyDictionary:
@@ -191,7 +188,7 @@ class KeyDictionary:
         return slots
 
     def coded(self, columns: list[Array], names: list[str], head: int | None) -> Coded:
-        """The slots of all rows as a lookup; integer keys are only learnt from the first `head`
+        """The slots of all rows as a lookup; integer keys are only learned from the first `head`
         rows (None: from all), so that threads may share the rest of the rows."""
         kinds = self._agree(columns, names)
         only = self._parts[0]
@@ -290,8 +287,6 @@ def _kind(column: Array, name: str) -> str:
 
 def _plain(column: Array, kind: str) -> Array:
     if kind == "text":
-        if column.dtype == object and any(pd.isna(column)):
-            raise DataError("a key is missing (null)", hint="drop rows without a key first")
         return column
     if column.dtype.kind == "M":
         return column.view(np.int64)

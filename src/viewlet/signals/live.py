@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import StateError, TypingError
-from viewlet.signals import checkpoint, tables
+from viewlet.signals import saved_query as checkpoint
+from viewlet.signals import tables
 from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
 from viewlet.signals.collector import written
-from viewlet.signals.executor import Executor, Plan, empty_events
+from viewlet.signals.executor import Executor, OperatorPlan, empty_events
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.grouping import group_rows, single_clock
 from viewlet.signals.operators.streams import Source, late_error
@@ -45,7 +46,9 @@ class Live:
     array([], dtype=int64)
     """
 
-    def __init__(self, plan: Plan, lanes: int = 1, stores: list[Store] | None = None) -> None:
+    def __init__(
+        self, plan: OperatorPlan, lanes: int = 1, stores: list[Store] | None = None
+    ) -> None:
         if lanes < 1 or lanes & (lanes - 1):
             raise TypingError(f"{lanes} lanes", hint="use 1, 2, 4 or 8 lanes")
         if not plan.keywise and lanes > 1:
@@ -315,7 +318,7 @@ class Live:
         }
 
     @classmethod
-    def load(cls, plan: Plan, memory: dict[str, Any], stores: list[Store]) -> Live:
+    def load(cls, plan: OperatorPlan, memory: dict[str, Any], stores: list[Store]) -> Live:
         live = cls(plan, memory["lanes"], stores)
         live.keys = KeyDictionary.load(memory["keys"])
         live._make_executors()

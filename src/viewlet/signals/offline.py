@@ -1,6 +1,6 @@
 """A query over a finished table: one batch and the end of time, some keys at a time, on all cores.
 
-Blocks of keys (blocks.py) go through the whole plan one by one, so that what lies between the
+Blocks of keys (key_blocks.py) go through the whole plan one by one, so that what lies between the
 operators stays in the cache; threads take the next block when they are done with one. A block has
 states of its own, numbered from its first key.
 """
@@ -14,9 +14,9 @@ import numpy as np
 from scipy import fft as spectra
 
 from viewlet.signals.batches import INF, Columns, Events
-from viewlet.signals.blocks import Rows, split
 from viewlet.signals.collector import Collector
-from viewlet.signals.executor import Executor, Plan, empty_events
+from viewlet.signals.executor import Executor, OperatorPlan, empty_events
+from viewlet.signals.key_blocks import Rows, split
 from viewlet.signals.live import Live
 from viewlet.signals.pools import expand
 from viewlet.signals.state import MemoryStore
@@ -24,7 +24,7 @@ from viewlet.signals.state import MemoryStore
 _THREADS_FROM = 50_000  # rows from which a second thread pays
 
 
-def run(plan: Plan, given: dict[str, Any], lanes: int) -> Columns:
+def run(plan: OperatorPlan, given: dict[str, Any], lanes: int) -> Columns:
     """The whole result, by at most `lanes` threads."""
     front = Live(plan)
     taken = {name: front.take(name, table) for name, table in given.items()}

@@ -40,6 +40,7 @@ def merge_events(a: Events, b: Events) -> Events:
 
 
 def merge_samples(a: Samples, b: Samples) -> Samples:
+    """Samples of the same keys from two batches, in the order of time."""
     slots, offsets, take = kernel.merge_layout(a.slots, a.offsets, b.slots, b.offsets)
     columns = take_columns(a.columns, b.columns, take)
     index = np.concatenate([a.indices(), b.indices()])[take]

@@ -1,24 +1,21 @@
 """The query language: streams, signals, uniform signals and windowed pipelines.
 
-A query is immutable; every method returns a new one. The classes follow the thesis: a signal is a
-stream whose events never overlap (7.3), a uniform signal has samples on a grid (7.4), and frames
-are arrays cut out of a uniform signal (7.4.6). An operator exists where it makes sense.
+A query is immutable; every method returns a new one. The classes are those of thesis chapter 7: a
+signal is a stream whose events never overlap (thesis 7.3), a uniform signal has samples on a grid
+(thesis 7.4), and frames are arrays cut out of a uniform signal (thesis 7.4.6). An operator exists
+where it makes sense.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from viewlet.errors import TypingError
-from viewlet.signals import checkpoint, offline, tables
-from viewlet.signals.executor import Plan
 from viewlet.signals.functional import combine_functions, table_of_functions
 from viewlet.signals.interpolation import Interpolation
-from viewlet.signals.live import Live, cores
 from viewlet.signals.operators import streams
 from viewlet.signals.operators.aggregates import (
     NAMES,
@@ -27,66 +24,12 @@ from viewlet.signals.operators.aggregates import (
     SessionAggregate,
     UserAggregate,
 )
-from viewlet.signals.operators.base import Function, Node, Schema, require
+from viewlet.signals.operators.base import Function, Schema, require
 from viewlet.signals.operators.filters import Fir, Iir, UserFilter
 from viewlet.signals.operators.grouping import Group
 from viewlet.signals.operators.relations import Align, AsOf, Join, Union
 from viewlet.signals.operators.sampling import Downsample, Reindex, Sample
-
-Self = TypeVar("Self", bound="Query")
-
-
-class Query:
-    """A plan that can be explained, run over a finished table, or started over a live stream.
-
-    >>> sensors = sg.source(key="sensor", time="t", value="v")
-    >>> sensors.sample(2).select(lambda e: 2 * e.v).run(readings)["v"]
-    array([0., 4., 8.])
-    """
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-
-    @property
-    def schema(self) -> Schema:
-        return self.node.schema
-
-    def explain(self) -> str:
-        """The plan as text, inputs before users."""
-        return Plan(self.node).text()
-
-    def run(self, table: Any = None, /, *, lanes: int | None = None, **named: Any) -> Any:
-        """The result for a finished input, as the same kind of table.
-
-        One input goes by position, several by source name. Rows of a key come in time order. A
-        Spark DataFrame is grouped over its cluster and gives a DataFrame.
-        """
-        plan = Plan(self.node)
-        given = Live(plan).given(table, named)
-        kind = tables.kind_of(next(iter(given.values())))
-        if kind == "spark":
-            from viewlet.signals.spark import run_dataframes
-
-            return run_dataframes(plan, given)
-        return tables.write(offline.run(plan, given, lanes or cores()), kind)
-
-    def start(self, *, lanes: int = 1) -> Live:
-        """A live run of the query in this process."""
-        return Live(Plan(self.node), lanes)
-
-    def restore(self, path: str | Path) -> Live:
-        """A live run that goes on where `Live.save` wrote it."""
-        plan = Plan(self.node)
-        return Live.load(plan, *checkpoint.load(Path(path), plan.fingerprint))
-
-    def start_spark(self, spark: Any = None, **options: Any) -> Any:
-        """A live run over a Spark cluster, its state kept on the executors between batches."""
-        from viewlet.signals.spark import SparkLive
-
-        return SparkLive(self.node, spark, **options)
-
-    def _same(self: Self, node: Node) -> Self:
-        return type(self)(node)
+from viewlet.signals.runnable import Query, Self
 
 
 class Stream(Query):
@@ -248,7 +191,7 @@ class Signal(Stream):
     __rmul__ = __mul__
 
     def _binary(self, other: Any, label: str, operate: Callable[[Any, Any], Any]) -> Any:
-        """Two signals where both are active. Uniform operands decide the grid (7.4.3)."""
+        """Two signals where both are active. Uniform operands decide the grid (thesis 7.4.3)."""
         require(
             isinstance(other, Signal),
             f"signal {label} {type(other).__name__}",
@@ -425,7 +368,7 @@ class Uniform(Signal):
         align: str = "first",
         pad: bool = False,
     ) -> Any:
-        """Arrays of `size` samples every `hop` samples: the start of a pipeline (7.4.6)."""
+        """Arrays of `size` samples every `hop` samples: the start of a pipeline (thesis 7.4.6)."""
         from viewlet.signals.frames import Framed
         from viewlet.signals.operators.windows import Window
 

@@ -1,4 +1,4 @@
-"""Pipeline operators that update their output from the deltas of a hopping window (7.4.6)."""
+"""Pipeline operators that update their output by the deltas of a window (thesis 7.4.6)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _dft(size: int, hop: int, bins: tuple[int, ...]) -> tuple[Any, Any]:
     """Cached, so that equal operators share one compiled kernel."""
     k = np.array(bins)
     # [sample, bin], real and imaginary parts side by side: the inner loop is then a plain sum over
-    # floats that vectorises; exponents are reduced modulo size before they meet floating point
+    # floats that vectorizes; exponents are reduced modulo size before they meet floating point
     twiddle = np.exp(-2j * np.pi * (np.outer(np.arange(size), k) % size) / size)
     real = np.ascontiguousarray(twiddle).view(np.float64)
     imaginary = np.ascontiguousarray(1j * twiddle).view(np.float64)

@@ -28,6 +28,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stretches:
+    """Samples with the history before them, one flat array for all keys."""
+
     segment: Ints
     base: Ints
     begin: Ints  # one more than stretches: the last entry is the length of the flat arrays

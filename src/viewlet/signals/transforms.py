@@ -31,6 +31,7 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=16)
 def tables(size: int) -> Tables:
+    """Roots of unity and the order of frequencies for transforms of this size."""
     half = size // 2
     parts, n = [], half
     while n >= 4:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from viewlet.native.compiled import compiled
 from viewlet.schema import Physical
 from viewlet.storage.columns import (
     BLOCK,
@@ -23,7 +24,6 @@ from viewlet.storage.columns import (
     Array,
     Layout,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import hash_record, record_in, slot_for, take_slot
 from viewlet.storage.memory import load, load_float, prefetch, store
 from viewlet.storage.multimap import (

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import math
 
-from viewlet.storage.compiled import compiled
+from viewlet.native.compiled import compiled
+from viewlet.native.intrinsics import intrinsic
+from viewlet.native.lowerings import checked, multiply_subtract
 
 _LIMIT = 2**63
 OVERFLOW = "a number left the range of 64-bit integers"
 
 
+@intrinsic(checked("sadd"))
 def plus(a: int, b: int) -> int:
     total = int(a) + int(b)
     if not -_LIMIT <= total < _LIMIT:
@@ -26,6 +29,7 @@ def plus(a: int, b: int) -> int:
     return total
 
 
+@intrinsic(checked("ssub"))
 def minus(a: int, b: int) -> int:
     total = int(a) - int(b)
     if not -_LIMIT <= total < _LIMIT:
@@ -33,6 +37,7 @@ def minus(a: int, b: int) -> int:
     return total
 
 
+@intrinsic(checked("smul"))
 def times(a: int, b: int) -> int:
     product = int(a) * int(b)
     if not -_LIMIT <= product < _LIMIT:
@@ -40,6 +45,7 @@ def times(a: int, b: int) -> int:
     return product
 
 
+@intrinsic(multiply_subtract)
 def multiply_add_error(a: float, b: float, product: float) -> float:
     """a * b - product, exactly: what one fused multiply-add gives (Python before 3.13 has none)."""
     split_a = _SPLIT * a
@@ -55,7 +61,7 @@ _SPLIT = 134217729.0  # 2**27 + 1
 
 @compiled
 def pair_plus(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
-    """(a + a_low) + (b + b_low) as a pair: Knuth's two-sum on both halves, renormalised."""
+    """(a + a_low) + (b + b_low) as a pair: Knuth's two-sum on both halves, renormalized."""
     high = a + b
     if not math.isfinite(high):
         return high, 0.0

@@ -9,10 +9,10 @@ One record is a row of 64-bit words:
 
 Everything about a record is in one place, so that a probe costs one cache miss in the index and one
 in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
-floats their bits. The nodes of an ordered index lie in an array of their own (storage.nodes), and
-so do the marks, one bit for each record: whether the running batch has touched it.
+floats their bits. The nodes of an ordered index lie in an array of their own (storage.tree_nodes),
+and so do the marks, one bit for each record: whether the running batch has touched it.
 
-A descriptor of each map (addresses, counters, index blocks) lies in the programme's state array;
+A descriptor of each map (addresses, counters, index blocks) lies in the program's state array;
 the constants below are its positions. Who owns what: Python owns the arrays and is the only one to
 replace them, between two kernel calls; kernels change contents and counters only.
 """

@@ -12,6 +12,7 @@ memory, and a table grows without looking at any: place, way and tag are the has
 
 from __future__ import annotations
 
+from viewlet.native.compiled import compiled
 from viewlet.storage.columns import (
     GROUP_COUNT,
     KEYS,
@@ -24,7 +25,6 @@ from viewlet.storage.columns import (
     STRIDE,
     UNIQUE,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.memory import load, load_half, mix, prefetch, spread, store, store_half
 
 Words = tuple[int, ...]
@@ -33,6 +33,7 @@ Words = tuple[int, ...]
 
 @compiled
 def hash_words(key: Words) -> int:
+    """The hash of a key."""
     if len(key) == 1:
         return spread(key[0])
     seed = len(key)

@@ -1,11 +1,11 @@
 """Loads and stores at addresses: how kernels reach the NumPy arrays that hold all state.
 
 A kernel gets one number, the address of a table of addresses, instead of dozens of array objects.
-That makes a call cost the same for every programme, lets Python replace an array that has grown
+That makes a call cost the same for every program, lets Python replace an array that has grown
 without recompiling anything, and keeps compilation fast: every quantity is an int64 or a float64.
 
-Each function here has a Python body, which is what runs under NUMBA_DISABLE_JIT=1; compiled
-functions have instead the one or few machine instructions that it stands for (storage.lowerings).
+Each function here has a Python body, which is what runs where native code is off; compiled code has
+instead the one or few machine instructions that it stands for.
 """
 
 from __future__ import annotations
@@ -14,49 +14,75 @@ import ctypes
 import struct
 import threading
 
+from viewlet.native.compiled import compiled
+from viewlet.native.intrinsics import intrinsic
+from viewlet.native.lowerings import (
+    float_word,
+    instruction,
+    loads,
+    prefetches,
+    stack_memory,
+    stores,
+)
+
 CHUNK = 1024
 """Numbers that a function can keep beside its locals."""
 
 
+@intrinsic(loads("i64"))
 def load(address: int, index: int) -> int:
     """The int64 at address + 8 * index."""
     return ctypes.c_int64.from_address(int(address + 8 * index)).value
 
 
+@intrinsic(stores("i64"))
 def store(address: int, index: int, value: int) -> None:
+    """Write the int64 at address + 8 * index."""
     ctypes.c_int64.from_address(int(address + 8 * index)).value = value
 
 
+@intrinsic(loads("double"))
 def load_float(address: int, index: int) -> float:
+    """The float64 at address + 8 * index."""
     return ctypes.c_double.from_address(int(address + 8 * index)).value
 
 
+@intrinsic(stores("double"))
 def store_float(address: int, index: int, value: float) -> None:
+    """Write the float64 at address + 8 * index."""
     ctypes.c_double.from_address(int(address + 8 * index)).value = value
 
 
+@intrinsic(loads("i32", "sext"))
 def load_half(address: int, index: int) -> int:
     """The int32 at address + 4 * index: record numbers in hash tables and links."""
     return ctypes.c_int32.from_address(int(address + 4 * index)).value
 
 
+@intrinsic(stores("i32", narrow=True))
 def store_half(address: int, index: int, value: int) -> None:
+    """Write the int32 at address + 4 * index."""
     ctypes.c_int32.from_address(int(address + 4 * index)).value = value
 
 
+@intrinsic(loads("i8", "zext"))
 def load_byte(address: int, index: int) -> int:
     """The byte at address + index: null masks, marks of eight records."""
     return ctypes.c_uint8.from_address(int(address + index)).value
 
 
+@intrinsic(stores("i8", narrow=True))
 def store_byte(address: int, index: int, value: int) -> None:
+    """Write the byte at address + index."""
     ctypes.c_uint8.from_address(int(address + index)).value = value
 
 
+@intrinsic(prefetches)
 def prefetch(address: int) -> None:
     """Ask for the cache line at an address that will be needed soon; any address may be given."""
 
 
+@intrinsic(stack_memory(CHUNK, "i32"))
 def workspace() -> int:
     """The address of CHUNK int32s that are the caller's own until it returns: its stack."""
     if not hasattr(_OWN, "numbers"):
@@ -67,19 +93,24 @@ def workspace() -> int:
 _OWN = threading.local()
 
 
+@compiled
 def float_bits(value: float) -> int:
     """A float as a key word; equal floats have equal words, and all NaNs are one value."""
     if value == 0.0:
         return 0
-    if value != value:
-        return NAN_BITS
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits
+    return NAN_BITS if value != value else _word(value)
 
 
 NAN_BITS = 0x7FF8000000000000
 
 
+@intrinsic(float_word)
+def _word(value: float) -> int:
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits
+
+
+@compiled
 def spread(word: int) -> int:
     """The hash of a one-word key: a bijection on every range 0 .. 2**m - 1, m >= 5.
 
@@ -92,20 +123,45 @@ def spread(word: int) -> int:
     blocks before the table is four fifths full. The shifts bring keys that differ in high bits only
     (floats, multiples of a power of two) down into the table's range.
     """
-    word = int(word)
     word ^= word >> 32
     block = word >> 5
-    turn = ((block * MULTIPLIER) & _ALL) >> 59
-    code = ((5 * (block ^ (block >> 15)) << 5) | (((word * 5) & 31) ^ turn)) & _ALL
-    return code - (1 << 64) if code >> 63 else code
+    turn = unsigned_shift(wrapped_product(block, MULTIPLIER), 59)
+    inside = (wrapped_product(word, 5) & 31) ^ turn
+    return wrapped_product(block ^ (block >> 15), 5 * 32) | inside
 
 
+@compiled
 def mix(seed: int, word: int) -> int:
-    """The hash of a longer key, word by word: multiply, fold (wrapping int64 arithmetic)."""
-    mixed = ((int(seed) ^ int(word)) * MULTIPLIER) & _ALL
-    mixed ^= mixed >> 32
-    return mixed - (1 << 64) if mixed >> 63 else mixed
+    """The hash of a longer key, word by word: multiply, fold."""
+    mixed = wrapped_product(seed ^ word, MULTIPLIER)
+    return mixed ^ unsigned_shift(mixed, 32)
+
+
+MULTIPLIER = 0x9E3779B97F4A7C15 - 2**64
+"""The golden ratio in 64 bits, as they are read with a sign."""
+
+
+@intrinsic(instruction("mul i64"))
+def wrapped_product(a: int, b: int) -> int:
+    """a * b in 64 bits, the higher ones lost."""
+    return _signed(int(a) * int(b))
+
+
+@intrinsic(instruction("add i64"))
+def wrapped_sum(a: int, b: int) -> int:
+    """a + b in 64 bits, a higher one lost."""
+    return _signed(int(a) + int(b))
+
+
+def _signed(number: int) -> int:
+    number &= _ALL
+    return number - (1 << 64) if number >> 63 else number
+
+
+@intrinsic(instruction("lshr i64"))
+def unsigned_shift(word: int, by: int) -> int:
+    """Zeros come in from above; `by` is at least 1."""
+    return (int(word) & _ALL) >> by
 
 
 _ALL = (1 << 64) - 1
-MULTIPLIER = 0x9E3779B97F4A7C15

@@ -11,6 +11,10 @@ on at the same update; nothing is done twice.
 
 from __future__ import annotations
 
+from viewlet.errors import ProgramError
+from viewlet.native.compiled import compiled
+from viewlet.native.intrinsics import intrinsic
+from viewlet.native.lowerings import raises
 from viewlet.storage.arithmetic import plus, settle
 from viewlet.storage.columns import (
     BLOCK,
@@ -43,7 +47,6 @@ from viewlet.storage.columns import (
     VALUES,
     ZEROS,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import (
     Words,
     empty_slot,
@@ -56,7 +59,6 @@ from viewlet.storage.hashmap import (
     tag_bits,
     take_slot,
 )
-from viewlet.storage.indexes import link_chain, unlink_chain
 from viewlet.storage.memory import (
     load,
     load_byte,
@@ -68,8 +70,7 @@ from viewlet.storage.memory import (
     store_float,
     store_half,
 )
-from viewlet.storage.nodes import LEAF, ROOT, node_at
-from viewlet.storage.ordered import (
+from viewlet.storage.ordered_index import (
     clear_trees,
     link_tree,
     nodes_wanted,
@@ -77,8 +78,20 @@ from viewlet.storage.ordered import (
     remake,
     unlink_tree,
 )
+from viewlet.storage.slice_index import link_chain, unlink_chain
+from viewlet.storage.tree_nodes import LEAF, ROOT, node_at
 
 _AHEAD = 8  # rows of a log
+
+
+_NULL_KEY = "a key that cannot be NULL is NULL"
+
+
+@intrinsic(raises(ProgramError, _NULL_KEY))
+def refuse_null_key() -> None:
+    """A NULL in a key that cannot have one: equalities before have left such rows out, and this is
+    not reached unless the program is wrong."""
+    raise ProgramError(_NULL_KEY)
 
 
 @compiled

@@ -30,7 +30,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import lacks_slot, rehash
 from viewlet.storage.multimap import find_records
-from viewlet.storage.ordered import nodes_wanted
+from viewlet.storage.ordered_index import nodes_wanted
 from viewlet.storage.undivided import undivided
 
 _FIRST_CAPACITY = 64

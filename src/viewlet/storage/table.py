@@ -23,6 +23,7 @@ from enum import Enum
 import numpy as np
 
 from viewlet.errors import StateError, UnsupportedError
+from viewlet.native.compiled import compiled
 from viewlet.schema import Physical, Relation
 from viewlet.storage.absorb import AHEAD, ask_for_row, ask_for_slot, upsert_row
 from viewlet.storage.columns import (
@@ -43,9 +44,7 @@ from viewlet.storage.columns import (
     KeyField,
     Layout,
 )
-from viewlet.storage.compiled import compiled
 from viewlet.storage.hashmap import group_slot
-from viewlet.storage.indexes import next_in_chain
 from viewlet.storage.memory import load, load_half, mix, store
 from viewlet.storage.multimap import (
     add_int,
@@ -54,6 +53,7 @@ from viewlet.storage.multimap import (
     sweep,
 )
 from viewlet.storage.pool import Pool
+from viewlet.storage.slice_index import next_in_chain
 
 _BITS = 63
 _FEW = 8

@@ -1,4 +1,4 @@
-"""Ready-made programmes: the analytics of thesis 6.4, with the vocabulary of their users."""
+"""Ready-made programs: the analytics of thesis 6.4, with the vocabulary of their users."""
 
 from viewlet.linalg.programs.graphs import PageRank, Reachability
 from viewlet.linalg.programs.iterative import (

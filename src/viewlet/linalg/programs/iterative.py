@@ -1,4 +1,4 @@
-"""Matrix powers and T <- A T + B, with solvers and eigenvectors as instances (6.4.2, 6.4.3)."""
+"""Matrix powers and T <- A T + B, solvers and eigenvectors among it (thesis 6.4.2, 6.4.3)."""
 
 from __future__ import annotations
 

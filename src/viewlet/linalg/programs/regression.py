@@ -20,7 +20,7 @@ from viewlet.linalg.program import Program, program
 
 
 class _Observations:
-    """Rows of X and Y under stable numbers, over a live programme with inputs X and Y."""
+    """Rows of X and Y under stable numbers, over a live program with inputs X and Y."""
 
     def __init__(self, x: Any, y: Any, **options: Any) -> None:
         x, y = _table(x, "X"), _table(y, "Y")

@@ -1,4 +1,4 @@
-"""Kernels of digital filters (thesis 7.4.5) and of pipelines over windows (7.4.6)."""
+"""Kernels of digital filters (thesis 7.4.5) and of pipelines over windows (thesis 7.4.6)."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def gather_blocks(flat: Any, starts: Any, ends: Any, out: Any) -> None:
 
 @_jit
 def scatter_blocks(blocks: Any, skip: int, places: Any, counts: Any, out: Any) -> None:
+    """The useful part of each block -> its part of the output."""
     for n in range(len(places)):
         out[places[n] : places[n] + counts[n]] = blocks[n, skip : skip + counts[n]]
 

@@ -97,6 +97,7 @@ def scatter_regular(
 
 @_jit
 def regular_fill(first: Any, offsets: Any, step: int) -> Any:
+    """first[s], first[s] + step, ... for each segment."""
     out = np.empty(offsets[-1], np.int64)
     for s in range(len(first)):
         mine = out[offsets[s] : offsets[s + 1]]
@@ -107,6 +108,7 @@ def regular_fill(first: Any, offsets: Any, step: int) -> Any:
 
 @_jit
 def masked_offsets(offsets: Any, mask: Any) -> Any:
+    """The offsets of the segments once rows outside of the mask are gone."""
     out = np.zeros(len(offsets), np.int64)
     for s in range(len(offsets) - 1):
         kept = 0
@@ -119,6 +121,7 @@ def masked_offsets(offsets: Any, mask: Any) -> Any:
 
 @_jit
 def dense_index(first: Any, offsets: Any) -> Any:
+    """first[s], first[s] + 1, ... for each segment."""
     out = np.empty(offsets[-1], np.int64)
     for s in range(len(first)):
         mine = out[offsets[s] : offsets[s + 1]]
@@ -146,6 +149,7 @@ def first_and_dense(offsets: Any, index: Any) -> Any:
 
 @_jit
 def gather_windows(flat: Any, starts: Any, size: int) -> Any:
+    """The windows of so many entries that begin at `starts`, as rows."""
     out = np.empty((len(starts), size), flat.dtype)
     for w in range(len(starts)):
         out[w, :] = flat[starts[w] : starts[w] + size]

@@ -47,7 +47,7 @@ class Aggregate:
 
 @dataclass(frozen=True, eq=False)
 class HoppingAggregate(Node):
-    """Aggregates over [b + hop - size, b + hop), as an event that lives [b, b + hop) (7.4.3).
+    """Aggregates over [b + hop - size, b + hop), an event that lives [b, b + hop) (thesis 7.4.3).
 
     An event counts where its start falls. Windows without events give no result.
     """

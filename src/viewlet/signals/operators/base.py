@@ -79,6 +79,7 @@ def _show(value: Any) -> str:
 
 
 def array_hash(array: Array) -> str:
+    """A short name for an array's contents."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:8]
 
 
@@ -211,5 +212,6 @@ def numeric(column: Any) -> Array:
 
 
 def require(condition: bool, message: str, hint: str) -> None:
+    """TypingError unless a condition holds."""
     if not condition:
         raise TypingError(message, hint=hint)

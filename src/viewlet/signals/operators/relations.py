@@ -130,7 +130,7 @@ class Union(Node):
 
 @dataclass(frozen=True, eq=False)
 class Align(Node):
-    """Samples of two uniform signals at the same times, combined channel by channel (7.4.3)."""
+    """Samples of two uniform signals at the same times, channel by channel (thesis 7.4.3)."""
 
     label: str
     combine: Callable[[Any, Any], Any]

@@ -87,6 +87,7 @@ class Source(Node):
 
 
 def late_error(key: str, time: int, latest: int, bound: int) -> DataError:
+    """The error of an event that comes later than the query waits."""
     return DataError(
         f"the event{key} at time {time} comes {latest - time} after one at time {latest}, "
         f"more than reorder={bound} allows",

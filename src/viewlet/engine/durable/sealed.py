@@ -1,0 +1,34 @@
+"""Contents behind magic and checksum: what was altered or cut short is never taken for whole."""
+
+from __future__ import annotations
+
+import hashlib
+
+_SEAL = b"VIEWLET1"
+DIGEST_BYTES = 16
+
+
+class DamagedFile(Exception):
+    """A file is missing, cut short or altered. Callers say what that means as a StateError."""
+
+
+def digest_of(*parts: bytes | memoryview) -> str:
+    """SHA-256 over all parts, cut to 128 bits, in hexadecimal."""
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(part)
+    return made.hexdigest()[: 2 * DIGEST_BYTES]
+
+
+def seal(payload: bytes) -> list[bytes]:
+    """payload -> magic, digest, payload."""
+    return [_SEAL, bytes.fromhex(digest_of(payload)), payload]
+
+
+def unseal(path: str, data: bytes) -> bytes:
+    """magic, digest, payload -> payload; DamagedFile names the path where they do not fit."""
+    start = len(_SEAL) + DIGEST_BYTES
+    payload = data[start:]
+    if data[: len(_SEAL)] != _SEAL or data[len(_SEAL) : start].hex() != digest_of(payload):
+        raise DamagedFile(f"{path}: the checksum does not fit the contents")
+    return payload

@@ -1,0 +1,114 @@
+"""The tables of an engine in flat arrays, and the strings that they hold.
+
+A table's strings have a dictionary of their own: the program's holds only what some view looks
+at, since every lookup of a program (LIKE, SUBSTRING, order) is computed for each of its strings.
+A string of a batch is looked up once; `strings.Translation` gives its code in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from viewlet.engine.tables import duplicate_key, missing_row
+from viewlet.engine.values.batching import Batch, plain_values
+from viewlet.engine.values.strings import Dictionary
+from viewlet.errors import DataError, RangeError
+from viewlet.schema import Physical, Relation, Scalar
+from viewlet.storage.columns import Array, Arrays
+from viewlet.storage.table import Fault, TableRows, key_positions
+
+
+class StoredTable:
+    """One table; strings are codes of `dictionary`."""
+
+    def __init__(self, relation: Relation, arrays: Arrays, dictionary: Dictionary) -> None:
+        self.relation = relation
+        self.rows = TableRows(relation, arrays)
+        self.dictionary = dictionary
+        self.texts = text_columns(relation)
+
+    def code(self, batch: Batch) -> Batch:
+        """The batch with strings as the tables' codes."""
+        if not self.texts or batch.coded:
+            return batch
+        columns = list(batch.columns)
+        for i in self.texts:
+            columns[i] = self.dictionary.encode(columns[i])
+        return Batch(columns, batch.nulls, batch.weights, coded=True)
+
+    def put(self, coded: Batch) -> None:
+        if len(coded):
+            self.rows.put(self.rows.words(coded.columns, coded.nulls), coded.weights)
+
+    def check(self) -> None:
+        """DataError if the rows put since `begin` cannot be."""
+        fault = self.rows.fault()
+        if fault is not None:
+            raise self._error(*fault)
+
+    def _error(self, fault: Fault, record: int) -> DataError:
+        row = self.row(record)
+        if fault is Fault.MISSING:
+            return missing_row(self.relation, row, self.rows.held_before(record))
+        return duplicate_key(self.relation, [row[i] for i in key_positions(self.relation)])
+
+    def row(self, record: int) -> list[Scalar]:
+        """One record, decoded."""
+        one = self.batch(np.array([record]))
+        columns = zip(one.columns, one.nulls, strict=True)
+        return [plain_values(values, nulls)[0] for values, nulls in columns]
+
+    def batch(self, records: Array | None = None) -> Batch:
+        """The rows with their counts as weights, strings decoded."""
+        rows = self.coded(range(len(self.relation.columns)), records)
+        for i in self.texts:
+            rows.columns[i] = self.dictionary.decode(rows.columns[i])
+        rows.coded = False
+        return rows
+
+    def coded(self, used: Iterable[int], records: Array | None = None) -> Batch:
+        """The same with strings as codes; columns that are not used are empty arrays."""
+        chosen = self.rows.live() if records is None else records
+        wanted = frozenset(used)
+        columns: list[Array] = []
+        nulls: list[Array | None] = []
+        for i in range(len(self.relation.columns)):
+            values, gaps = self.rows.column(i, chosen) if i in wanted else (_NOTHING, None)
+            columns.append(values)
+            nulls.append(gaps)
+        return Batch(columns, nulls, self.rows.counts(chosen), coded=True)
+
+
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+def text_columns(relation: Relation) -> list[int]:
+    return [i for i, c in enumerate(relation.columns) if c.type.physical is Physical.STR]
+
+
+def put_all(tables: Mapping[str, StoredTable], changes: Sequence[tuple[str, Batch]]) -> None:
+    """Put coded batches into their tables, all of them or, with a DataError, none.
+
+    Each of `tables` takes part, and `undo` of each takes the whole back afterwards.
+    """
+    for table in tables.values():
+        table.rows.begin()
+    try:
+        for name, batch in changes:
+            if name in tables:
+                tables[name].put(batch)
+        for table in tables.values():
+            table.check()
+    except BaseException as error:
+        for table in tables.values():
+            table.rows.undo()
+        raise table_refusal(error) from None
+
+
+def table_refusal(error: BaseException) -> BaseException:
+    """What to raise where a row could not be put into a table: an overflow is of its count."""
+    if isinstance(error, OverflowError):
+        return RangeError("a row of a table occurs too often")
+    return error

@@ -1,0 +1,1 @@
+"""The engine in one process: tables and maps in flat arrays, triggers as native code."""

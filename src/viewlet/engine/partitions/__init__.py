@@ -1,0 +1,1 @@
+"""Stateful partitions on Spark: versioned, logged and checkpointed arrays. Knows no SQL."""

@@ -1,0 +1,175 @@
+"""The worker's half of the stateful-partition service: the tasks, one partition each.
+
+A task names the tick and the chain that it expects and brings the inputs that make the next one.
+It may be repeated, doubled, moved and killed at any point (see partition.py); a stage that was
+applied already answers with the outputs recorded for it. Nothing here imports pyspark: programs
+can be tested in one process with `run_stage` itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import shutil
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from viewlet.engine.partitions.head import partition_lock
+from viewlet.engine.partitions.partition import Partition, detach
+from viewlet.engine.partitions.partition_program import (
+    DRIVER,
+    ClusterSite,
+    PartitionProgram,
+    Repartitioning,
+    Status,
+    Step,
+    spare_collector,
+)
+from viewlet.engine.partitions.partition_state import PartitionState
+from viewlet.engine.partitions.snapshot import Order, no_other, start, take
+from viewlet.errors import StateError, ViewletError
+
+__all__ = ["DRIVER", "PartitionProgram", "PartitionState", "Repartitioning"]
+
+# Kinds of records that travel between stages, to a partition or through it to the driver.
+CHUNK, OUTPUT, STATUS, FAILURE = "chunk", "output", "status", "failure"
+WORKED = "worked"  # the status of a task without a partition
+Record = tuple[str, int, Any, Any]  # kind, stage, source (for the order), payload
+
+
+def run_stage(
+    step: Step, stage: int, partition: int, records: Iterable[Any]
+) -> Iterator[tuple[int, Record]]:
+    """One task: the records that arrived for a partition -> (destination, record) pairs.
+
+    Every partition sends its status to itself through the shuffle: that is how the next stage
+    knows which chain to expect. What is meant for the driver travels along.
+    """
+    started = time.perf_counter()
+    chunks: list[Record] = []
+    status: Status | None = Status(step.chains[partition]) if stage == 0 else None
+    failed = False
+    for record in records:
+        kind = CHUNK if isinstance(record, bytes) else record[0]
+        if isinstance(record, bytes):  # from the user's RDD; a shuffle keeps no order, bytes do
+            chunks.append((CHUNK, 0, record, record))
+        elif kind == CHUNK:
+            chunks.append(record)
+        elif kind == STATUS:
+            status = record[3]
+        else:
+            failed = failed or kind == FAILURE
+            yield partition, record
+    if failed:
+        return
+    if status is None:
+        raise StateError(f"partition {partition}: stage {stage - 1} left no status")
+    chunks.sort(key=lambda record: record[2])
+    inputs = [record[3] for record in chunks]
+    try:
+        with Partition.locked(step.site, partition) as part:
+            outputs, latest = part.advance(step, stage, status.chain, inputs)
+    except ViewletError as problem:
+        # Repeating the task would end the same way. The failure is sent on as data: to every
+        # partition, so that no later stage runs, and through them to the driver.
+        last = stage == step.last
+        for target in [partition] if last else range(step.site.partitions):
+            yield target, (FAILURE, stage, partition, pickle.dumps(problem_of(problem)))
+        return
+    if step.snapshot is not None and stage == step.last:
+        start(snapshot_order(step.site, partition, step.snapshot[partition]))
+    status.chain = latest.chain
+    status.executor = f"{socket.gethostname()}/{os.getppid()}"  # workers of an executor: one parent
+    status.logged += latest.logged
+    status.run_seconds += latest.run_seconds or [0.0]
+    status.notes += latest.notes
+    for target, payload in outputs.items():
+        if target == DRIVER:
+            yield partition, (OUTPUT, stage, partition, payload)
+        else:
+            status.shuffled += len(payload)
+            yield target, (CHUNK, stage, (partition, 0), payload)
+    spare_collector()
+    status.task_seconds.append(time.perf_counter() - started)
+    yield partition, (STATUS, stage, partition, status)
+
+
+def snapshot_order(site: ClusterSite, partition: int, committed: str) -> Order:
+    return Order(
+        str(site.directory(partition)),
+        site.store().location,
+        site.generation,
+        partition,
+        site.partitions,
+        site.fingerprint,
+        committed,
+    )
+
+
+def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
+    """Take a snapshot of the step's tick now and wait for it."""
+    with Partition.locked(step.site, partition) as part:
+        part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
+    problem = take(snapshot_order(step.site, partition, step.chains[partition]), wait=True)
+    return partition, part.notes + ([f"partition {partition}: {problem}"] if problem else [])
+
+
+def split_partition(
+    step: Step, partitions: int, partition: int
+) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """This partition's state as (new partition, (old partition, chunk)) pairs."""
+    with Partition.locked(step.site, partition) as part:
+        state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
+        with state.read_only():
+            chunks = cast(Repartitioning, part.program).repartition(state, partitions)
+    for target, chunk in chunks.items():
+        yield target, (partition, chunk)
+
+
+def adopt_partition(
+    step: Step, partition: int, chunks: Iterable[tuple[int, bytes]]
+) -> tuple[int, Status]:
+    """Begin a generation from the chunks that the old partitions sent here."""
+    ordered = [chunk for _, chunk in sorted(chunks)]
+    with Partition.locked(step.site, partition) as part:
+        return partition, part.adopt(step, ordered)
+
+
+def problem_of(problem: ViewletError) -> tuple[type[ViewletError], str, Any, str | None]:
+    """An error as it crosses to the driver: keyword-only arguments do not pickle by themselves."""
+    return type(problem), problem.message, problem.position, problem.hint
+
+
+def raise_problem(data: bytes) -> None:
+    kind, message, position, hint = pickle.loads(data)
+    raise kind(message, position=position, hint=hint)
+
+
+def read_partition(step: Step, partition: int, request: bytes) -> tuple[int, bytes, list[str]]:
+    """Answer a request at the step's tick, bringing the state there first if it is not."""
+    with Partition.locked(step.site, partition) as part:
+        state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
+        with state.read_only():
+            return partition, part.program.read(state, request), part.notes
+
+
+def partition_of(key: int) -> int:
+    """The partitioner of all shuffles; Spark compares partitioners by this function's identity."""
+    return key
+
+
+def discard_partition(site: ClusterSite, partition: int) -> tuple[int, str]:
+    """Remove the local state of a cluster that is being closed."""
+    detach()
+    directory = site.directory(partition)
+    directory.mkdir(parents=True, exist_ok=True)
+    with no_other(directory, wait=True), partition_lock(directory):
+        shutil.rmtree(directory, ignore_errors=True)
+    with contextlib.suppress(OSError):  # not empty: other partitions are still there
+        directory.parent.rmdir()
+        shutil.rmtree(site.root() / "log", ignore_errors=True)
+        site.root().rmdir()
+    return partition, "closed"

@@ -1,0 +1,1 @@
+"""Distributed programs on stateful partitions, through PySpark."""

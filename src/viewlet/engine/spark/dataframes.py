@@ -1,0 +1,289 @@
+"""DataFrames as batches: checked against a relation, then encoded where their rows are.
+
+    frame -> its columns in the relation's order -> mapInArrow -> (partition, message) pairs
+    frame -> its columns -> Arrow batches, in the JVM -> the trigger's first stage -> its records
+
+The rows of a table go to the partition that has their key; those of a stream stay together, and
+where the trigger's first stage needs no partition (engine/spark/opening_stage.py) it runs in the
+task that reads them. Rows that do not fit (a NULL in a NOT NULL column, a number out of range)
+travel as the error that they are, so that the step that meets them is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from viewlet.engine.partitions.partition_program import (
+    ClusterSite,
+    Status,
+    program_of,
+    spare_collector,
+)
+from viewlet.engine.partitions.worker import (
+    CHUNK,
+    DRIVER,
+    FAILURE,
+    OUTPUT,
+    WORKED,
+    Record,
+    problem_of,
+)
+from viewlet.engine.spark.chunks import Columns, Message, batch_columns, spread
+from viewlet.engine.values.batching import Batch, make_batch
+from viewlet.errors import DataError, ViewletError
+from viewlet.schema import Column, Kind, Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, SparkSession
+
+_INTEGERS = {"tinyint", "smallint", "int", "bigint"}
+_FITTING: dict[Kind, set[str]] = {
+    Kind.BOOLEAN: {"boolean"},
+    Kind.INTEGER: _INTEGERS,
+    Kind.BIGINT: _INTEGERS,
+    Kind.DOUBLE: _INTEGERS | {"float", "double"},
+    Kind.DECIMAL: _INTEGERS | {"decimal"},
+    Kind.DATE: {"date"},
+    Kind.TIMESTAMP: {"timestamp", "timestamp_ntz"},
+    Kind.VARCHAR: {"string", "varchar", "char"},
+}
+"""The Spark types that a column takes; values are checked when they come."""
+
+
+def check_frame(frame: DataFrame, relation: Relation) -> None:
+    """One error for a column that is missing or of another type; further columns do not matter."""
+    types = dict(frame.dtypes)
+    for column in relation.columns:
+        found = types.get(column.name)
+        if found is None:
+            raise DataError(
+                f"the DataFrame for {relation.name} has no column {column.name}",
+                hint=f"its columns are ({', '.join(types)}), and {relation.name} has "
+                f"({', '.join(relation.names)})",
+            )
+        if found.partition("(")[0] not in _FITTING[column.type.kind]:
+            raise DataError(
+                f"column {column.name} of the DataFrame for {relation.name} is {found}, "
+                f"not {column.type}",
+                hint=f'cast it: frame.withColumn("{column.name}", '
+                f'col("{column.name}").cast("{spark_type(column)}"))',
+            )
+
+
+def spark_type(column: Column) -> str:
+    """What Spark SQL calls a column's type."""
+    names = {Kind.VARCHAR: "string", Kind.INTEGER: "int", Kind.TIMESTAMP: "timestamp_ntz"}
+    return names.get(column.type.kind, str(column.type).lower())
+
+
+def frame_messages(
+    frame: DataFrame,
+    relation: Relation,
+    table: Relation | None,
+    used: Sequence[int],
+    partitions: int,
+    weight: int,
+) -> RDD[tuple[int, bytes]]:
+    """The frame's rows as packed messages for the partitions."""
+    encode = partial(_encoded, relation, table, tuple(used), partitions, weight)
+    pairs = _selected(frame, relation, used).mapInArrow(encode, "p int, data binary")
+    return pairs.rdd.map(_pair)
+
+
+def _selected(frame: DataFrame, relation: Relation, used: Sequence[int]) -> DataFrame:
+    """The columns that travel, checked. As text: each Column object is several calls to the JVM."""
+    check_frame(frame, relation)
+    columns = []
+    for column in (relation.columns[i] for i in used):
+        name = f"`{column.name}`"
+        if column.type.kind is Kind.TIMESTAMP:
+            name = f"CAST({name} AS timestamp_ntz) AS {name}"  # as the session shows it
+        columns.append(name)
+    return frame.selectExpr(*(columns or ["1 AS one"]))  # without any, only the number of rows
+
+
+def _pair(row: Any) -> tuple[int, bytes]:
+    return row[0], bytes(row[1])
+
+
+def _encoded(
+    relation: Relation,
+    table: Relation | None,
+    used: tuple[int, ...],
+    partitions: int,
+    weight: int,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """One task: all of its rows, by partition."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    given = [batch for batch in batches if batch.num_rows]
+    if not given:
+        return
+    context = TaskContext.get()
+    here = context.partitionId() if context is not None else 0
+    rows = pa.Table.from_batches(given)
+    try:
+        batch = _batch(relation, used, rows, weight)
+        sent = batch_columns(relation, batch, used)
+        parts = spread(sent, table, partitions) if table is not None else [sent]
+        messages = [Message(columns=[part]) for part in parts]
+    except ViewletError as problem:
+        messages = [Message(problem=pickle.dumps(problem_of(problem)))]
+    places = list(range(partitions)) if len(messages) > 1 else [here % partitions]
+    yield pa.record_batch(
+        [
+            pa.array(places, pa.int32()),
+            pa.array([message.pack() for message in messages], pa.binary()),
+        ],
+        names=["p", "data"],
+    )
+
+
+def _batch(relation: Relation, used: tuple[int, ...], rows: pa.Table, weight: int) -> Batch:
+    """The used columns encoded; the others stay empty, for nobody reads them."""
+    chosen = tuple(relation.columns[i] for i in used)
+    weights = np.full(rows.num_rows, weight, np.int64)
+    columns: list[Any] = [None] * len(relation.columns)
+    nulls: list[Any] = [None] * len(relation.columns)
+    if chosen:
+        part = make_batch(Relation(relation.name, chosen), rows, weights)
+        for i, values, gaps in zip(used, part.columns, part.nulls, strict=True):
+            columns[i], nulls[i] = values, gaps
+    return Batch(columns, nulls, weights)
+
+
+# --- the first stage where the rows are -----------------------------------------------------------
+
+OPENING = -1  # the stage of its records: before all others
+
+
+@dataclass(frozen=True)
+class Given:
+    """A DataFrame with one weight for all of its rows, and the columns of it that are used."""
+
+    frame: DataFrame
+    relation: Relation
+    used: tuple[int, ...]
+    weight: int
+
+
+class Opens(Protocol):
+    """What runs a trigger's first stage; engine.spark.sql_program.SqlProgram does."""
+
+    def open(
+        self, number: int, parts: Sequence[Columns], constants: bytes, partitions: int
+    ) -> dict[int, Message]: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a range of tasks, from `first` on, come from."""
+
+    first: int
+    relation: Relation
+    used: tuple[int, ...]
+    weight: int
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class Opener:
+    """The task: `number` is the trigger, `constants` the maps that its first stage reads."""
+
+    site: ClusterSite
+    number: int
+    constants: bytes
+    partitions: int
+    sources: tuple[Source, ...] = ()
+
+    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
+        """The Arrow batches of one task -> what it sends on, as (destination, record) pairs."""
+        import pyarrow as pa
+
+        at = bisect_right([source.first for source in self.sources], index) - 1
+        source = self.sources[at]
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(c), source.schema) for c in chunks]
+        rows = pa.Table.from_batches(batches, source.schema)
+        started = time.perf_counter()
+        try:
+            sent = self._sent(index, source, rows)
+        except ViewletError as problem:
+            data = pickle.dumps(problem_of(problem))
+            for target in range(self.partitions):
+                yield target, (FAILURE, OPENING, index, data)
+            return
+        ran = time.perf_counter() - started
+        status = Status("", run_seconds=[ran])
+        here = index % self.partitions
+        for target, message in sent.items():
+            data = message.pack()
+            if target == DRIVER:
+                yield here, (OUTPUT, OPENING, index, data)
+            else:
+                status.shuffled += len(data)
+                yield target, (CHUNK, OPENING, (index, 0), data)
+        spare_collector()
+        yield here, (WORKED, OPENING, index, status)
+
+    def _sent(self, index: int, source: Source, rows: pa.Table) -> dict[int, Message]:
+        sent: dict[int, Message] = {}
+        if rows.num_rows:
+            batch = _batch(source.relation, source.used, rows, source.weight)
+            parts = [batch_columns(source.relation, batch, source.used)]
+            program = cast(Opens, program_of(self.site))
+            sent = program.open(self.number, parts, self.constants, self.partitions)
+        if index == 0:  # says which job it was, even where no row matters
+            sent.setdefault(DRIVER, Message())
+        if DRIVER in sent:
+            sent[DRIVER].origin = (self.number, 0)
+        return sent
+
+
+def opened_frames(spark: SparkSession, given: Sequence[Given], opener: Opener) -> RDD[Any]:
+    """The records that a trigger's first stage makes of DataFrames, in the tasks that read them."""
+    rows, sources = arrow_batches(spark, given, opener.partitions)
+    return rows.mapPartitionsWithIndex(replace(opener, sources=sources))
+
+
+def arrow_batches(
+    spark: SparkSession, given: Sequence[Given], most: int
+) -> tuple[RDD[bytes], tuple[Source, ...]]:
+    """The rows of DataFrames as Arrow batches, in at most so many tasks for each.
+
+    The JVM itself makes them: mapInArrow would cost a Python process more, and the rows that it
+    gives back another.
+    """
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    context = spark.sparkContext
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    sources: list[Source] = []
+    parts: list[RDD[Any]] = []
+    count = 0
+    for one in given:
+        chosen = _selected(one.frame, one.relation, one.used)
+        schema = to_arrow_schema(chosen.schema, timezone=zone)
+        batches = chosen._jdf.toArrowBatchRdd(_ROWS, zone, False, False).toJavaRDD()
+        if batches.getNumPartitions() > most:
+            batches = batches.coalesce(most)
+        sources.append(Source(count, one.relation, one.used, one.weight, schema))
+        parts.append(RDD(batches, context, NoOpSerializer()))
+        count += batches.getNumPartitions()
+    return context.union(parts) if len(parts) > 1 else parts[0], tuple(sources)
+
+
+_ROWS = 1 << 17  # of an Arrow batch

@@ -1,0 +1,547 @@
+"""The engine on Spark: maps and tables in partitions on the executors, small views on the driver.
+
+    engine = SparkEngine(session, partitions=8, checkpoint="dir")
+
+A batch is a few Spark jobs that the plan of its trigger names (distributed/jobs.py), one version of
+the partitions (engine/partitions/cluster.py), and exactly once. With a checkpoint directory every
+version is durable when `apply` returns; without one, the state is as safe as the executors' disks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from viewlet.calculus.database import Atoms
+from viewlet.calculus.evaluate import evaluate
+from viewlet.calculus.expr import relations
+from viewlet.calculus.query import ViewKind
+from viewlet.calculus.ring import Gmr
+from viewlet.distributed import Hints, compile_all, distributed_text
+from viewlet.distributed.compile import Level
+from viewlet.distributed.location import Location
+from viewlet.distributed.placement import hints_about
+from viewlet.engine.contract import (
+    Ended,
+    Held,
+    MapSize,
+    Row,
+    Weighted,
+    difference,
+    from_old_maps,
+)
+from viewlet.engine.durable.sealed import DamagedFile
+from viewlet.engine.partitions.cluster import Cluster
+from viewlet.engine.partitions.metrics import Metrics
+from viewlet.engine.partitions.session import spark_session
+from viewlet.engine.partitions.store import Store, shown
+from viewlet.engine.spark.conductor import Conductor
+from viewlet.engine.spark.dataframes import Given, Opener, frame_messages, opened_frames
+from viewlet.engine.spark.gathered_maps import Contents, database_of, records
+from viewlet.engine.spark.orders import Wanted
+from viewlet.engine.spark.sql_program import SqlProgram
+from viewlet.engine.spark.stages import StagedProgram, staged
+from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
+from viewlet.engine.values.reading import rows_of, visible, weighted_vectors
+from viewlet.engine.values.reading import weighted_rows as weighted_view_rows
+from viewlet.engine.values.strings import Dictionary
+from viewlet.errors import StateError, UnsupportedError
+from viewlet.kernels.jit import check_kernels, compile_kernels
+from viewlet.native.code_cache import code_cache
+from viewlet.program.interpret import with_defined_maps
+from viewlet.program.ir import Map, Program, ValueColumn, View
+from viewlet.program.prune import maps_of
+from viewlet.schema import Relation
+from viewlet.storage.columns import MemoryArrays
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, SparkSession
+
+_NOTHING = Program((), (), ())
+_FILE = "spark.json"
+_PROGRAM = "program-"
+_FILLING = "filling"  # there while a program's first contents are being written
+
+
+class SparkEngine:
+    """Implements engine.contract.Engine.
+
+    Partitions are made when they are first needed: declaring ten tables starts no job.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        partitions: int | None = None,
+        checkpoint: str | None = None,
+        snapshot_every: int = 50,
+        state_dir: str | None = None,
+        level: Level = Level.FULL,
+        hints: Hints | None = None,
+    ) -> None:
+        """`level`: how much of the distributed compiler runs; less than all is for comparing."""
+        self.spark = spark_session(spark)
+        if partitions is not None and partitions < 1:
+            raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
+        self._asked = partitions
+        self._partitions = partitions or self.spark.sparkContext.defaultParallelism
+        self._checkpoint = checkpoint
+        self._every = snapshot_every
+        self._state_dir = state_dir
+        self._level = level
+        self._hints = hints or Hints()
+        self._number = 0  # of the program; each has its own directory in the checkpoint
+        self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
+
+    def _use(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        plan: StagedProgram,
+        conductor: Conductor | None,
+    ) -> None:
+        self._program = program
+        self._tables = tuple(tables)
+        self._plan = plan
+        self._conductor = conductor
+        self._views = {view.name: view for view in program.views}
+        self._compiled: set[int] = set()
+        self._undoable = False
+
+    @property
+    def program(self) -> Program:
+        return self._program
+
+    @property
+    def partitions(self) -> int:
+        return self._partitions
+
+    @property
+    def plan(self) -> StagedProgram:
+        return self._plan
+
+    @property
+    def places(self) -> Mapping[str, Location]:
+        return self._plan.distributed.locations
+
+    @property
+    def cluster(self) -> Cluster:
+        """The partitions of the program, made if need be."""
+        cluster = self._opened().steps
+        assert isinstance(cluster, Cluster)
+        return cluster
+
+    # Program and tables.
+
+    def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
+        if program == self._program and tuple(tables) == self._tables:
+            return
+        plan = self._plan
+        if program != self._program:
+            plan = self._planned(program)
+        old = self._conductor
+        if old is None:
+            self._number += 1
+            self._use(program, tables, plan, None)
+            return
+        number, self._number = self._number, self._free_number()
+        new = self._new(program, plan, tables)
+        try:
+            self._fill(new, program, old, ended)
+        except BaseException:
+            _close(new)
+            self._number = number
+            raise
+        self._use(program, tables, plan, new)
+        _close(old)
+
+    def _planned(self, program: Program) -> StagedProgram:
+        hints = hints_about(program, self._hints)
+        plan = staged(compile_all(program, hints, level=self._level))
+        for side in (plan.workers, plan.driver):
+            check_kernels(side.module)
+        return plan
+
+    def _free_number(self) -> int:
+        number = self._number + 1
+        taken = Store(self._checkpoint).list("") if self._checkpoint is not None else []
+        while f"{_PROGRAM}{number}" in taken:
+            number += 1
+        return number
+
+    def _place(self, number: int) -> str:
+        assert self._checkpoint is not None
+        return Store(self._checkpoint).below(f"{_PROGRAM}{number}")
+
+    def _opened(self) -> Conductor:
+        """The conductor of the program; with nothing in tables yet, if it is made now."""
+        if self._conductor is None:
+            place = Store(self._place(self._number)) if self._checkpoint is not None else None
+            if place is not None:
+                place.put(_FILLING, [b""])
+            new = self._new(self._program, self._plan, self._tables)
+            try:
+                self._fill(new, self._program, None, {})
+                if place is not None:
+                    _filled(place)
+            except BaseException:
+                _close(new)
+                if place is not None:
+                    place.delete_tree("")
+                raise
+            self._conductor = new
+        return self._conductor
+
+    def _new(self, program: Program, plan: StagedProgram, tables: Sequence[Relation]) -> Conductor:
+        place = self._place(self._number) if self._checkpoint is not None else None
+        cluster = Cluster(
+            self.spark,
+            self._partition_program(program, plan, tables),
+            self._partitions,
+            checkpoint=place,
+            snapshot_every=self._every,
+            state_dir=self._state_dir,
+        )
+        return Conductor(plan, tables, cluster)
+
+    def _partition_program(
+        self, program: Program, plan: StagedProgram, tables: Sequence[Relation]
+    ) -> SqlProgram:
+        text = f"{distributed_text(plan.distributed)}\n{tuple(tables)!r}\n"
+        text += plan.workers.module.source + plan.driver.module.source
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()[:24]
+        return SqlProgram(plan, tables, fingerprint, code_cache().directory)
+
+    def _fill(self, new: Conductor, program: Program, old: Conductor | None, ended: Ended) -> None:
+        """Bring a new program to where the tables and the old program's maps are."""
+        kept = [name for name in new.tables if old is not None and name in old.tables]
+        kept = [name for name in kept if old and old.tables[name] == new.tables[name]]
+        definitions = [c.definition for m in program.maps for c in m.columns if c.definition]
+        moving = old is not None and any(relations(d) & ended.keys() for d in definitions)
+        static = {r.name for r in program.relations if r.static}
+        known = {map.name for map in self._program.maps} if moving else set()
+        source = with_defined_maps(
+            program, _sources(old, [n for n in kept if moving or n in static]), known
+        )
+        if moving:
+            held = Held(self._program)
+
+            def contents(map: Map, column: ValueColumn) -> Gmr:
+                assert column.definition is not None
+                moved = from_old_maps(held, column.definition, map.key_names, ended)
+                return evaluate(moved or column.definition, map.key_names, source)
+
+        else:
+
+            def contents(map: Map, column: ValueColumn) -> Gmr:
+                assert column.definition is not None
+                return evaluate(column.definition, map.key_names, source)
+
+        new.fill(contents)
+        if old is not None and kept:
+            new.put(old.table_parts(kept))
+            for name in kept:
+                if not moving and name not in static and name in new.plan.workers.used:
+                    self._compile(new, [name])
+                    new.load(name)
+        _cluster(new).save(_driver_state(new))
+
+    # Changes.
+
+    def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
+        conductor = self._opened()
+        self._compile(conductor, [name for name, _ in changes])
+        conductor.apply(_together(changes), batch_id=batch_id)
+        self._committed(conductor)
+
+    def apply_frames(
+        self, frames: Sequence[tuple[str, DataFrame, int]], *, batch_id: str | None = None
+    ) -> None:
+        """The rows of DataFrames with a weight each, as one batch; they never pass the driver.
+
+        A batch whose id is committed already changes nothing.
+        """
+        conductor = self._opened()
+        chosen = [part for part in frames if conductor.matters(part[0])]
+        if self.is_committed(batch_id):
+            return
+        names = [name for name, _, _ in chosen]
+        number = conductor.opening(names)
+        given = (
+            self._messages(conductor, chosen)
+            if number is None
+            else self._openings(conductor, chosen, number)
+        )
+        if given is None:
+            return
+        self._compile(conductor, names)
+        conductor.apply_given(names, given, batch_id=batch_id, opened=number is not None)
+        self._committed(conductor)
+
+    def _messages(
+        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]]
+    ) -> RDD[Any] | None:
+        """Rows for the partitions' first stage; None where there are none."""
+        parts = [
+            frame_messages(
+                frame,
+                conductor.relation(name),
+                conductor.tables.get(name),
+                conductor.columns_sent(name),
+                self._partitions,
+                weight,
+            )
+            for name, frame, weight in frames
+        ]
+        if len(parts) > 1:
+            return self.spark.sparkContext.union(parts)
+        return parts[0] if parts else None
+
+    def _openings(
+        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]], number: int
+    ) -> RDD[Any]:
+        """What the trigger's first stage makes of the rows, where they are."""
+        wanted = conductor.plan.triggers[number].opening
+        assert wanted is not None
+        site = _cluster(conductor).site
+        opener = Opener(site, number, conductor.constants(wanted), self._partitions)
+        return opened_frames(self.spark, self.given(frames), opener)
+
+    def given(self, frames: Sequence[tuple[str, DataFrame, int]]) -> list[Given]:
+        """DataFrames with the columns of them that a batch reads."""
+        conductor = self._opened()
+        return [
+            Given(frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight)
+            for name, frame, weight in frames
+        ]
+
+    def is_committed(self, batch_id: str | None) -> bool:
+        return batch_id is not None and self.cluster.committed(batch_id) is not None
+
+    def apply_row(self, name: str, row: Row, weight: int) -> None:
+        known = {r.name: r for r in (*self._program.relations, *self._tables)}
+        self.apply([(name, batch_of(known[name], [(row, weight)]))])
+
+    def _committed(self, conductor: Conductor) -> None:
+        self._undoable = True
+        cluster = _cluster(conductor)
+        if cluster.version % self._every == 0:
+            cluster.save(_driver_state(conductor), must=False)  # the batch stands all the same
+
+    def undo(self) -> None:
+        if self._undoable and self._conductor is not None:
+            _cluster(self._conductor).revert(self._conductor.undo())
+        self._undoable = False
+
+    def _compile(self, conductor: Conductor, names: Sequence[str]) -> None:
+        """Have the kernels of a batch compiled before tasks of several processes look for them."""
+        number = conductor.plan.trigger_for(dict.fromkeys(names))
+        if number is None or (conductor is self._conductor and number in self._compiled):
+            return
+        jobs = conductor.plan.triggers[number].jobs
+        pieces = [piece for job in jobs for stage in job.stages for piece in stage.pieces]
+        compile_kernels(conductor.plan.workers.module, [piece.kernel for piece in pieces])
+        if conductor is self._conductor:
+            self._compiled.add(number)
+
+    # Reading.
+
+    def table(self, name: str) -> Batch:
+        return self._opened().table(name)
+
+    def rows(self, view: str) -> list[Row]:
+        return rows_of(self.columns(view))
+
+    def columns(self, view: str) -> Batch:
+        return self._visible(self._views[view], Wanted.NOW)
+
+    def _visible(self, view: View, wanted: Wanted) -> Batch:
+        contents = self._opened().contents(maps_of(view), wanted)
+        return visible(view.query, *_weighted(view, contents))
+
+    def changes(self, view: str) -> Weighted:
+        """O(batch) for a view over one map; else from all of its rows before and after."""
+        found = self._views[view]
+        if _compares_all(found):
+            return difference(
+                rows_of(self._visible(found, Wanted.NOW)),
+                rows_of(self._visible(found, Wanted.BEFORE)),
+            )
+        map = found.sources[0][1]
+        old, new = (
+            [row for row, count in made for _ in range(count)]
+            for made in (
+                weighted_view_rows(*_weighted(found, {map: contents}))
+                for contents in self._opened().changed(map)
+            )
+        )
+        return difference(new, old)
+
+    def sizes(self) -> Mapping[str, MapSize]:
+        return {name: MapSize(*size) for name, size in self._opened().sizes().items()}
+
+    def table_sizes(self) -> Mapping[str, MapSize]:
+        return {name: MapSize(*size) for name, size in self._opened().table_sizes().items()}
+
+    def metrics(self) -> Metrics:
+        """The last step in figures: bytes moved, jobs and stages that Spark ran."""
+        return self.cluster.metrics()
+
+    def explain(self, view: str, stage: str) -> str:
+        if stage != "kernels":
+            raise UnsupportedError(f"the Spark engine has no stage {stage}")
+        whole = _compares_all(self._views[view])
+        how = "all rows before and after a batch" if whole else "the records that a batch touched"
+        return f"# changes of {view}: from {how}\n" + self._plan.workers.module.source
+
+    # Persistence.
+
+    def save(self, directory: str) -> None:
+        """Take a snapshot; what is saved is where it lies."""
+        if self._checkpoint is None:
+            raise StateError(
+                "this database was connected without a checkpoint directory",
+                hint='say connect(engine="spark", checkpoint="dir")',
+            )
+        store = Store(self._checkpoint)
+        place, _, name = Store(directory).root.rpartition("/")
+        if place != store.root:
+            raise StateError(
+                f"on Spark a checkpoint is written where the batches are: {store.name}",
+                hint="call checkpoint() without a directory",
+            )
+        if self._conductor is not None:
+            self.cluster.save(_driver_state(self._conductor))
+            self.cluster.checkpoint()
+        about = {"program": self._number, "hints": self._hints.plain()}
+        store.put(f"{name}/{_FILE}", [json.dumps(about).encode()])
+
+    def load(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        directory: str,
+        ended: Ended,
+    ) -> None:
+        """Go on from the newest version, which may be later than the last `save`."""
+        try:
+            about = json.loads(Store(directory).get(_FILE))
+        except (DamagedFile, ValueError) as problem:
+            raise StateError(
+                f"the checkpoint in {shown(directory)} cannot be read: {problem}",
+                hint="restore its files from a backup, or load the data again",
+            ) from problem
+        self._hints = Hints(**about.get("hints", {}))
+        plan = self._planned(program)
+        self._number = about["program"]
+        self._use(program, tables, plan, None)
+        place = self._place(self._number)
+        found = Store(place).list("")
+        if _FILLING in found:  # the driver was lost before anything could be put into it
+            Store(place).delete_tree("")
+            return
+        if "cluster" not in found:
+            return  # no row had come: the partitions were not made yet
+        cluster = Cluster.restore(
+            self.spark,
+            place,
+            self._partition_program(program, plan, tables),
+            self._asked,
+            snapshot_every=self._every,
+            state_dir=self._state_dir,
+        )
+        self._partitions = cluster.partitions
+        saved = cluster.saved()
+        if saved is None:
+            raise StateError(
+                f"the driver's part of the checkpoint {shown(place)} is missing",
+                hint="restore its files from a backup, or load the data again",
+            )
+        version, state = saved
+        conductor = _conductor_of(plan, tables, cluster, state)
+        for outputs in cluster.outputs_since(version):
+            conductor.replay(outputs)
+        self._conductor = conductor
+
+    def close(self) -> None:
+        if self._conductor is not None:
+            _close(self._conductor)
+        self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
+
+
+def _filled(place: Store) -> None:
+    """Take the sign away that a restore would throw everything out for, and be sure of it."""
+    place.delete(_FILLING)
+    if _FILLING in place.list(""):
+        raise StateError(
+            f"the file {_FILLING} cannot be removed from the checkpoint {place.name}",
+            hint="allow deleting there, then repeat the batch; nothing was committed",
+        )
+
+
+def _compares_all(view: View) -> bool:
+    """Whether what a batch did to a view is found by reading all of it, before and after."""
+    query = view.query
+    several = len({map for _, map, _ in view.sources}) > 1
+    window = query.limit is not None or bool(query.offset)
+    return several or bool(query.lets) or window or query.kind is ViewKind.TOTAL
+
+
+def _cluster(conductor: Conductor) -> Cluster:
+    assert isinstance(conductor.steps, Cluster)
+    return conductor.steps
+
+
+def _close(conductor: Conductor) -> None:
+    _cluster(conductor).close()
+
+
+def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:
+    keys, components = records(view, contents)
+    return weighted_vectors(view.query, keys, components, database_of(contents))
+
+
+def _together(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
+    return [(name, batch) for name, batch in changes if len(batch)]
+
+
+def _driver_state(conductor: Conductor) -> bytes:
+    """The driver's maps and strings, as `_conductor_of` takes them up."""
+    conductor.node.save()
+    arrays = conductor.arrays
+    found = {name: arrays.array(name) for name in arrays.names()}
+    return pickle.dumps((found, conductor.node.dictionary.strings[1:]), protocol=5)
+
+
+def _conductor_of(
+    plan: StagedProgram, tables: Sequence[Relation], cluster: Cluster, state: bytes
+) -> Conductor:
+    arrays, strings = pickle.loads(state)
+    return Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
+
+
+def _sources(old: Conductor | None, tables: Sequence[str]) -> Atoms:
+    """Some tables and all maps of the program before; streams start empty."""
+
+    @cache
+    def rows(name: str) -> Gmr:
+        if old is None or name not in tables:
+            return Gmr()
+        return Gmr(weighted_rows(old.tables[name], old.table(name)))
+
+    @cache
+    def column(map: str, column: str) -> Gmr:
+        assert old is not None
+        return old.contents([map])[map].weights(column)
+
+    return Atoms(
+        relations=rows,
+        maps=column,
+        columns=lambda map: [c.name for c in old.program.map(map).columns] if old else [],
+    )

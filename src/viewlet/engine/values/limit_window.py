@@ -1,0 +1,99 @@
+"""ORDER BY ... LIMIT under changes: the rows that a user sees, kept from batch to batch.
+
+    window = rows offset .. offset + limit - 1 in the view's order
+
+The best rows are kept, some more than are seen, and a border: every row beyond it is behind all of
+these. A batch changes the kept rows in O(kept + batch). Only where so many of them have gone that
+the window reaches the border are all rows of the view looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from viewlet.calculus.query import Query
+from viewlet.engine.contract import Row, Weighted, difference
+from viewlet.engine.values.batching import plain_values
+from viewlet.engine.values.reading import ordered, vector_of
+from viewlet.engine.values.vectors import Vector
+from viewlet.storage.columns import Array
+
+_SPARE = 64
+"""Rows that are kept behind the window, besides as many as it has."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The best rows of a view in their order, with how often each occurs.
+
+    `border`: rows that are not kept come after it; None if all rows are kept.
+    """
+
+    query: Query
+    rows: tuple[tuple[Row, int], ...]
+    border: Row | None
+
+    @classmethod
+    def of(cls, query: Query, columns: list[Vector], counts: Array) -> Window:
+        """From all rows of the view."""
+        places = ordered(query, columns)
+        kept: dict[Row, int] = {}
+        room = _room(query)
+        for start in range(0, len(places), room):
+            best = places[start : start + room]
+            rows = _rows([column.take(best) for column in columns], len(best))
+            for row, number in zip(rows, counts[best].tolist(), strict=True):
+                # Equal rows of several records stand side by side: all of them or none.
+                if len(kept) == room and row not in kept:
+                    return cls(query, tuple(kept.items()), next(reversed(kept)))
+                kept[row] = kept.get(row, 0) + number
+        return cls(query, tuple(kept.items()), None)
+
+    def after(self, delta: Weighted, whole: Callable[[], Window]) -> Window:
+        """The window after rows came and went; `whole` makes it from all rows."""
+        kept = dict(self.rows)
+        for row, weight in delta:
+            kept[row] = kept.get(row, 0) + weight
+        border = self.border
+        if border is not None:
+            kept.setdefault(border, 0)
+        rows = _sorted(self.query, list(kept))
+        if border is not None:
+            # What came from beyond the border belongs to the rows that are not kept.
+            rows = rows[: rows.index(border) + 1]
+        found = [(row, kept[row]) for row in rows if kept[row]]
+        if border is not None and sum(count for _, count in found) < _end(self.query):
+            return whole()
+        room = _room(self.query)
+        if len(found) > 2 * room:
+            border = found[room - 1][0]
+            found = found[:room]
+        return Window(self.query, tuple(found), border)
+
+    def visible(self) -> list[Row]:
+        flat = [row for row, count in self.rows for _ in range(count)]
+        return flat[self.query.offset : _end(self.query)]
+
+    def changes_since(self, before: Window) -> Weighted:
+        return difference(self.visible(), before.visible())
+
+
+def _end(query: Query) -> int:
+    """Rows up to the end of the window; OFFSET without LIMIT has none."""
+    assert query.limit is not None
+    return query.offset + query.limit
+
+
+def _room(query: Query) -> int:
+    return 2 * _end(query) + _SPARE
+
+
+def _rows(columns: list[Vector], count: int) -> list[Row]:
+    plain = [plain_values(column.values, column.nulls) for column in columns]
+    return list(zip(*plain, strict=True)) if plain else [()] * count
+
+
+def _sorted(query: Query, rows: list[Row]) -> list[Row]:
+    columns = [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
+    return [rows[place] for place in ordered(query, columns).tolist()]

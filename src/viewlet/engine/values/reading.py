@@ -1,0 +1,204 @@
+"""From a view's records to the rows that a user reads, column by column.
+
+records -> HAVING -> the select list -> one row per unit of `count` (BAG) -> ORDER BY -> LIMIT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from viewlet.calculus.evaluate import Database, rows
+from viewlet.calculus.expr import product_of
+from viewlet.calculus.query import COUNT, OrderItem, Query, ViewKind, make_rows
+from viewlet.calculus.ring import Key, Weight, to_weight
+from viewlet.calculus.scope import inputs
+from viewlet.engine.contract import Row, Weighted
+from viewlet.engine.values.batching import Batch, normalized_doubles, plain_values
+from viewlet.engine.values.vectors import NotColumnar, Vector, evaluate_vector, truths
+from viewlet.functions import Const, ScalarExpr, evaluate, free_variables
+from viewlet.schema import Kind, Physical, Scalar, Type
+from viewlet.storage.columns import Array
+
+
+def weighted_vectors(
+    query: Query,
+    keys: list[Vector],
+    components: Mapping[str, Array],
+    database: Database,
+) -> tuple[list[Vector], Array]:
+    """The select list and the multiplicity of each row, before ORDER BY and LIMIT."""
+    if query.kind is not ViewKind.TOTAL:
+        present = np.flatnonzero(components[COUNT])
+        if len(present) < len(components[COUNT]):
+            keys = [key.take(present) for key in keys]
+            components = {name: values[present] for name, values in components.items()}
+    length = len(components[COUNT])
+    if not length:
+        # A condition that is never true may have left the select list without its variables.
+        return _as_vectors(query, []), _counts([])
+    lets = _common_lets(query, database, length)
+    if lets is None:
+        found = list(make_rows(query, _records(keys, components), database))
+        return _as_vectors(query, [row for row, _ in found]), _counts([n for _, n in found])
+    environment = dict(zip(query.keys, keys, strict=True)) | lets
+    environment |= {name: Vector(values) for name, values in components.items()}
+    counts = components[COUNT] if query.kind is ViewKind.BAG else np.ones(length, np.int64)
+    if query.having is not None:
+        places = np.flatnonzero(_condition(query.having, environment, length))
+        environment = {name: vector.take(places) for name, vector in environment.items()}
+        counts, length = counts[places], len(places)
+    columns = [_column(c.scalar, c.type, environment, length) for c in query.columns]
+    return columns, counts
+
+
+def _common_lets(query: Query, database: Database, length: int) -> dict[str, Vector] | None:
+    """Subqueries of HAVING and the select list that are the same for all rows, computed once.
+
+    None where one of them depends on the row.
+    """
+    if not query.lets:
+        return {}
+    lets = product_of(*query.lets)
+    if inputs(lets):
+        return None
+    ((values, _),) = rows(lets, database, {})
+    try:
+        return {
+            let.variable: evaluate_vector(Const(values[let.variable]), {}, length)
+            for let in query.lets
+        }
+    except NotColumnar:
+        return None
+
+
+def _condition(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> Array:
+    try:
+        return truths(scalar, environment, length)
+    except NotColumnar:
+        values = _row_by_row(scalar, environment, length)
+        return np.fromiter((value is True for value in values), bool, length)
+
+
+def _column(
+    scalar: ScalarExpr, type: Type, environment: Mapping[str, Vector], length: int
+) -> Vector:
+    try:
+        found = evaluate_vector(scalar, environment, length)
+    except NotColumnar:
+        found = vector_of(_row_by_row(scalar, environment, length), type)
+    if type.kind is Kind.BOOLEAN and found.values.dtype.kind != "b":
+        return Vector(found.values.astype(bool), found.nulls)
+    if found.values.dtype.kind == "f":
+        return Vector(normalized_doubles(found.values), found.nulls)
+    return found
+
+
+def _row_by_row(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> list[Scalar]:
+    names = sorted(free_variables(scalar))
+    columns = [plain_values(environment[n].values, environment[n].nulls) for n in names]
+    rows = zip(*columns, strict=True) if columns else iter([()] * length)
+    return [evaluate(scalar, dict(zip(names, row, strict=True)), is_wide=True) for row in rows]
+
+
+def _records(
+    keys: list[Vector], components: Mapping[str, Array]
+) -> Iterator[tuple[Key, Mapping[str, Weight]]]:
+    names = list(components)
+    weights = list(zip(*(components[name].tolist() for name in names), strict=True))
+    columns = [plain_values(key.values, key.nulls) for key in keys]
+    rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
+    for key, found in zip(rows, weights, strict=True):
+        yield key, {n: to_weight(w) for n, w in zip(names, found, strict=True)}
+
+
+def _counts(counts: list[int]) -> Array:
+    return np.fromiter(counts, np.int64, len(counts))
+
+
+def _as_vectors(query: Query, rows: list[Row]) -> list[Vector]:
+    return [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
+
+
+def vector_of(values: list[Scalar], type: Type) -> Vector:
+    """Encoded values as a vector; integers beyond int64 as objects."""
+    gaps = np.fromiter((value is None for value in values), bool, len(values))
+    nulls = gaps if gaps.any() else None
+    dtype = {Physical.FLOAT: np.float64, Physical.BOOL: np.bool_}.get(type.physical, np.int64)
+    if type.physical is not Physical.STR:
+        try:
+            return Vector(np.array([value or 0 for value in values], dtype), nulls)
+        except OverflowError:
+            pass
+    found = np.empty(len(values), object)
+    found[:] = values
+    return Vector(found, nulls)
+
+
+def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
+    """Rows with multiplicities -> what the user reads: repeated, ordered and cut."""
+    if query.limit is not None:
+        near = _foremost(query, columns, counts)
+        columns, counts = [column.take(near) for column in columns], counts[near]
+    places = ordered(query, columns)
+    repeats = counts[places]
+    if (repeats != 1).any():
+        places = np.repeat(places, repeats)
+    end = None if query.limit is None else query.offset + query.limit
+    places = places[query.offset : end]
+    taken = [column.take(places) for column in columns]
+    return Batch(
+        [v.values for v in taken], [v.nulls for v in taken], np.ones(len(places), np.int64)
+    )
+
+
+def ordered(query: Query, columns: list[Vector]) -> Array:
+    """The places of the rows in the view's order, the first ORDER BY column deciding first.
+
+    Where LIMIT cuts, the other columns decide between rows that ORDER BY leaves equal: which of
+    them is seen must not depend on where they lie in memory.
+    """
+    items = list(query.order)
+    if query.limit is not None or query.offset:
+        named = {item.column for item in items}
+        items += [OrderItem(i) for i in range(len(columns)) if i not in named]
+    if not items:
+        return np.arange(len(columns[0].values) if columns else 0)
+    # lexsort lets its last key decide first.
+    return np.lexsort([_ranks(item, columns) for item in items[::-1]])
+
+
+def _ranks(item: OrderItem, columns: list[Vector]) -> Array:
+    """Numbers in the order of a column; its NULLs stand apart from its values."""
+    vector = columns[item.column]
+    gaps = vector.gaps()
+    ranks = np.zeros(len(gaps), np.int64)
+    _, ranks[~gaps] = np.unique(vector.values[~gaps], return_inverse=True)
+    if item.descending:
+        ranks = -ranks
+    ranks[gaps] = -len(gaps) if item.nulls_first else len(gaps)
+    return ranks
+
+
+def _foremost(query: Query, columns: list[Vector], counts: Array) -> Array:
+    """The places among which the rows before LIMIT are, by the first column of ORDER BY alone.
+
+    So that not all rows are put in order, by all columns, to show a few of them.
+    """
+    wanted = query.offset + (query.limit or 0)
+    if not query.order or not 0 < wanted < len(counts):
+        return np.arange(len(counts))
+    ranks = _ranks(query.order[0], columns)
+    return np.flatnonzero(ranks <= np.partition(ranks, wanted - 1)[wanted - 1])
+
+
+def rows_of(batch: Batch) -> list[Row]:
+    """Columns -> encoded rows."""
+    columns = [plain_values(v, n) for v, n in zip(batch.columns, batch.nulls, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def weighted_rows(columns: list[Vector], counts: Array) -> Weighted:
+    plain = [plain_values(column.values, column.nulls) for column in columns]
+    return list(zip(zip(*plain, strict=True), counts.tolist(), strict=True))

@@ -1,0 +1,223 @@
+"""The dictionary of strings: a code for each, and what kernels look up by code.
+
+Codes are given in the order of arrival, 0 is NULL. Tables hold, for every string of a program's
+lookups (LIKE, SUBSTRING, comparisons with constants), the function's value by code; ranks hold the
+strings' order. Both are brought up to date when strings have come, never while a kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from viewlet.functions import FUNCTIONS, Apply, Const, Ref, ScalarExpr, evaluate
+from viewlet.kernels.scalar_source import Lookup, Texts
+from viewlet.schema import Physical, Scalar
+from viewlet.storage.columns import Array
+
+_MANY = 256
+_FEW = 32  # strings that are matched one by one as fast as by Arrow
+
+
+class Dictionary:
+    """Strings by code and codes by string."""
+
+    def __init__(self, strings: Sequence[str] = ()) -> None:
+        self.strings: list[str | None] = [None]
+        self.codes: dict[str | None, int] = {None: 0}
+        self.encode(strings)
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def code(self, text: str | None) -> int:
+        found = self.codes.get(text)
+        if found is None:
+            found = self.codes[text] = len(self.strings)
+            self.strings.append(text)
+        return found
+
+    def encode(self, texts: Iterable[str | None]) -> Array:
+        """The codes of many strings; each distinct one is looked up once."""
+        if isinstance(texts, np.ndarray) and len(texts) > _MANY:
+            import pyarrow as pa
+
+            found = pa.array(texts, pa.string()).dictionary_encode()
+            # Of Arrow's two ways to Python's strings, the one without an object for each scalar.
+            codes = self._codes_of_distinct(found.dictionary.to_numpy(zero_copy_only=False))
+            places = found.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
+            return np.asarray(np.append(codes, 0)[places])
+        return self._codes_of(texts)
+
+    def _codes_of(self, texts: Iterable[str | None]) -> Array:
+        return np.fromiter((self.code(text) for text in texts), np.int64)
+
+    def _codes_of_distinct(self, texts: Array) -> Array:
+        """The same for strings that differ from each other, without a step of Python's for each."""
+        codes = np.array(list(map(self.codes.get, texts.tolist(), repeat(0))), np.int64)
+        unknown = np.flatnonzero(codes == 0)
+        fresh = texts[unknown].tolist()
+        coming = range(len(self), len(self) + len(fresh))
+        self.codes.update(zip(fresh, coming, strict=True))
+        self.strings += fresh
+        codes[unknown] = np.arange(coming.start, coming.stop)
+        return codes
+
+    def decode(self, codes: Array) -> Array:
+        """The strings of codes; a few codes do not pay for the size of the dictionary."""
+        if len(codes) > len(self.strings) // 8:
+            lookup = np.array(self.strings, dtype=object)
+            return np.asarray(lookup[codes])
+        found = np.empty(len(codes), object)
+        found[:] = [self.strings[code] for code in codes.tolist()]
+        return found
+
+
+class Translation:
+    """Codes of one dictionary -> codes of another, given there when first asked for."""
+
+    def __init__(self, source: Dictionary, target: Dictionary) -> None:
+        self._source = source
+        self._target = target
+        self._codes: Array = np.zeros(64, np.int64)
+
+    def _reserve(self) -> None:
+        if len(self._source) > len(self._codes):
+            longer = np.zeros(2 * len(self._source), np.int64)
+            longer[: len(self._codes)] = self._codes
+            self._codes = longer
+
+    def one(self, code: int) -> int:
+        self._reserve()
+        found = int(self._codes[code])
+        if not found and code:
+            found = self._codes[code] = self._target.code(self._source.strings[code])
+        return found
+
+    def __call__(self, codes: Array) -> Array:
+        self._reserve()
+        found = self._codes[codes]
+        unknown = codes[(found == 0) & (codes != 0)]
+        if not len(unknown):
+            return found
+        for code in np.unique(unknown).tolist():
+            self._codes[code] = self._target.code(self._source.strings[code])
+        return self._codes[codes]
+
+
+class _Table:
+    """The values of one lookup by code."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+        kind = np.float64 if lookup.physical is Physical.FLOAT else np.int64
+        self.values: Array = np.zeros(64, kind)
+        self.gaps: Array = np.zeros(64, np.uint8)
+        self.at_once = _at_once(lookup.scalar)
+
+    def fill(self, code: int, text: str | None, dictionary: Dictionary) -> int:
+        """Compute one entry; gives the code of a string that it made, else 0."""
+        value: Scalar = evaluate(self.lookup.scalar, {self.lookup.variable: text})
+        self.gaps[code] = value is None
+        made = 0
+        if self.lookup.physical is Physical.STR:
+            made = dictionary.code(value)  # type: ignore[arg-type]
+            value = made
+        self.values[code] = value or 0
+        return made
+
+    def fill_many(self, first: int, texts: list[str | None]) -> None:
+        """Fill the entries from code `first` on, if Arrow can compute them all at once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self.at_once is not None
+        function, constants, is_negated = self.at_once
+        computed = function(pa.array(texts, pa.string()), *constants)
+        if is_negated:
+            computed = pc.invert(computed)
+        here = slice(first, first + len(texts))
+        self.gaps[here] = np.asarray(computed.is_null())
+        self.values[here] = np.asarray(computed.fill_null(False))
+
+    def reserve(self, count: int) -> None:
+        if count > len(self.values):
+            size = max(count, 2 * len(self.values))
+            self.values = _longer(self.values, size)
+            self.gaps = _longer(self.gaps, size)
+
+
+def _at_once(scalar: ScalarExpr) -> tuple[Callable[..., Any], list[Scalar], bool] | None:
+    """How Arrow computes a function of strings: the function, its constants, and whether its truth
+    is then turned round; None where it cannot."""
+    is_negated = isinstance(scalar, Apply) and scalar.function == "not"
+    inner = scalar.arguments[0] if is_negated and isinstance(scalar, Apply) else scalar
+    if not isinstance(inner, Apply):
+        return None
+    text, *others = inner.arguments
+    constants = [other.value for other in others if isinstance(other, Const)]
+    function = FUNCTIONS[inner.function].of_strings
+    if function is None or not isinstance(text, Ref) or len(constants) < len(others):
+        return None
+    return function, constants, is_negated
+
+
+class TextTables:
+    """All lookup tables and ranks of one program over one dictionary."""
+
+    def __init__(self, texts: Texts, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+        self.tables = [_Table(lookup) for lookup in texts.lookups]
+        self.ranks: Array = np.zeros(1, np.int64)
+        self._ranked = texts.ranks
+        self._filled = 0
+        # Strings made by lookups are looked up again, as often as one may feed another; a
+        # function that always makes new strings must not go on for ever.
+        self._depth: dict[int, int] = {}
+        self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
+
+    def update(self) -> bool:
+        """Take in what the dictionary has got since; True if any address may have changed."""
+        if self._filled == len(self.dictionary):
+            return False
+        first = code = self._filled
+        # The few that a program or a single row brings are no reason to import Arrow either.
+        many = len(self.dictionary) - first > _FEW
+        slow = [table for table in self.tables if not many or table.at_once is None]
+        while code < len(self.dictionary):
+            if not slow:
+                break
+            depth = self._depth.pop(code, 0)
+            text = self.dictionary.strings[code]
+            for table in slow:
+                table.reserve(len(self.dictionary))
+                if depth <= self._most:
+                    made = table.fill(code, text, self.dictionary)
+                    if made > code:
+                        self._depth.setdefault(made, depth + 1)
+            code += 1
+        for table in self.tables:
+            table.reserve(len(self.dictionary))
+            if many and table.at_once is not None:
+                table.fill_many(first, self.dictionary.strings[first:])
+        self._filled = len(self.dictionary)
+        if self._ranked:
+            self.ranks = _ranks(self.dictionary)
+        return True
+
+
+def _ranks(dictionary: Dictionary) -> Array:
+    """Each code's place in the order of all strings; NULL is before all."""
+    order = sorted(range(1, len(dictionary)), key=dictionary.strings.__getitem__)  # type: ignore[arg-type]
+    ranks = np.zeros(len(dictionary), np.int64)
+    ranks[order] = np.arange(1, len(dictionary))
+    return ranks
+
+
+def _longer(array: Array, size: int) -> Array:
+    longer = np.zeros(size, array.dtype)
+    longer[: len(array)] = array
+    return longer

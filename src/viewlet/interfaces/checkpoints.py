@@ -1,0 +1,92 @@
+"""When a database is saved: on request, and on Spark with every change of its definitions.
+
+There, batches are durable by themselves; what they mean must be as well. Definitions that could
+not be written yet are due: no batch is taken before they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from viewlet.errors import StateError
+from viewlet.frontend.parse import parse
+from viewlet.frontend.statements import CreateRelation, CreateView
+from viewlet.interfaces.database_state import DatabaseState
+from viewlet.interfaces.definitions import Definitions
+from viewlet.interfaces.progress import waiting
+from viewlet.interfaces.saved_database import Saved, read_checkpoint, write_checkpoint
+
+
+class Checkpoints:
+    """The directory of one database, and whether what it has is the newest definitions."""
+
+    def __init__(self, state: DatabaseState, directory: str | None) -> None:
+        self._state = state
+        self._directory = directory
+        self._follows_definitions = state.engine_name == "spark" and directory is not None
+        self.is_due = False
+        self.write_own: Callable[[], str] | None = None
+        """How a database on disk writes its snapshot."""
+
+    def write(self, directory: str | None = None) -> str:
+        """Save everything to this directory, or to the database's own; where it lies."""
+        self._state.refuse_while_delivering()
+        if directory is None and self.write_own is not None:
+            with self._state.lock:
+                return self.write_own()
+        chosen = directory or self._directory
+        if chosen is None:
+            raise StateError(
+                "no directory to write the checkpoint to",
+                hint='say connect(checkpoint="dir") or checkpoint("dir")',
+            )
+        state = self._state
+        with state.lock, waiting(f"writing a checkpoint to {chosen}"):
+            written = write_checkpoint(
+                chosen, state.engine_name, state.version, state.definitions, state.engine
+            )
+            self.is_due = False
+            return written
+
+    def write_if_due(self) -> None:
+        """Before a change: what the directory must have first."""
+        if self.is_due:
+            self.write()
+
+    def follow_definitions(self) -> None:
+        """After a change of definitions."""
+        self.is_due = self._follows_definitions
+        self.write_if_due()
+
+    def restore(self, root: str) -> None:
+        """Take definitions and state from the newest checkpoint in a directory."""
+        self.restore_saved(read_checkpoint(root))
+
+    def restore_saved(self, saved: Saved) -> None:
+        """Take definitions and state from a checkpoint that was read and checked."""
+        state = self._state
+        with state.lock:
+            definitions = _definitions_of(saved)
+            program = state.compile(definitions)
+            state.engine.load(program, definitions.tables(), saved.directory, definitions.ended())
+            if self._follows_definitions:
+                # The engine may have gone on since: any stream may have brought rows.
+                definitions.saw_rows(
+                    name for name, made in definitions.relations.items() if made.relation.is_stream
+                )
+            state.define(definitions)
+            state.version = saved.version
+
+
+def _definitions_of(saved: Saved) -> Definitions:
+    definitions = Definitions()
+    for text in saved.relations:
+        (relation,) = parse(text)
+        assert isinstance(relation, CreateRelation)
+        definitions.add_relation(relation)
+    definitions.epochs.update(saved.epochs)
+    for text, epochs in saved.views:
+        (view,) = parse(text)
+        assert isinstance(view, CreateView)
+        definitions.add_view(view, epochs)
+    return definitions

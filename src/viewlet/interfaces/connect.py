@@ -1,0 +1,204 @@
+"""`connect` and `restore`: which engine runs a database, and from what it starts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.engine.contract import Engine
+from viewlet.engine.durable.disk import Disk
+from viewlet.engine.durable.log import LEVELS, Synchronous
+from viewlet.engine.partitions.store import shown
+from viewlet.errors import ResolutionError, StateError
+from viewlet.extras import require
+from viewlet.interfaces.database import Database
+from viewlet.interfaces.durable_database import DurableDirectory
+from viewlet.interfaces.progress import waiting
+from viewlet.interfaces.saved_database import check_writable, has_checkpoint, read_checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from viewlet.distributed.placement import Hints
+
+
+def _reference() -> Engine:
+    from viewlet.engine.interpreter import ReferenceEngine
+
+    return ReferenceEngine()
+
+
+def _local() -> Engine:
+    from viewlet.engine.local.native_engine import NativeEngine
+
+    return NativeEngine()
+
+
+def _spark(**options: Any) -> Engine:
+    from viewlet.engine.spark.spark_engine import SparkEngine
+
+    return SparkEngine(**options)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "interpreter": _reference,
+    "local": _local,
+    "spark": _spark,
+}
+"""How each engine is made; modules are imported when they are asked for."""
+
+DEFAULT_ENGINE = "local"
+
+
+def connect(
+    database: str | PathLike[str] | None = None,
+    *,
+    engine: str | None = None,
+    path: str | PathLike[str] | None = None,
+    synchronous: Synchronous | None = None,
+    checkpoint: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+    hints: Hints | None = None,
+) -> Database:
+    """A new, empty database in memory; or with a path, the database on disk that is there.
+
+    >>> db = viewlet.connect()
+    >>> db.execute("CREATE TABLE r (a INT, b INT)")
+    >>> db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total FROM r GROUP BY a")
+    >>> db.insert("r", [(1, 2), (1, 3)])
+    2
+    >>> db.view("v")[1].total
+    5
+
+    The first argument is an engine's name or a path. A database on disk is as it was after the last
+    batch that was acknowledged, whatever ended the process. `synchronous` says what that means:
+    "full" (default) is on the disk before a call returns; "normal" survives the end of the process
+    at once, and a power cut 0.2 s later; "off" may lose the last moments of a killed process.
+
+    engine="spark" keeps everything in `partitions` partitions on the executors of `spark`, or of a
+    local session that is made where none is given or active. With `checkpoint` a directory that
+    driver and executors share, every batch is durable when it returns. `hints` say how large
+    tables are and where maps should be, where the plan that `explain` shows can be better.
+    """
+    if isinstance(database, str) and database in ENGINES and engine is None:
+        engine = database
+    elif database is not None:
+        path = _as_path(database) if path is None else path
+    engine = DEFAULT_ENGINE if engine is None else engine
+    if engine not in ENGINES:
+        raise ResolutionError(
+            f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
+        )
+    if path is not None:
+        others = (checkpoint, spark, partitions, hints)
+        return _on_disk(engine, path, synchronous, any(given is not None for given in others))
+    if synchronous is not None:
+        raise StateError(
+            "a database in memory has no log to synchronize",
+            hint='say connect("name.viewlet", synchronous=...)',
+        )
+    if engine != "spark" and any(given is not None for given in (spark, partitions, hints)):
+        raise StateError(
+            f"the engine {engine} has no Spark session, no partitions and no hints for them",
+            hint='say connect(engine="spark", ...)',
+        )
+    options: dict[str, Any] = {}
+    if engine == "spark":
+        _require_spark()
+        if checkpoint is not None and has_checkpoint(checkpoint):
+            raise StateError(
+                f"{shown(checkpoint)} has the checkpoint of a database already",
+                hint="go on with it by viewlet.restore, or give another directory",
+            )
+        if checkpoint is not None:
+            check_writable(checkpoint)
+        options = {
+            "spark": spark,
+            "partitions": partitions,
+            "checkpoint": checkpoint,
+            "hints": hints,
+        }
+    return _database(engine, checkpoint, options)
+
+
+def _require_spark() -> None:
+    """Before anything is looked at: without Spark nothing else would help."""
+    require("pyspark", 'engine "spark"', 'connect with engine="local"')
+
+
+def _as_path(given: str | PathLike[str]) -> str | PathLike[str]:
+    """A name that is nearly an engine's is rather a slip than a directory."""
+    close = difflib.get_close_matches(given, ENGINES, 1) if isinstance(given, str) else []
+    if close and not Path(given).exists():
+        raise ResolutionError(
+            f"there is no engine {given}",
+            hint=f"did you mean {close[0]}? For a database on disk write './{given}'",
+        )
+    return given
+
+
+def _on_disk(
+    engine: str, path: str | PathLike[str], synchronous: Synchronous | None, has_others: bool
+) -> Database:
+    if engine == "spark" or has_others:
+        raise StateError(
+            "a database on disk runs in this process",
+            hint='leave the other options out; on Spark say connect("spark", checkpoint="dir")',
+        )
+    level: Synchronous = "full" if synchronous is None else synchronous
+    if level not in LEVELS:
+        raise StateError(f"synchronous={level!r}", hint=f"it is one of {', '.join(LEVELS)}")
+    directory = DurableDirectory(Path(path).expanduser().absolute(), Disk())
+    database = memory_database(engine)
+    try:
+        database._open(directory, level)
+    except BaseException:
+        directory.close(None)
+        raise
+    return database
+
+
+def memory_database(engine: str) -> Database:
+    """An empty database of an engine in this process."""
+    return _database(engine, None, {})
+
+
+def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
+    from viewlet.planner.viewlets import compile_program
+
+    plan = partial(compile_program, keyed=engine != "spark")
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
+
+
+def restore(
+    directory: str,
+    *,
+    engine: str | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Database:
+    """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
+
+    On Spark it is as of the last batch that was committed. Another number of `partitions` than
+    before splits the state anew.
+
+    >>> db.checkpoint(folder).endswith("checkpoint-1")
+    True
+    >>> viewlet.restore(folder).view("v")[1].total
+    5
+    """
+    saved = read_checkpoint(directory)
+    chosen = engine or saved.engine
+    options: dict[str, Any] = {}
+    if chosen == "spark":
+        _require_spark()
+        options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
+    database = _database(chosen, directory, options)
+    with waiting(f"restoring {directory}"):
+        database._restore(directory)
+    return database

@@ -1,0 +1,269 @@
+"""The database that a user talks to: one class, whose methods hand on to the parts that do it.
+
+    execute       statements of SQL                        execute, ddl, dml
+    insert ...    rows in, one atomic batch at a time      writes, routes
+    subscribe     what a batch did, to whoever waits       delivery, subscribe, events
+    view ...      answers and what they cost               reads, view, adhoc, explain, stats
+    checkpoint    everything in a directory                checkpoints, saved_database
+
+Definitions (which relations and views) live in `database_state`, the rows of tables and the state
+of the views in an engine. A call that raises has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from viewlet.engine.contract import Engine
+from viewlet.errors import ResolutionError
+from viewlet.interfaces.checkpoints import Checkpoints
+from viewlet.interfaces.database_state import Compiler, DatabaseState
+from viewlet.interfaces.ddl import DefinitionChanges
+from viewlet.interfaces.delivery import Subscribers
+from viewlet.interfaces.dml import Change
+from viewlet.interfaces.events import Watch
+from viewlet.interfaces.execute import Executor
+from viewlet.interfaces.reads import Reads
+from viewlet.interfaces.render import database_html
+from viewlet.interfaces.stats import Stats
+from viewlet.interfaces.subscribe import Callback, Subscription
+from viewlet.interfaces.view import View
+from viewlet.interfaces.writes import Writes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from viewlet.engine.durable.log import Synchronous
+    from viewlet.interfaces.durable_database import DurableDirectory
+
+
+class Database:
+    """Tables, streams and the views over them; made by `connect` or `restore`.
+
+    Usable from several threads, one batch at a time. Closed by `close` or at the end of a `with`:
+
+    >>> with viewlet.connect() as database:
+    ...     database.execute("CREATE TABLE t (a INT)")
+    ...     database.insert("t", (1,))
+    1
+    """
+
+    def __init__(
+        self, engine: Engine, name: str, compiler: Compiler, checkpoint: str | None
+    ) -> None:
+        state = DatabaseState(engine, name, compiler)
+        self._engine = engine
+        self._state = state
+        self._checkpoints = Checkpoints(state, checkpoint)
+        self._subscribers = Subscribers(state)
+        self._reads = Reads(state)
+        self._writes = Writes(state, self._checkpoints, self._subscribers)
+        changes = DefinitionChanges(state, self._checkpoints, self._subscribers)
+        self._directory: DurableDirectory | None = None
+        self._executor = Executor(state, changes, self._writes, self._reads)
+
+    def execute(self, text: str) -> Any:
+        """Run SQL statements; the last one's result: a table, a number of rows, or None.
+
+        Views that are created one after the other are compiled together, all of them or none.
+
+        >>> db.execute("CREATE TABLE t (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM t")
+        >>> db.execute("INSERT INTO t VALUES (1), (2)")
+        2
+        >>> db.view("n")[()].n
+        2
+        """
+        return self._executor.run(text)
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def insert(self, relation: str, rows: Any) -> int:
+        """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars.
+
+        >>> db.insert("r", (3, 4))
+        1
+        >>> db.insert("r", {"a": [3, 5], "b": [6, 7]})
+        2
+        >>> db.view("v")[3].total
+        10
+        """
+        if type(rows) is tuple and self._writes.apply_row(relation, rows, 1):
+            return 1
+        return self._writes.apply([Change(relation, rows, 1)])
+
+    def delete(self, relation: str, rows: Any) -> int:
+        """Delete rows, each one copy; a row that a table does not have is a DataError.
+
+        >>> db.delete("r", [(1, 2)])
+        1
+        >>> db.view("v")[1].total
+        3
+        """
+        if type(rows) is tuple and self._writes.apply_row(relation, rows, -1):
+            return 1
+        return self._writes.apply([Change(relation, rows, -1)])
+
+    def apply(self, changes: Iterable[Change]) -> int:
+        """Apply changes to any relations as one atomic batch; the number of rows in it.
+
+        >>> db.apply([viewlet.Change("r", (1, 2), -1), viewlet.Change("r", [(1, 20), (2, 5)])])
+        3
+        >>> db.view("v")[1].total
+        23
+        """
+        return self._writes.apply(changes)
+
+    def apply_spark(
+        self, changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]]
+    ) -> None:
+        """Apply the rows of DataFrames to relations as one atomic batch, on the Spark engine.
+
+        Rows are inserted; (relation, frame, -1) deletes them. They never pass the driver.
+
+        >>> frame = spark.createDataFrame([(7, 1), (7, 2)], "a INT, b INT")
+        >>> db.apply_spark([("r", frame)])
+        >>> db.view("v")[7].total
+        3
+        """
+        self._writes.apply_frames(changes, None)
+
+    def sink(self, relation: str, weight: int = 1) -> Callable[[DataFrame, int], None]:
+        """A function for Structured Streaming's foreachBatch that applies micro-batches.
+
+        Each is applied once: one that Spark repeats after a failure is known by its number.
+
+        >>> frames = spark.readStream.schema("a INT, b INT").csv(folder)
+        >>> frames.writeStream.foreachBatch(db.sink("r")).start().stop()
+        """
+        return self._writes.sink(relation, weight)
+
+    # --- subscriptions ----------------------------------------------------------------------------
+
+    def subscribe(self, view: str, callback: Callback | None = None) -> Subscription:
+        """Call `callback(batch)` after every batch that changed the view.
+
+        `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
+        is undone. It may read the database and may not change it. Without a callback, `next()` of
+        the subscription is a future of the next batch.
+
+        >>> subscription = db.subscribe("v", lambda batch: print(batch.inserted))
+        >>> db.insert("r", (2, 8))
+        [V(a=2, total=8)]
+        1
+        >>> subscription.close()
+        """
+        if callback is not None and not callable(callback):
+            raise ResolutionError(
+                f"{callback!r} cannot be called", hint="give a function of one batch"
+            )
+        return self._subscribers.add(view, callback)
+
+    def watch(self, *views: str) -> Watch:
+        """For asyncio: the batches that change any of the views, from now on.
+
+        >>> async for batch in db.watch("v", "w"):
+        ...     print(batch.view, batch.inserted)
+        """
+        for view in views:
+            self._state.definitions.view(view)
+        return Watch(self._subscribers.listen, views)
+
+    def _listen(self, view: str, listener: Callback) -> Subscription:
+        return self._subscribers.listen(view, listener)
+
+    # --- reads ------------------------------------------------------------------------------------
+
+    def view(self, name: str) -> View:
+        """A live, read-only mapping of a view's rows.
+
+        >>> db.view("v")[1]
+        V(a=1, total=5)
+        """
+        return self._reads.view(name)
+
+    def changes(self, view: str) -> Any:
+        """The last batch's changes to a view: its columns and `_weight`, negative for rows gone.
+
+        A DataFrame on Spark, an Arrow table elsewhere.
+
+        >>> db.insert("r", (1, 10))
+        1
+        >>> db.changes("v").to_pylist()
+        [{'a': 1, 'total': 5, '_weight': -1}, {'a': 1, 'total': 15, '_weight': 1}]
+        """
+        return self._reads.changes(view)
+
+    def query(self, text: str) -> pa.Table:
+        """Ad-hoc SQL over tables and views, all as they are after the last batch.
+
+        >>> db.query("SELECT MAX(total) AS most FROM v").to_pylist()
+        [{'most': 5}]
+        """
+        return self._reads.query(text)
+
+    def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
+        """A view at one stage: sql, calculus, program, and those of the engine below.
+
+        `format="svg"` draws the program, and a notebook shows the picture; "json" is for tools.
+
+        >>> print(db.explain("v", stage="sql"))
+        CREATE VIEW v AS SELECT a, SUM(b) AS total FROM r GROUP BY a
+        """
+        return self._reads.explain(view, stage, format)
+
+    def stats(self, view: str) -> Stats:
+        """Maps, rows, bytes and refresh times of a view.
+
+        >>> db.stats("v").rows
+        1
+        """
+        return self._reads.stats(view)
+
+    def __repr__(self) -> str:
+        made = self._state.definitions
+        names = ", ".join([*made.relations, *made.views])
+        return f"<Database on {self._state.engine_name}: {names}>"
+
+    def _repr_html_(self) -> str:
+        with self._state.lock:
+            return database_html(self._state.engine_name, self._state.definitions.overview())
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def checkpoint(self, directory: str | None = None) -> str:
+        """Save everything to a directory: this one, or the one given to `connect`.
+
+        >>> db.checkpoint(folder).endswith("checkpoint-1")
+        True
+        >>> viewlet.restore(folder).view("v")[1].total
+        5
+        """
+        return self._checkpoints.write(directory)
+
+    def _restore(self, root: str) -> None:
+        self._checkpoints.restore(root)
+
+    def _open(self, directory: DurableDirectory, level: Synchronous) -> None:
+        directory.open(self, level)
+        self._directory = directory
+        self._checkpoints.write_own = lambda: directory.write_snapshot(self)
+
+    def close(self) -> None:
+        """Let go of the engine; the database cannot be used afterwards."""
+        if self._state.is_closed:
+            return
+        with self._state.lock:
+            if self._directory is not None:
+                journal = self._state.journal
+                self._directory.close(journal.log if journal is not None else None)
+            self._reads.close()
+            self._subscribers.clear()
+            self._state.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,87 @@
+"""What the parts of a database share: engine, definitions, version, and the one lock.
+
+Every public call holds the lock, so a reader in another thread sees the state between batches,
+never inside one. `execute`, `writes`, `reads` and `checkpoints` each do one thing to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from viewlet.calculus.query import Query
+from viewlet.engine.contract import Engine
+from viewlet.errors import StateError
+from viewlet.interfaces.definitions import Definitions
+from viewlet.interfaces.journal import Journal
+from viewlet.interfaces.routes import Route
+from viewlet.interfaces.stats import Timings
+from viewlet.program.ir import Program
+from viewlet.schema import Catalog
+
+Compiler = Callable[[Catalog, Sequence[Query]], Program]
+"""Queries over a catalog -> the program that maintains them all."""
+
+
+class DatabaseState:
+    """An engine, and the definitions of what it keeps.
+
+    `version` counts batches and definitions: what was read at a version is current until the next.
+    """
+
+    def __init__(self, engine: Engine, engine_name: str, compiler: Compiler) -> None:
+        self.engine = engine
+        self.engine_name = engine_name
+        self.definitions = Definitions()
+        self.routes: dict[str, Route] = {}
+        self.timings: dict[str, Timings] = {}
+        self.version = 0
+        self.is_delivering = False
+        self.journal: Journal | None = None  # of a database on disk, once it is open
+        self.lock: AbstractContextManager[Any] = threading.RLock()
+        self._compiler = compiler
+
+    def compile(self, definitions: Definitions) -> Program:
+        """The program that maintains every view of these definitions."""
+        return self._compiler(definitions.planning_catalog(), definitions.queries())
+
+    def define(self, definitions: Definitions) -> None:
+        """Believe in definitions that the engine has taken."""
+        self.definitions = definitions
+        self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
+        self.routes = {
+            name: Route(statement.relation, definitions, self.timings)
+            for name, statement in definitions.relations.items()
+        }
+
+    def refuse_while_delivering(self) -> None:
+        """A callback reads the batch that it is called in: changes have to wait."""
+        if self.is_delivering:
+            raise StateError(
+                "a subscriber may not change the database that calls it",
+                hint="put the change on a queue and apply it after the batch",
+            )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return isinstance(self.lock, _Closed)
+
+    def close(self) -> None:
+        """Let go of the engine; whoever takes the lock afterwards gets a StateError."""
+        self.engine.close()
+        self.lock = _Closed()
+
+
+class _Closed(AbstractContextManager[Any]):
+    """Instead of a closed database's lock: whatever would use the engine is refused."""
+
+    def __enter__(self) -> None:
+        raise StateError(
+            "the database is closed", hint="use it before close(), or connect() to a new one"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Never entered."""

@@ -1,0 +1,79 @@
+"""CREATE and DROP: new definitions -> a program -> the engine, and only then the database's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.interfaces.checkpoints import Checkpoints
+from viewlet.interfaces.database_state import DatabaseState
+from viewlet.interfaces.definitions import Definitions
+from viewlet.interfaces.delivery import Subscribers
+from viewlet.interfaces.journal import STATEMENT
+
+
+class DefinitionChanges:
+    """Each call changes a copy of the definitions and installs it, or changes nothing."""
+
+    def __init__(
+        self, state: DatabaseState, checkpoints: Checkpoints, subscribers: Subscribers
+    ) -> None:
+        self._state = state
+        self._checkpoints = checkpoints
+        self._subscribers = subscribers
+
+    def create_relation(self, statement: CreateRelation) -> None:
+        """CREATE TABLE or STREAM; a table that is replaced starts empty, whatever its shape."""
+        definitions = self._state.definitions.copy()
+        name = statement.relation.name
+        is_replacing = name in definitions.relations
+        if definitions.add_relation(statement):
+            record = self._prepare([statement.text])
+            if is_replacing:
+                self._install(self._state.definitions, without=name)
+            self._install(definitions)
+            self._record(record)
+
+    def create_views(self, statements: Sequence[CreateView]) -> None:
+        """CREATE VIEW of several views at once: one program, all of them or none."""
+        definitions = self._state.definitions.copy()
+        for statement in statements:
+            definitions.add_view(statement)
+        record = self._prepare([statement.text for statement in statements])
+        self._install(definitions)
+        self._record(record)
+
+    def drop(self, statement: Drop) -> None:
+        """DROP TABLE, STREAM or VIEW; with a view its subscriptions end."""
+        definitions = self._state.definitions.copy()
+        if not definitions.drop(statement):
+            return
+        record = self._prepare([statement.text])
+        self._install(definitions)
+        self._record(record)
+        if statement.kind == "view":
+            self._subscribers.end(statement.name)
+
+    def _prepare(self, texts: Sequence[str]) -> bytes:
+        """What a durable database will write, with room for it; nothing elsewhere."""
+        journal = self._state.journal
+        return journal.prepare_statements(texts) if journal is not None else b""
+
+    def _record(self, record: bytes) -> None:
+        journal = self._state.journal
+        if journal is not None:
+            journal.wait(journal.record(STATEMENT, record))
+
+    def _install(self, definitions: Definitions, without: str = "") -> None:
+        """Compile all views and hand the program to the engine; `without` loses its rows."""
+        state = self._state
+        state.refuse_while_delivering()
+        self._checkpoints.write_if_due()
+        program = state.engine.program
+        if definitions.views != state.definitions.views:
+            program = state.compile(definitions)
+        tables = [table for table in definitions.tables() if table.name != without]
+        state.engine.install(program, tables, definitions.ended())
+        state.define(definitions)
+        state.version += 1
+        self._checkpoints.follow_definitions()

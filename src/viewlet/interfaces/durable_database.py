@@ -1,0 +1,263 @@
+"""`connect("shop.viewlet")`: a database on disk, as it was after the last acknowledged batch.
+
+    open       CURRENT -> the snapshot that it names -> the records of the log behind it
+    write      engine -> callbacks -> log -> the caller (writes.py)
+    snapshot   the log goes on in a new segment -> another process makes a snapshot of what came
+               before -> CURRENT names it -> what it replaces is removed
+
+A snapshot reads only files that no longer change, in a process of its own: no batch waits for it.
+`checkpoint()` writes one at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.engine.durable.disk import Disk, replace_file
+from viewlet.engine.durable.log import Log, Synchronous, read_log
+from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
+from viewlet.engine.durable.segment import ORIGIN, SegmentReader, SegmentWriter
+from viewlet.engine.values.batch_codec import changes_from_bytes
+from viewlet.errors import StateError
+from viewlet.interfaces.journal import STATEMENT, Journal
+from viewlet.interfaces.saved_database import read_state, write_state
+
+if TYPE_CHECKING:
+    from viewlet.interfaces.database import Database
+
+logger = logging.getLogger("viewlet")
+
+FORMAT = 1
+_CURRENT = "CURRENT"
+_SNAPSHOT = "snapshot-"
+LOG_BYTES = 1 << 26
+"""Bytes of log after which a snapshot is due, if the last one is not larger."""
+
+
+class DurableDirectory:
+    """The files of one open database."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self._disk = disk
+        self._lock = _locked(path)
+        self._snapshot: str | None = None
+        self._snapshot_bytes = 0
+        self._first = 1
+        self._engine = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def open(self, database: Database, level: Synchronous) -> None:
+        """Bring an empty database to what the directory has, and log what it does from now on."""
+        state = database._state
+        self._engine = state.engine_name
+        if (self.path / _CURRENT).exists():
+            readers = self.replay(database, None)
+            last = readers[-1]
+            segment = SegmentWriter.reopen(self._disk, last)
+            number = self._first + len(readers) - 1
+            log = Log(self._disk, self.path, number, segment, level)
+            log.bytes = sum(reader.end for reader in readers)
+            for path in self.path.glob(f"{_SNAPSHOT}*"):
+                if path.name != self._snapshot:
+                    self._disk.remove_tree(path)  # a crash left it behind
+        else:
+            log = Log.start(self._disk, self.path, 1, ORIGIN, level)
+            self._point_to(None, 1)
+            self._disk.sync_directory(self.path.parent)
+        state.journal = Journal(log, lambda: self._snapshot_if_due(database))
+
+    def replay(self, database: Database, stop: int | None) -> list[SegmentReader]:
+        """The snapshot and the records behind it, up to the segment `stop` where one is given."""
+        about = self._current()
+        self._snapshot, self._first = about["snapshot"], about["log"]
+        if self._snapshot is not None:
+            database._checkpoints.restore_saved(read_state(self.path / self._snapshot))
+        records, readers = read_log(self.path, self._first, stop)
+        try:
+            for record in records:
+                if record.kind == STATEMENT:
+                    database.execute(record.payload.decode())
+                else:
+                    relation_of = database._state.definitions.relation
+                    database._writes.replay(changes_from_bytes(record.payload, relation_of))
+        except DamagedFile as problem:
+            raise StateError(
+                f"the database {self.path} is damaged: {problem}",
+                hint="restore its files from a backup; nothing was changed",
+            ) from None
+        return readers
+
+    def _current(self) -> dict[str, Any]:
+        path = self.path / _CURRENT
+        try:
+            about: dict[str, Any] = json.loads(unseal(str(path), path.read_bytes()))
+        except (OSError, DamagedFile, ValueError) as problem:
+            raise StateError(
+                f"the database {self.path} cannot be read: {problem}",
+                hint="restore its files from a backup",
+            ) from None
+        if about["format"] != FORMAT:
+            raise StateError(
+                f"the database {self.path} has format {about['format']}, and this viewlet reads "
+                f"format {FORMAT}",
+                hint="open it with the version of viewlet that wrote it",
+            )
+        if about["engine"] != self._engine:
+            raise StateError(
+                f"the database {self.path} belongs to the engine {about['engine']}",
+                hint=f"say connect({about['engine']!r}, path={str(self.path)!r})",
+            )
+        return about
+
+    def _point_to(self, snapshot: str | None, first: int) -> None:
+        about = {"format": FORMAT, "engine": self._engine, "snapshot": snapshot, "log": first}
+        replace_file(self._disk, self.path / _CURRENT, seal(json.dumps(about).encode()))
+        self._snapshot, self._first = snapshot, first
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def write_snapshot(self, database: Database) -> str:
+        """One of the state as it is now; the caller holds the lock and waits."""
+        state = database._state
+        assert state.journal is not None
+        self._wait_for_process()
+        first = state.journal.log.rotate()
+        name = self._next_name()
+        size = write_state(
+            self._disk,
+            self.path / name,
+            state.engine_name,
+            state.version,
+            state.definitions,
+            state.engine,
+        )
+        self._adopt(name, first, size, state.journal.log)
+        return str(self.path / name)
+
+    def _next_name(self) -> str:
+        """One that no other process uses, even if it outlived the one that started it."""
+        newest = int(self._snapshot.split("-")[1]) if self._snapshot else 0
+        return f"{_SNAPSHOT}{newest + 1}-{secrets.token_hex(4)}"
+
+    def _adopt(self, name: str, first: int, size: int, log: Log) -> None:
+        old = self._snapshot
+        self._point_to(name, first)
+        self._snapshot_bytes = size
+        if old is not None:
+            self._disk.remove_tree(self.path / old)
+        log.forget_before(first)
+
+    def _snapshot_if_due(self, database: Database) -> None:
+        """Start another process that makes a snapshot, when the log has grown by enough."""
+        state = database._state
+        assert state.journal is not None
+        log = state.journal.log
+        if self._process is not None or log.bytes < max(LOG_BYTES, self._snapshot_bytes):
+            return
+        first, name = log.rotate(), self._next_name()
+        order = [str(self.path), name, str(first), state.engine_name]
+        source = str(Path(__file__).resolve().parents[2])
+        inherited = os.environ.get("PYTHONPATH", "")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "viewlet.interfaces.snapshot_process", *order],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [source, inherited]))},
+        )
+        arguments = (database, self._process, name, first)
+        threading.Thread(target=self._await_snapshot, args=arguments, daemon=True).start()
+
+    def _await_snapshot(
+        self, database: Database, process: subprocess.Popen[bytes], name: str, first: int
+    ) -> None:
+        _, errors = process.communicate()
+        state = database._state
+        try:
+            with state.lock:
+                if self._process is not process:
+                    return  # a later snapshot has made this one needless
+                self._process = None
+                if process.returncode != 0:
+                    reason = errors.decode(errors="replace").strip().splitlines()[-1:]
+                    logger.warning("no snapshot of %s: %s", self.path, *reason or ["it was ended"])
+                    return
+                assert state.journal is not None
+                size = sum(f.stat().st_size for f in (self.path / name).rglob("*") if f.is_file())
+                self._adopt(name, first, size, state.journal.log)
+        except StateError:
+            return  # the database was closed meanwhile
+
+    def _wait_for_process(self) -> None:
+        """Another process's snapshot would be older than the one that comes."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+
+    def close(self, log: Log | None) -> None:
+        """All that was acknowledged on the disk; another process may open the database."""
+        self._wait_for_process()
+        if log is not None:
+            log.close()
+        os.close(self._lock)
+
+
+def write_snapshot_beside(path: Path, name: str, stop: int, database: Database) -> None:
+    """The work of the other process: an empty database -> a snapshot up to a segment."""
+    directory = DurableDirectory.__new__(DurableDirectory)
+    directory.path, directory._disk = path, Disk()
+    directory._engine = database._state.engine_name
+    directory.replay(database, stop)
+    state = database._state
+    write_state(
+        directory._disk,
+        path / name,
+        state.engine_name,
+        state.version,
+        state.definitions,
+        state.engine,
+    )
+
+
+def _locked(path: Path) -> int:
+    """The directory, made where it is not there, and held against other processes."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(path / "LOCK", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as problem:
+        raise StateError(
+            f"the database {path} cannot be opened: {problem.strerror}",
+            hint="give a directory that can be written",
+        ) from None
+    strangers = [p.name for p in path.iterdir() if not _belongs(p.name)]
+    if strangers:
+        os.close(lock)
+        raise StateError(
+            f"{path} is not a database: it has {strangers[0]}", hint="give an empty directory"
+        )
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise StateError(
+            f"another process has the database {path} open",
+            hint="close it there, or give another path",
+        ) from None
+    return lock
+
+
+def _belongs(name: str) -> bool:
+    prefixes = ("LOCK", _CURRENT, f".{_CURRENT}", _SNAPSHOT, "log-")
+    return name.startswith(prefixes)

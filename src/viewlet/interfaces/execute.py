@@ -1,0 +1,70 @@
+"""SQL text -> what its statements do: definitions, changes of rows, or an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from viewlet.frontend.parse import parse
+from viewlet.frontend.statements import (
+    CreateRelation,
+    CreateView,
+    Drop,
+    Select,
+    Statement,
+)
+from viewlet.interfaces.database_state import DatabaseState
+from viewlet.interfaces.ddl import DefinitionChanges
+from viewlet.interfaces.dml import changes_of
+from viewlet.interfaces.progress import waiting
+from viewlet.interfaces.reads import Reads
+from viewlet.interfaces.writes import Writes
+
+
+class Executor:
+    """Runs the statements of a text in order, under one lock."""
+
+    def __init__(
+        self, state: DatabaseState, definitions: DefinitionChanges, writes: Writes, reads: Reads
+    ) -> None:
+        self._state = state
+        self._definitions = definitions
+        self._writes = writes
+        self._reads = reads
+
+    def run(self, text: str) -> Any:
+        """The last statement's result: a table, a number of rows, or None."""
+        statements = parse(text)
+        result: Any = None
+        with self._state.lock:
+            for group in _grouped(statements):
+                is_view = isinstance(group[0], CreateView)
+                with waiting("compiling views" if is_view else "executing"):
+                    result = self._run(group)
+        return result
+
+    def _run(self, group: Sequence[Statement]) -> Any:
+        first = group[0]
+        if isinstance(first, CreateView):
+            views = [statement for statement in group if isinstance(statement, CreateView)]
+            return self._definitions.create_views(views)
+        if isinstance(first, CreateRelation):
+            return self._definitions.create_relation(first)
+        if isinstance(first, Drop):
+            return self._definitions.drop(first)
+        if isinstance(first, Select):
+            return self._reads.query(first.text)
+        relation = self._state.definitions.relation(first.table)
+        return self._writes.apply_batch(changes_of(first, relation, self._reads.query))
+
+
+def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
+    """Views that follow each other form one group, every other statement its own."""
+    group: list[Statement] = []
+    for statement in statements:
+        if group and not (isinstance(group[-1], CreateView) and isinstance(statement, CreateView)):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group

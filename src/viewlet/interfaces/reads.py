@@ -1,0 +1,127 @@
+"""Answers: a view's rows, ad-hoc SQL, the last changes, and what a view costs.
+
+Each is the state after a whole batch, as of one version.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from viewlet.engine.contract import Finder, Row
+from viewlet.engine.values.arrow import table_columns, to_arrow
+from viewlet.engine.values.batching import Batch
+from viewlet.interfaces.adhoc import AdHoc, Source
+from viewlet.interfaces.database_state import DatabaseState
+from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
+from viewlet.interfaces.spark_frames import changes_arrow, jobs_and_stages, session_of
+from viewlet.interfaces.stats import Stats, Timings
+from viewlet.interfaces.view import Reader, View
+from viewlet.schema import Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+class Reads:
+    """How a database is read."""
+
+    def __init__(self, state: DatabaseState) -> None:
+        self._state = state
+        self._adhoc = AdHoc()
+        self._rows: dict[str, tuple[int, list[Row]]] = {}
+
+    def view(self, name: str) -> View:
+        """A live mapping over one view."""
+        with self._state.lock:
+            query = self._state.definitions.view(name).query
+        return View(
+            query,
+            Reader(
+                lambda: self._state.version,
+                partial(self._rows_of, name),
+                partial(self._columns, name),
+                partial(self._find, name),
+                self._session,
+            ),
+        )
+
+    def _find(self, name: str, key: Row) -> list[Row] | None:
+        state = self._state
+        with state.lock:
+            state.definitions.view(name)
+            return state.engine.find(name, key) if isinstance(state.engine, Finder) else None
+
+    def _rows_of(self, name: str) -> tuple[int, list[Row]]:
+        """The version with the rows at it, read once for each version."""
+        state = self._state
+        with state.lock:
+            state.definitions.view(name)
+            cached = self._rows.get(name)
+            if cached is None or cached[0] != state.version:
+                cached = state.version, state.engine.rows(name)
+                self._rows[name] = cached
+            return cached
+
+    def _columns(self, name: str) -> Batch:
+        with self._state.lock:
+            self._state.definitions.view(name)
+            return self._state.engine.columns(name)
+
+    def _session(self) -> SparkSession:
+        return session_of(self._state.engine)
+
+    def changes(self, view: str) -> Any:
+        """What the last batch did to a view: a DataFrame on Spark, else an Arrow table."""
+        state = self._state
+        with state.lock:
+            query = state.definitions.view(view).query
+            table = changes_arrow(query, state.engine.changes(view))
+        if state.engine_name == "spark":
+            return self._session().createDataFrame(table)
+        return table
+
+    def query(self, text: str) -> pa.Table:
+        """Ad-hoc SQL over tables and views."""
+        with self._state.lock:
+            relations = self._state.definitions.relations
+            streams = frozenset(n for n, made in relations.items() if made.relation.is_stream)
+            return self._adhoc.query(text, self._sources(), streams)
+
+    def _sources(self) -> dict[str, Source]:
+        definitions = self._state.definitions
+        sources: dict[str, Source] = {
+            table.name: partial(self._table, table) for table in definitions.tables()
+        }
+        for name in definitions.views:
+            sources[name] = self.view(name).to_arrow
+        return sources
+
+    def _table(self, relation: Relation) -> pa.Table:
+        return to_arrow(table_columns(relation), self._state.engine.table(relation.name))
+
+    def explain(self, view: str, stage: str, format: str) -> str:
+        """One view at one stage, as text or for tools."""
+        state = self._state
+        with state.lock:
+            definition = state.definitions.view(view)
+            if format == "text":
+                return explain_view(definition, state.engine, stage)
+            return explain_as(part_for_view(state.engine.program, view), stage, format)
+
+    def stats(self, view: str) -> Stats:
+        """Maps, rows, bytes and refresh times of one view."""
+        state = self._state
+        with state.lock:
+            state.definitions.view(view)
+            part = part_for_view(state.engine.program, view)
+            sizes = state.engine.sizes()
+            maps = {map.name: sizes[map.name] for map in part.state}
+            timings = state.timings.get(view, Timings())
+            spark_work = jobs_and_stages(state.engine, state.engine_name)
+            return timings.of(view, maps, len(state.engine.columns(view)), *spark_work)
+
+    def close(self) -> None:
+        """Let go of DuckDB."""
+        self._adhoc.close()

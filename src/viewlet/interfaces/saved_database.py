@@ -1,0 +1,209 @@
+"""A database in a directory: definitions, table rows and the engine's state, replaced atomically.
+
+    dir/CURRENT            the name of the newest whole checkpoint
+    dir/checkpoint-N/      database.json, what the engine saves, and MANIFEST with the checksum of
+                           every file (on Spark: what only points into the partitions' own logs)
+
+The order of steps is that of engine/durable: a checkpoint is whole and on the disk before CURRENT
+names it, and the one before is removed last. On Spark the directory may be a URI of any filesystem
+that pyarrow knows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viewlet.engine.contract import Engine
+from viewlet.engine.durable.disk import Disk, replace_file
+from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
+from viewlet.engine.durable.sealed_directory import check_directory, seal_directory
+from viewlet.engine.partitions.store import Store, shown
+from viewlet.errors import StateError
+from viewlet.interfaces.definitions import Definitions
+
+_CURRENT = "CURRENT"
+_PREFIX = "checkpoint-"
+_DATABASE = "database.json"
+_PROBE = "writable"
+FORMAT = 3
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint says about a database, apart from the engine's own files."""
+
+    directory: str
+    engine: str
+    version: int
+    relations: list[str]
+    views: list[tuple[str, dict[str, int]]]
+    """The text of each, and the number of the epoch that it reads of each relation."""
+    epochs: dict[str, tuple[str, ...]]
+
+
+def has_checkpoint(root: str) -> bool:
+    """Whether a directory has a whole checkpoint."""
+    return _CURRENT in Store(root).list("")
+
+
+def check_writable(root: str) -> None:
+    """Refuse a directory that cannot be written before anything is put there."""
+    store = Store(root)
+    store.put(_PROBE, [b"viewlet"])
+    store.delete(_PROBE)
+
+
+def write_checkpoint(
+    root: str,
+    engine_name: str,
+    version: int,
+    definitions: Definitions,
+    engine: Engine,
+    disk: Disk | None = None,
+) -> str:
+    """Write a new checkpoint, point CURRENT at it, then remove the others; where it lies."""
+    if engine_name == "spark":
+        return _write_pointer(root, engine_name, version, definitions, engine)
+    if "://" in root:
+        raise StateError(
+            f"the engine {engine_name} saves to a directory, not to {shown(root)}",
+            hint='give a directory, or say connect(engine="spark", checkpoint=...)',
+        )
+    used = disk or Disk()
+    folder = Path(root).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        existing = sorted(folder.glob(f"{_PREFIX}*"))
+        target = folder / f"{_PREFIX}{_next_number(path.name for path in existing)}"
+        write_state(used, target, engine_name, version, definitions, engine)
+        replace_file(used, folder / _CURRENT, seal(target.name.encode()))
+    except OSError as problem:
+        raise StateError(
+            f"the checkpoint cannot be written to {root}: {problem}",
+            hint="make room or repair the access and repeat it; the one before is still there",
+        ) from problem
+    for old in existing:
+        used.remove_tree(old)
+    return str(target)
+
+
+def write_state(
+    disk: Disk,
+    directory: Path,
+    engine_name: str,
+    version: int,
+    definitions: Definitions,
+    engine: Engine,
+) -> int:
+    """Everything in a new sealed directory, on the disk when this returns; its bytes."""
+    disk.make_directory(directory)
+    try:
+        about = json.dumps(_about(engine_name, version, definitions))
+        disk.write(directory / _DATABASE, [about.encode()])
+        engine.save(str(directory))
+        return seal_directory(disk, directory)
+    except BaseException:
+        disk.remove_tree(directory)
+        raise
+
+
+def _write_pointer(
+    root: str, engine_name: str, version: int, definitions: Definitions, engine: Engine
+) -> str:
+    store = Store(root)
+    existing = [name for name in store.list("") if name.startswith(_PREFIX)]
+    name = f"{_PREFIX}{_next_number(existing)}"
+    about = json.dumps(_about(engine_name, version, definitions))
+    try:
+        store.put(f"{name}/{_DATABASE}", seal(about.encode()))
+        engine.save(store.below(name))
+    except BaseException:
+        store.delete_tree(name)
+        raise
+    store.put(_CURRENT, seal(name.encode()))  # if this fails it may be there all the same
+    for old in existing:
+        store.delete_tree(old)
+    return store.below(name)
+
+
+def _next_number(names: Any) -> int:
+    return max((int(name.removeprefix(_PREFIX)) for name in names), default=0) + 1
+
+
+def _about(engine_name: str, version: int, definitions: Definitions) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "engine": engine_name,
+        "version": version,
+        "relations": [made.text for made in definitions.relations.values()],
+        "views": [
+            [made.statement.text, definitions.epochs_read(name)]
+            for name, made in definitions.views.items()
+        ],
+        "epochs": definitions.epochs,
+    }
+
+
+def read_checkpoint(root: str) -> Saved:
+    """The newest checkpoint of a directory, checked; StateError names what is damaged."""
+    if not has_checkpoint(root):
+        raise StateError(
+            f"there is no checkpoint in {shown(root)}",
+            hint="give the directory that checkpoint() wrote to",
+        )
+    store = Store(root)
+    try:
+        data = store.get(_CURRENT)
+        if data.startswith(_PREFIX.encode()):
+            raise _other_format(store.name, 2)
+        name = unseal(f"{store.name}/{_CURRENT}", data).decode()
+        if "://" not in root and (Path(store.root) / name / "MANIFEST").exists():
+            return read_state(Path(store.root) / name)
+        about = json.loads(unseal(f"{name}/{_DATABASE}", store.get(f"{name}/{_DATABASE}")))
+    except (DamagedFile, ValueError) as error:
+        raise damaged(store.name, error) from None
+    if about["engine"] != "spark":
+        raise damaged(store.name, DamagedFile(f"{name}/MANIFEST: No such file or directory"))
+    return _saved(store.below(name), about)
+
+
+def read_state(directory: Path) -> Saved:
+    """What `write_state` wrote; StateError names the file that is not as it was."""
+    try:
+        check_directory(directory)
+        about = json.loads((directory / _DATABASE).read_bytes())
+    except (DamagedFile, ValueError) as error:
+        raise damaged(str(directory), error) from None
+    return _saved(str(directory), about)
+
+
+def _saved(directory: str, about: Mapping[str, Any]) -> Saved:
+    if about["format"] != FORMAT:
+        raise _other_format(directory, about["format"])
+    return Saved(
+        directory,
+        about["engine"],
+        about["version"],
+        about["relations"],
+        [(text, epochs) for text, epochs in about["views"]],
+        {relation: tuple(names) for relation, names in about["epochs"].items()},
+    )
+
+
+def damaged(name: str, problem: Exception) -> StateError:
+    """The error for files that are not what was written."""
+    return StateError(
+        f"the checkpoint in {name} cannot be read: {problem}",
+        hint="restore its files from a backup, or load the data again",
+    )
+
+
+def _other_format(name: str, form: int) -> StateError:
+    return StateError(
+        f"the checkpoint in {name} has format {form}, and this viewlet reads format {FORMAT}",
+        hint="restore it with the version of viewlet that wrote it",
+    )

@@ -1,0 +1,198 @@
+"""Changes of rows: one row, an atomic batch, or Spark's DataFrames -> the engine and subscribers.
+
+    rows -> route (which relation, which views) -> engine -> callbacks -> statistics -> listeners
+
+A callback that raises takes the batch back; whatever raises before has changed nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from viewlet.engine.values.batching import Batch, make_batch
+from viewlet.errors import DataError
+from viewlet.interfaces.checkpoints import Checkpoints
+from viewlet.interfaces.database_state import DatabaseState
+from viewlet.interfaces.delivery import Subscribers
+from viewlet.interfaces.dml import Change
+from viewlet.interfaces.journal import CHANGES
+from viewlet.interfaces.progress import waiting
+from viewlet.interfaces.routes import Route
+from viewlet.interfaces.spark_frames import check_frame, frames_engine
+from viewlet.interfaces.stats import Timings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int]
+
+_MANY_ROWS = 50_000
+"""From here on somebody may have to wait for a batch."""
+
+
+class Writes:
+    """How the rows of a database change."""
+
+    def __init__(
+        self, state: DatabaseState, checkpoints: Checkpoints, subscribers: Subscribers
+    ) -> None:
+        self._state = state
+        self._checkpoints = checkpoints
+        self._subscribers = subscribers
+
+    def apply_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
+        """One row by the short way; False if it has to go by `apply`, which says why."""
+        state = self._state
+        with state.lock:
+            route = state.routes.get(relation)
+            if (
+                route is None
+                or route.only is None
+                or route.static_users
+                or state.is_delivering
+                or self._checkpoints.is_due
+                or len(row) != route.width
+                or isinstance(row[0], tuple | list | Mapping)
+            ):
+                return False
+            encoded = route.encode(row)
+            journal = state.journal
+            record = journal.prepare_row(relation, encoded, weight) if journal is not None else b""
+            start = time.perf_counter()
+            state.engine.apply_row(route.only, encoded, weight)
+            ticket = self._applied((route,), time.perf_counter() - start, 1, record)
+        if journal is not None:
+            journal.wait(ticket)
+        return True
+
+    def apply(self, changes: Iterable[Change]) -> int:
+        """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
+        given = list(changes)
+        bar = waiting("applying the batch") if _is_large(given) else nullcontext()
+        with bar:
+            return self.apply_batch(given)
+
+    def apply_batch(self, changes: Iterable[Change]) -> int:
+        """All changes as one atomic batch; the number of its rows."""
+        journal = self._state.journal
+        with self._state.lock:
+            self._prepare()
+            routed = [(self._route(_checked(change).relation), change) for change in changes]
+            batches = [
+                (route, make_batch(route.relation, change.rows, change.weights))
+                for route, change in routed
+            ]
+            named = [(route.relation.name, batch) for route, batch in batches]
+            record = journal.prepare(named) if journal is not None else b""
+            ticket = self._apply_batches(batches, record)
+        if journal is not None:
+            journal.wait(ticket)
+        return sum(len(batch) for _, batch in batches)
+
+    def replay(self, changes: Sequence[tuple[str, Batch]]) -> None:
+        """A batch from the log, as it was applied before."""
+        with self._state.lock:
+            self._apply_batches([(self._route(name), batch) for name, batch in changes], b"")
+
+    def _apply_batches(self, batches: Sequence[tuple[Route, Batch]], record: bytes) -> int:
+        fed = [(instance, batch) for route, batch in batches for instance in route.instances]
+        start = time.perf_counter()
+        self._state.engine.apply(fed)
+        routes = list(dict.fromkeys(route for route, _ in batches))
+        count = sum(len(batch) for _, batch in batches)
+        return self._applied(routes, time.perf_counter() - start, count, record)
+
+    def apply_frames(self, changes: Iterable[FrameChange], batch_id: str | None) -> None:
+        """The rows of DataFrames as one atomic batch; one with a known `batch_id` is done."""
+        state = self._state
+        with state.lock:
+            self._prepare()
+            engine = frames_engine(state.engine, state.engine_name)
+            if engine.is_committed(batch_id):
+                return
+            routes = []
+            fed: list[tuple[str, DataFrame, int]] = []
+            for change in changes:
+                name, frame, weight = change if len(change) == 3 else (*change, 1)
+                route = self._route(name)
+                check_frame(frame, route.relation)
+                routes.append(route)
+                fed += [(instance, frame, weight) for instance in route.instances]
+            start = time.perf_counter()
+            engine.apply_frames(fed, batch_id=batch_id)
+            self._applied(list(dict.fromkeys(routes)), time.perf_counter() - start, 0, b"")
+
+    def sink(self, relation: str, weight: int) -> Callable[[DataFrame, int], None]:
+        """For foreachBatch; a micro-batch is known by its query, relation and number."""
+        state = self._state
+        state.definitions.relation(relation)
+        engine = frames_engine(state.engine, state.engine_name)
+
+        def apply(frame: DataFrame, batch: int) -> None:
+            context = engine.spark.sparkContext
+            query = context.getLocalProperty("sql.streaming.queryId") or "foreachBatch"
+            self.apply_frames([(relation, frame, weight)], f"{query}/{relation}/{batch}")
+
+        return apply
+
+    def _prepare(self) -> None:
+        self._state.refuse_while_delivering()
+        self._checkpoints.write_if_due()
+
+    def _route(self, name: str) -> Route:
+        """Where a relation's rows go, if they may go anywhere."""
+        relation = self._state.definitions.relation(name)
+        route = self._state.routes[relation.name]
+        if route.static_users:
+            users = ", ".join(route.static_users)
+            raise DataError(
+                f"table {name} is static, and views use it: {users}",
+                hint=f"drop {users}, change {name}, and create them again; or declare {name} "
+                "without static",
+            )
+        return route
+
+    def _applied(self, routes: Sequence[Route], seconds: float, count: int, record: bytes) -> int:
+        """After the engine: callbacks, whose errors take the batch back, then log and statistics.
+
+        What to wait for until the batch is durable; 0 in a database that is not.
+        """
+        state = self._state
+        state.version += 1
+        delivered = self._subscribers.call(routes) if self._subscribers.subscriptions else ()
+        ticket = 0
+        if state.journal is not None:
+            ticket = state.journal.record(CHANGES, record)
+            if delivered:
+                state.journal.wait(ticket)  # listeners hear of what stands
+        for route in routes:
+            if not route.seen:
+                route.seen = True
+                if route.relation.is_stream:
+                    state.definitions.saw_rows((route.relation.name,))
+        timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
+        for timing in timings:
+            timing.add(seconds, count)
+        for subscription, batch in delivered:
+            subscription.settle(batch)
+        return ticket
+
+
+def _checked(change: Change) -> Change:
+    if not isinstance(change, Change):
+        raise DataError(f"{change!r} is not a change", hint='give viewlet.Change("r", rows)')
+    return change
+
+
+def _is_large(changes: Sequence[Change]) -> bool:
+    """Whether there are so many rows that somebody may have to wait for them."""
+    rows = (change.rows for change in changes if isinstance(change, Change))
+    return any(isinstance(given, Sized) and len(given) > _MANY_ROWS for given in rows)
+
+
+def _all_timings(routes: Sequence[Route]) -> list[Timings]:
+    """Each view's once, though several of its relations changed."""
+    return list({id(timing): timing for route in routes for timing in route.timings}.values())

@@ -1,0 +1,204 @@
+"""Functions over int64 and float64 that run as machine code.
+
+    @compiled
+    def find(m: int, key: int) -> int: ...
+
+The first call in a process looks for the function's code in the cache directory, under a name that
+follows from all that the code depends on (native.fingerprint). Where it is, it is linked into the
+process and called; where it is not, native.translate writes it in LLVM's words and native.machine
+lets LLVM make it.
+
+Arguments and results are numbers; arrays are passed as addresses. The GIL is free while a function
+runs. Where native code is switched off (native.switch), functions stay as Python has them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from viewlet.native import fingerprint
+from viewlet.native.code_cache import code_cache
+from viewlet.native.linker import linker
+from viewlet.native.switch import is_enabled
+
+if TYPE_CHECKING:
+    from viewlet.native.translate import Function, Kinds, Signature
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """The same function as machine code; other compiled functions may call it."""
+    return _registered(function, Compiled(function))
+
+
+def compiled_apart(function: F) -> F:
+    """The same for a function that stays Python where it is defined, and is called there by others
+    that are compiled apart: their machine code calls this one's."""
+    made = Compiled(function)
+    fingerprint.PLAIN[function] = made
+    return _registered(function, made)
+
+
+def outlined(function: F) -> F:
+    """The same for a large function: those that call it do not take its code into theirs.
+
+    What every map needs and few call often is so compiled once, and not into every kernel. Its
+    arguments and its result must be annotated. It may call functions that were outlined before it.
+    """
+    made = Compiled(function, is_outlined=True)
+    OUTLINED[made.body] = made
+    return _registered(function, made)
+
+
+def _registered(function: F, made: Compiled) -> F:
+    """What a module has of a function. As plain Python, it is known by what it would have been."""
+    if not is_enabled():
+        fingerprint.PLAIN[function] = made
+        return function
+    compiled_function: Any = made
+    return compiled_function  # type: ignore[no-any-return]
+
+
+def code_of(function: F) -> F:
+    """The machine code itself, made now: what to call where a call's own cost counts."""
+    code: Any = function.entry() if isinstance(function, NativeFunction) else function
+    return code  # type: ignore[no-any-return]
+
+
+class NativeFunction(fingerprint.Callee):
+    """A function and, from its first call on, its machine code.
+
+    `body` names what other code calls, if the function is outlined: no entry, but the function
+    itself. `translations` are the function in LLVM's words, for each combination of kinds that it
+    has been called with.
+    """
+
+    is_outlined = False
+    signature: Signature | None = None
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.__name__ = name
+        self.body = f"{module}.{name}.body"
+        self.translations: dict[Kinds, Function | None] = {}
+        self._entry: Callable[..., Any] | None = None
+        self._digest: bytes | None = None
+        self._symbol: str | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._entry or self.entry())(*arguments)
+
+    def entry(self) -> Callable[..., Any]:
+        """The machine code as a function of Python: calls cost half of those of this object."""
+        with _LOCK:
+            if self._entry is None:
+                self._entry = linker().functions.get(self.symbol) or self._linked()
+        return self._entry
+
+    def _linked(self) -> Callable[..., Any]:
+        cache = code_cache()
+        code = cache.read(self.symbol)
+        if code is None:
+            from viewlet.native.machine import machine_code
+
+            code = machine_code(self)
+            cache.write(self.symbol, code)
+        for body in code.needs:
+            OUTLINED[body].entry()
+        entry = linker().function(self.symbol, code.binary)
+        if self.is_outlined:
+            linker().publish(self.body)
+        return entry
+
+    def parts(self) -> list[NativeFunction]:
+        """Functions that were written for this one, the first before those that call it."""
+        return []
+
+    @property
+    def symbol(self) -> str:
+        """The name of its code."""
+        if self._symbol is None:
+            own = fingerprint.digest_of(self.fingerprint, fingerprint.foundation())
+            self._symbol = f"{self.module}.{self.__name__}-{own.hex()}"
+        return self._symbol
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of the function with all that it calls; the same on every machine."""
+        with _LOCK:
+            if self._digest is None:
+                # Where it calls itself, which is refused when it is translated.
+                self._digest = self.__name__.encode()
+                self._digest = self._fingerprint()
+        return self._digest
+
+    @property
+    def digest_for_callers(self) -> bytes:
+        return self.fingerprint
+
+    @abstractmethod
+    def _fingerprint(self) -> bytes:
+        """Of its own text and of what the names in it mean."""
+
+    @property
+    @abstractmethod
+    def definition(self) -> ast.FunctionDef:
+        """The function's text, parsed."""
+
+    @abstractmethod
+    def outside(self, name: str) -> Any:
+        """What a name means that is no variable of the function."""
+
+    @abstractmethod
+    def position(self, line: int) -> str:
+        """A line of the definition as people find it."""
+
+
+class Compiled(NativeFunction):
+    """A function of a Python module."""
+
+    def __init__(self, function: Callable[..., Any], *, is_outlined: bool = False) -> None:
+        super().__init__(function.__module__, function.__name__)
+        self.py_func = function
+        self.__doc__ = function.__doc__
+        self.is_outlined = is_outlined
+
+    @property
+    def definition(self) -> ast.FunctionDef:
+        from viewlet.native.function_text import definition_of
+
+        return definition_of(self.py_func)
+
+    def outside(self, name: str) -> Any:
+        function = self.py_func
+        names = function.__code__.co_freevars
+        if name in names:
+            return (function.__closure__ or ())[names.index(name)].cell_contents
+        inside = function.__globals__
+        return inside[name] if name in inside else getattr(builtins, name, None)
+
+    def position(self, line: int) -> str:
+        return f"{self.py_func.__code__.co_filename}, line {line}, {self.__name__}"
+
+    def _fingerprint(self) -> bytes:
+        return fingerprint.of_function(self.py_func, self.outside)
+
+    @property
+    def digest_for_callers(self) -> bytes:
+        if not self.is_outlined:
+            return self.fingerprint
+        return fingerprint.digest_of(
+            self.body.encode(), repr(self.py_func.__annotations__).encode()
+        )
+
+
+OUTLINED: dict[str, Compiled] = {}
+"""By the names of their bodies."""
+
+_LOCK = threading.RLock()

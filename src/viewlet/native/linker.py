@@ -1,0 +1,72 @@
+"""Object code -> functions of Python, in this process and for as long as it lives."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NoReturn
+
+from viewlet.native.lowerings import ERRORS
+
+
+class _MethodDef(ctypes.Structure):
+    """What CPython wants to know of a function in C."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("call", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FASTCALL = 0x0080
+
+
+class Linker:
+    """Takes object code in. It is not looked at: whoever gives it answers for it."""
+
+    def __init__(self) -> None:
+        from llvmlite import binding
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        machine = binding.Target.from_default_triple().create_target_machine()
+        self._objects, self._publish = binding.ObjectFileRef, binding.add_symbol
+        self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        self._new: Any = ctypes.pythonapi.PyCFunction_NewEx
+        self._new.restype = ctypes.py_object
+        self._new.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
+        self._definitions: list[_MethodDef] = []
+        self.functions: dict[str, Callable[..., Any]] = {}
+        """By their symbols: the same code is not taken in twice."""
+
+    def function(self, symbol: str, code: bytes) -> Callable[..., Any]:
+        """The function of this name in some object code."""
+        self._engine.add_object_file(self._objects.from_data(code))
+        self._engine.finalize_object()
+        address = self._engine.get_function_address(symbol)
+        definition = _MethodDef(symbol.encode(), address, _FASTCALL, None)
+        self._definitions.append(definition)
+        self.functions[symbol] = self._new(ctypes.byref(definition), _raise, None)
+        return self.functions[symbol]
+
+    def publish(self, symbol: str) -> None:
+        """Let objects that come later find something of those that are there."""
+        self._publish(symbol, self._engine.get_function_address(symbol))
+
+
+@cache
+def linker() -> Linker:
+    """The one of this process. It is never freed: when the interpreter ends, what it drops last may
+    be functions, and CPython looks at their definitions then."""
+    made = Linker()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
+
+
+def _raise(status: int) -> NoReturn:
+    """Raise what machine code could not do."""
+    kind, message = ERRORS[status]
+    raise kind(message)

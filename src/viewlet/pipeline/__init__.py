@@ -1,0 +1,1 @@
+"""Pipelines: a SQL file with its sources and sinks, and `viewlet run`."""

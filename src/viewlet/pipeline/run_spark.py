@@ -1,0 +1,290 @@
+"""A pipeline on Spark: the views live in its partitions, and its streams are sources.
+
+Files and sockets are read as on the local engine. Every other source is a streaming query of Spark;
+its micro-batches arrive through foreachBatch, which returns only when the run has taken a
+checkpoint with the batch in it. So Spark never counts a batch as done that a restart would lose,
+and a batch that it brings again is known by its number.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.engine.partitions.session import active_session, spark_session
+from viewlet.errors import ViewletError
+from viewlet.interfaces.connect import connect, restore
+from viewlet.interfaces.database import Database
+from viewlet.interfaces.dml import Change
+from viewlet.interfaces.progress import Progress
+from viewlet.pipeline.pipeline_text import Pipeline, Place, SinkOf
+from viewlet.pipeline.run import Settings, fingerprint, make_sink
+from viewlet.pipeline.run_directory import Saved
+from viewlet.pipeline.run_local import LocalRun
+from viewlet.pipeline.sinks import SINKS, Sink, Snapshot
+from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
+from viewlet.schema import Kind, Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+TEXT = ("kafka",)
+"""Sources whose rows are texts in a column `value`: JSON, or CSV with format = 'csv'."""
+
+OWN_SCHEMA = ("kafka", "rate", "rate-micro-batch", "delta")
+"""Sources that do not let themselves be told their columns."""
+
+
+MARKS = "viewlet_run"
+"""The table with the number of the last batch."""
+
+
+class SparkRun(LocalRun):
+    """A pipeline whose views live in partitions on Spark."""
+
+    marks = 2
+
+    def __init__(
+        self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
+    ) -> None:
+        with progress.busy("starting Spark"):
+            self._stops_spark = active_session() is None
+            self._spark = spark_session(settings=settings.conf)
+            self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
+            self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
+        super().__init__(pipeline, directory, settings, progress)
+        try:
+            for feed in self._feeds.values():
+                if isinstance(feed, Stream):
+                    feed.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        super().close()
+        if self._stops_spark:
+            self._spark.stop()
+
+    def _feed(self, relation: Relation, place: Place) -> Feed:
+        if place.format in SOURCES:
+            return super()._feed(relation, place)
+        where = self._directory.root / "streams" / relation.name
+        return Stream(self._spark, relation, place, str(where), self._once)
+
+    def _sink(self, sink: SinkOf) -> Sink:
+        if sink.place.format in SINKS:
+            return make_sink(sink, self._out)
+        return SparkSink(self._spark, sink.place)
+
+    # Every batch is durable when it returns. It carries its number into a table of the database,
+    # so the two can be told apart: a batch that was begun, and one that is in the state.
+
+    def _load(self) -> Saved | None:
+        saved = self._directory.intended()
+        if saved is None:
+            self._directory.clear()  # of a start that was cut short
+        return saved
+
+    def _open(self, saved: Saved | None) -> Database:
+        if saved is not None:
+            return restore(str(saved.database), engine="spark", spark=self._spark)
+        place = self._directory.root / "database"
+        database = connect("spark", spark=self._spark, checkpoint=str(place))
+        database.execute(f"CREATE TABLE {MARKS} (batch BIGINT NOT NULL)")
+        return database
+
+    def _found(self, saved: Saved | None) -> Saved | None:
+        if saved is None:
+            self._database.insert(MARKS, (0,))
+            return None
+        ((batch,),) = self._database.query(f"SELECT batch FROM {MARKS}").to_pydict().values()
+        return self._directory.intended(int(batch))
+
+    def _marked(self, changes: list[Change]) -> list[Change]:
+        number = self.batch + 1
+        self._directory.intend(number, fingerprint(self._pipeline), self._progress())
+        return [*changes, Change(MARKS, (number - 1,), -1), Change(MARKS, (number,))]
+
+    def checkpoint(self) -> None:
+        """What is applied is saved; only the start has to be written down."""
+        if self.batch == 0:
+            self._directory.intend(0, fingerprint(self._pipeline), self._progress())
+        for feed in self._feeds.values():
+            feed.saved()
+
+
+class Stream:
+    """The micro-batches of one streaming query, handed over one at a time."""
+
+    replays = True
+    is_stored = False
+
+    def __init__(
+        self, spark: SparkSession, relation: Relation, place: Place, directory: str, once: bool
+    ) -> None:
+        self._spark = spark
+        self._relation = relation
+        self._place = place
+        self._directory = directory
+        self._once = once
+        self._query: Any = None
+        self._waiting: queue.SimpleQueue[tuple[int, pa.Table]] = queue.SimpleQueue()
+        self._saved = threading.Semaphore(0)
+        self._closing = threading.Event()
+        self._last = -1
+        self._handed = 0
+
+    def start(self) -> None:
+        reader = self._spark.readStream.format(self._place.format)
+        if self._place.format not in OWN_SCHEMA:
+            reader = reader.schema(ddl(self._relation))
+        options = self._place.without("format", "weight")
+        if self._place.format in TEXT:
+            options = {"subscribe": str(self._place.path), **options}
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        try:
+            text = self._place.format in TEXT or self._place.path is None
+            frame = reader.load() if text else reader.load(self._place.path)
+            writer = self._columns(frame).writeStream.foreachBatch(self._arrived)
+            writer = writer.option("checkpointLocation", self._directory)
+            if self._once:
+                writer = writer.trigger(availableNow=True)
+            self._query = writer.start()
+        except Exception as error:  # whatever Spark and the source's package raise
+            raise self._error(error) from None
+
+    def _columns(self, frame: DataFrame) -> DataFrame:
+        """The declared columns with their types; texts are taken apart first."""
+        if self._place.format in TEXT:
+            function = "from_csv" if self._place.option("format") == "csv" else "from_json"
+            columns = ddl(self._relation).replace("'", "\\'")
+            frame = frame.selectExpr(f"{function}(CAST(value AS STRING), '{columns}') AS row")
+            return frame.select("row.*")
+        return frame.selectExpr(
+            *(
+                f"CAST(`{c.name}` AS {spark_type(c.type.kind, str(c.type))}) AS `{c.name}`"
+                for c in self._relation.columns
+            )
+        )
+
+    def _arrived(self, frame: DataFrame, number: int) -> None:
+        """Runs in Spark's thread; returns when the batch is saved."""
+        if number <= self._last:
+            return
+        self._waiting.put((number, frame.toArrow()))
+        self._saved.acquire()
+        if self._closing.is_set():
+            raise RuntimeError("the run ended before the batch was saved")
+
+    def changes(self, read: ReadFile) -> list[Change]:
+        if self._query is not None and self._query.exception() is not None:
+            raise self._error(self._query.exception())
+        if self._waiting.empty():
+            return []
+        self._last, table = self._waiting.get()
+        self._handed += 1
+        return [Change(self._relation.name, table)]
+
+    def saved(self) -> None:
+        """What was handed out is in a checkpoint."""
+        for _ in range(self._handed):
+            self._saved.release()
+        self._handed = 0
+
+    @property
+    def ended(self) -> bool:
+        return self._query is not None and not self._query.isActive and self._waiting.empty()
+
+    def progress(self) -> int:
+        return self._last
+
+    def resume(self, progress: Any) -> None:
+        self._last = -1 if progress is None else int(progress)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._saved.release()
+        if self._query is not None:
+            self._query.stop()
+
+    def _error(self, error: Any) -> ViewletError:
+        return spark_error(self._place, error, self._spark.version)
+
+
+class SparkSink:
+    """Changes appended to, or snapshots written over, any format or table that Spark writes.
+
+    A crash between this write and the next checkpoint writes the changes of some batches again.
+    """
+
+    def __init__(self, spark: SparkSession, place: Place) -> None:
+        self._spark = spark
+        self._place = place
+        self._mode = place.option("mode") or "changes"
+
+    def write(self, batch: int, changes: pa.Table, snapshot: Snapshot) -> None:
+        table = snapshot() if self._mode == "snapshot" else changes
+        mode = "overwrite" if self._mode == "snapshot" else "append"
+        frame = self._spark.createDataFrame(table)
+        options = self._place.without("mode")
+        try:
+            if self._place.format == "table":
+                frame.write.mode(mode).options(**options).saveAsTable(str(self._place.path))
+            else:
+                writer = frame.write.format(self._place.format).mode(mode).options(**options)
+                writer.save(self._place.path)
+        except Exception as error:  # whatever Spark and the format's package raise
+            raise spark_error(self._place, error, self._spark.version) from None
+
+    def begin(self) -> None:
+        """What another run wrote stays."""
+
+    def resume(self, batch: int) -> None:
+        """What was written stays written."""
+
+
+PACKAGES = {
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
+    "delta": "io.delta:delta-spark_2.13:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION",
+}
+"""Formats that Spark knows by name and does not bring."""
+
+
+def spark_error(place: Place, error: Any, version: str) -> ViewletError:
+    """Spark's complaint about a source or sink in one line, with the next step."""
+    text = str(error).strip()
+    if re.search(rf"Failed to find (the )?data source: {re.escape(place.format)}\b", text):
+        package = PACKAGES.get(place.format, "GROUP:ARTIFACT:VERSION").format(spark=version)
+        return ViewletError(
+            f"Spark has no data source {place.format}",
+            position=place.position,
+            hint=f"add the package that has it: --conf spark.jars.packages={package}, or "
+            "--conf spark.jars=FILE.jar where nothing may be fetched",
+        )
+    return ViewletError(
+        f"{place}: {text.splitlines()[0]}",
+        position=place.position,
+        hint="the options in WITH go to Spark as they are",
+    )
+
+
+def ddl(relation: Relation) -> str:
+    """The columns as Spark declares them."""
+    columns: Iterable[str] = (
+        f"`{c.name}` {spark_type(c.type.kind, str(c.type))}" for c in relation.columns
+    )
+    return ", ".join(columns)
+
+
+def spark_type(kind: Kind, text: str) -> str:
+    """A type as Spark writes it."""
+    return {Kind.VARCHAR: "STRING", Kind.INTEGER: "INT"}.get(kind, text)

@@ -1,1 +1,0 @@
-"""Engines that run programmes, in process and on Spark, and the services they share."""

@@ -1,0 +1,380 @@
+"""Signal queries on Spark: keys hashed to partitions, each partition one lane of the query.
+
+Live: the lane's state is the memory-mapped partition state of `viewlet.runtime`, so it stays on the
+executors between batches, steps are exactly-once, and a checkpoint restores them. Offline: a
+DataFrame is split by key, and every task runs the query over its keys from beginning to end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewlet.errors import DataError, StateError, TypingError, UnsupportedError
+from viewlet.signals import offline, tables
+from viewlet.signals.batches import INF, NEVER, Array, Columns
+from viewlet.signals.executor import OperatorPlan
+from viewlet.signals.live import Live, join_columns
+from viewlet.signals.operators.base import Node
+from viewlet.signals.saved_query import fill, strip
+
+if TYPE_CHECKING:
+    from viewlet.engine.partitions.partition_state import PartitionState
+
+DRIVER = -1
+_CLEAN = "clean"  # 1 while the arrays hold a whole step, 0 while one is being applied
+_LIVE_LIMIT = 16  # partitions whose lanes a worker process keeps at hand
+_LIVE: dict[str, tuple[str, Live]] = {}  # per process: the lane that is attached to a partition
+
+
+def partition_keys(columns: list[Array], partitions: int) -> Array:
+    """The partition of every row: a hash of its key that is the same in every process."""
+    import pandas as pd  # [spark] brings it, and its hash of a string is the same on every worker
+
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        if column.dtype.kind in "iubM":
+            part = column.astype(np.int64).view(np.uint64)
+        elif column.dtype.kind in "OU":
+            part = pd.util.hash_array(column.astype(object))
+        else:
+            raise TypingError(f"a key is {column.dtype}", hint="group by integers or strings")
+        mixed = (mixed ^ part) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return (mixed % np.uint64(partitions)).astype(np.int64)
+
+
+def split(columns: Columns, keys: tuple[str, ...], partitions: int) -> dict[int, Columns]:
+    """Rows by partition, in their order."""
+    if not keys:
+        return {0: columns}
+    where = partition_keys([columns[key] for key in keys], partitions)
+    order = np.argsort(where, kind="stable")
+    edges = np.searchsorted(where[order], np.arange(partitions + 1))
+    return {
+        p: {name: column[order[edges[p] : edges[p + 1]]] for name, column in columns.items()}
+        for p in range(partitions)
+        if edges[p + 1] > edges[p]
+    }
+
+
+class SignalProgram:
+    """A query as a program of the stateful-partition service: one stage, one lane."""
+
+    stages = 1
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.fingerprint = "signals-" + OperatorPlan(root).fingerprint
+
+    def create(self, state: PartitionState) -> None:
+        state.create(_CLEAN, (1,), np.int64)[0] = 1
+
+    def run(
+        self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
+    ) -> dict[int, bytes]:
+        """Lists of chunks (order, source, columns), and an advance of time in the broadcast."""
+        live = self._attach(state)
+        chunks = [chunk for data in inputs for chunk in pickle.loads(data)]
+        chunks.sort(key=lambda chunk: chunk[0])
+        order = json.loads(broadcast) if broadcast else {}
+        state.array(_CLEAN)[0] = 0
+        _LIVE.pop(_place(state), None)
+        given: dict[str, list[Columns]] = {}
+        for _, source, columns in chunks:
+            given.setdefault(source, []).append(columns)
+        try:
+            whole = {source: join_columns(parts) for source, parts in given.items()}
+            floor = order.get("floor", NEVER)
+            out = live.step(whole, floor)
+        except BaseException:
+            state.array(_CLEAN)[0] = 1  # the journal has undone the step
+            raise
+        live.ended = floor == INF
+        before = str(state.meta.get("digest", ""))
+        digest = hashlib.sha256(before.encode())
+        for data in (*inputs, broadcast):
+            digest.update(hashlib.sha256(data).digest())
+        self._detach(state, live, digest.hexdigest())
+        state.array(_CLEAN)[0] = 1
+        _LIVE[_place(state)] = (digest.hexdigest(), live)
+        while len(_LIVE) > _LIVE_LIMIT:
+            _LIVE.pop(next(iter(_LIVE)))
+        return {DRIVER: pickle.dumps(out, protocol=5)}
+
+    def read(self, state: PartitionState, request: bytes) -> bytes:
+        return json.dumps(state.meta.get("stats", {})).encode()
+
+    def rollback(self, state: PartitionState) -> bool:
+        """A step that raised undid itself; one that was killed is rebuilt by the service."""
+        return int(state.array(_CLEAN)[0]) == 1
+
+    def _attach(self, state: PartitionState) -> Live:
+        """The lane over this state: the one of the last step if it is of this very state."""
+        plan = OperatorPlan(self.root)
+        if "memory" not in state.meta:
+            return Live(plan, 1, [state])
+        digest, live = _LIVE.get(_place(state), ("", None))
+        if live is not None and digest == state.meta["digest"] and live.stores[0] is state:
+            return live
+        memory = fill(state.meta["memory"], lambda number: _stored(state, number))
+        return Live.load(plan, memory, [state])
+
+    def _detach(self, state: PartitionState, live: Live, digest: str) -> None:
+        """Write what the lane remembers outside of keyed arrays."""
+        for executor in live.executors:
+            executor.sync()
+        arrays: list[Array] = []
+        state.meta["memory"] = strip(live.memory(), arrays)
+        state.meta["digest"] = digest
+        state.meta["stats"] = live.stats()
+        lengths = []
+        for number, array in enumerate(arrays):
+            name = f"memory{number}"
+            kept = state.array(name) if name in state.names() else None
+            if kept is None or kept.dtype != array.dtype:
+                kept = state.create(name, (max(16, len(array)),), array.dtype)
+            if len(kept) < len(array):
+                kept = state.resize(name, len(array))
+            kept[: len(array)] = array
+            lengths.append(len(array))
+        state.meta["memory_lengths"] = lengths
+
+
+def _place(state: PartitionState) -> str:
+    return f"{id(state)}/{state.partition}"
+
+
+def _stored(state: PartitionState, number: int) -> Array:
+    length = state.meta["memory_lengths"][number]
+    return np.array(state.array(f"memory{number}")[:length])
+
+
+class SparkLive:
+    """A live query over a Spark cluster: the interface of `Live`, the state on the executors.
+
+    `push` takes the same tables as in process, or Spark DataFrames. `batch_id` makes a push
+    idempotent, as foreachBatch needs. `close` releases the executors' state.
+    """
+
+    def __init__(
+        self,
+        root: Node,
+        spark: Any = None,
+        *,
+        partitions: int | None = None,
+        checkpoint: str | None = None,
+        restore: bool = False,
+        snapshot_every: int = 50,
+    ) -> None:
+        from viewlet.engine.partitions.cluster import Cluster
+        from viewlet.engine.partitions.session import spark_session
+
+        self.plan = _checked(OperatorPlan(root))
+        self._spark = spark_session(spark)
+        program = SignalProgram(root)
+        if restore:
+            if checkpoint is None:
+                raise StateError("restore without a checkpoint", hint="give checkpoint=")
+            self._cluster = Cluster.restore(
+                self._spark, checkpoint, program, snapshot_every=snapshot_every
+            )
+        else:
+            count = partitions or self._spark.sparkContext.defaultParallelism
+            self._cluster = Cluster(
+                self._spark,
+                program,
+                count if self.plan.sources[0].schema.keys else 1,
+                checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
+            )
+        self._names = Live(self.plan)
+        self._kind = "arrow"
+
+    @property
+    def version(self) -> int:
+        """The number of batches that are part of the state."""
+        return self._cluster.version
+
+    def push(self, batch: Any = None, /, *, batch_id: str | None = None, **named: Any) -> Any:
+        given = self._names.given(batch, named)
+        kinds = {tables.kind_of(table) for table in given.values()}
+        self._kind = kinds.pop() if len(kinds) == 1 else "arrow"
+        inputs = self._rdd(given) if self._kind == "spark" else self._local(given)
+        return self._out(self._cluster.step(inputs, batch_id=batch_id))
+
+    def advance(self, time: int) -> Any:
+        return self._out(self._cluster.step(None, json.dumps({"floor": int(time)}).encode()))
+
+    def flush(self) -> Any:
+        return self._out(self._cluster.step(None, json.dumps({"floor": INF}).encode()))
+
+    def stats(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for answer in self._cluster.read(b"stats"):
+            for name, count in json.loads(answer).items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def metrics(self) -> Any:
+        """Bytes moved, jobs and stages of the last push."""
+        return self._cluster.metrics()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def __enter__(self) -> SparkLive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _local(self, given: dict[str, Any]) -> dict[int, bytes]:
+        """Tables of the driver, split here: no shuffle."""
+        chunks: dict[int, list[Any]] = {}
+        for number, source in enumerate(self.plan.sources):
+            if source.name in given:
+                columns = tables.read(given[source.name], _wanted(source))
+                parts = split(columns, source.schema.keys, self._cluster.partitions)
+                for p, part in parts.items():
+                    chunks.setdefault(p, []).append(((number, 0), source.name, part))
+        return {p: pickle.dumps(found, protocol=5) for p, found in chunks.items()}
+
+    def _rdd(self, given: dict[str, Any]) -> Any:
+        chunks = _chunks(self.plan, given, self._cluster.partitions)
+        return chunks.rdd.map(lambda row: (row[0], bytes(row[1])))
+
+    def _out(self, outputs: list[bytes]) -> Any:
+        columns = join_columns([pickle.loads(data) for data in outputs])
+        if self._kind == "spark":
+            return self._spark.createDataFrame(spark_table(columns))
+        return tables.write(columns, self._kind)
+
+
+def run_dataframes(plan: OperatorPlan, given: dict[str, Any]) -> Any:
+    """A finished query over DataFrames: split by key, sorted by time, run, one lane per task."""
+    _checked(plan)
+    first = next(iter(given.values()))
+    spark = first.sparkSession
+    empty = {
+        name: pa.Table.from_batches([], schema=_arrow_schema(frame))
+        for name, frame in given.items()
+    }
+    schema = spark_table(offline.run(plan, empty, 1)).schema
+    root = plan.root
+    keyed = bool(plan.sources[0].schema.keys)
+    count = spark.sparkContext.defaultParallelism if keyed else 1
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packed = (data.as_py() for batch in batches for data in batch.column(1))
+        chunks = [chunk for data in packed for chunk in pickle.loads(data)]
+        chunks.sort(key=lambda chunk: chunk[0])
+        mine = OperatorPlan(root)
+        whole: dict[str, Columns] = {}
+        for source in mine.sources:
+            parts = [columns for _, name, columns in chunks if name == source.name]
+            if parts:
+                columns = join_columns(parts)
+                order = np.argsort(columns[source.schema.time], kind="stable")
+                whole[source.name] = {name: c[order] for name, c in columns.items()}
+        if whole:
+            out = spark_table(offline.run(mine, whole, 1)).cast(schema)
+            yield from out.to_batches(max_chunksize=1 << 16)
+
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    chunks = _chunks(plan, given, max(1, count)).repartition(count, "p")
+    return chunks.mapInArrow(work, from_arrow_schema(schema))
+
+
+def _chunks(plan: OperatorPlan, given: dict[str, Any], partitions: int) -> Any:
+    """A DataFrame (p, chunk): the rows of every partition as pickled columns, in input order."""
+    frames = []
+    for number, source in enumerate(plan.sources):
+        if source.name not in given:
+            continue
+        frame = given[source.name]
+        wanted = _wanted(source)
+        missing = [name for name in wanted or () if name not in frame.columns]
+        if missing:
+            raise DataError(
+                f"the DataFrame has no column {missing[0]}",
+                hint=f"its columns are {', '.join(frame.columns)}",
+            )
+        frames.append(
+            (frame if wanted is None else frame.select(*wanted)).mapInArrow(
+                _splitter(number, source.name, source.schema.keys, partitions),
+                "p int, chunk binary",
+            )
+        )
+    chunks = frames[0]
+    for frame in frames[1:]:
+        chunks = chunks.union(frame)
+    return chunks
+
+
+def _splitter(number: int, name: str, keys: tuple[str, ...], partitions: int) -> Any:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        read = [tables.read(batch, None) for batch in batches]
+        read = [columns for columns in read if len(next(iter(columns.values())))]
+        if not read:
+            return
+        parts = split(join_columns(read), keys, partitions)
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(list(parts), pa.int32()),
+                pa.array(
+                    [pickle.dumps([((number, task), name, c)], 5) for c in parts.values()],
+                    pa.binary(),
+                ),
+            ],
+            ["p", "chunk"],
+        )
+
+    return work
+
+
+def _wanted(source: Any) -> list[str] | None:
+    schema = source.schema
+    fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
+    return None if source.values is None else [*fixed, *source.values]
+
+
+def _checked(plan: OperatorPlan) -> OperatorPlan:
+    if not plan.keywise:
+        raise UnsupportedError(
+            "a query that regroups, on Spark",
+            hint="group the DataFrame first: make the new key a column and name it as key=",
+        )
+    if any(source.clock == "stream" for source in plan.sources):
+        raise UnsupportedError(
+            "clock='stream' on Spark: partitions do not see each other's events",
+            hint="use clock='key', and advance(time) to move all keys",
+        )
+    return plan
+
+
+def _arrow_schema(frame: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema)
+
+
+def spark_table(columns: Columns) -> pa.Table:
+    """Output columns with types that Spark has: fixed-size lists become lists."""
+    table = tables.to_arrow(columns)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_fixed_size_list(field.type):
+            plain = pa.list_(field.type.value_type)
+            table = table.set_column(place, field.name, table.column(place).cast(plain))
+    return table

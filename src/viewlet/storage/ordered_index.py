@@ -1,0 +1,321 @@
+"""Ordered indexes: one B+ tree for each group, every entry with the sums of what is below it.
+
+The sum of a value column over a range of keys, the least and the greatest key, and every update
+cost O(log n), where a hash index would walk the whole group (thesis 4.2 leaves them O(n)). Entries
+of a node are neighbors in memory (storage.tree_nodes): a descent waits for memory once a level,
+not once a comparison.
+
+Sums of pairs are made from the entries below at every change: nothing accumulates, so float sums
+cannot drift. Whole sums move as far as what is below has.
+"""
+
+from __future__ import annotations
+
+from viewlet.native.compiled import compiled, outlined
+from viewlet.storage.arithmetic import minus, plus
+from viewlet.storage.columns import (
+    BY_FLOAT,
+    BY_RANK,
+    FREE_NODES,
+    GROUPS,
+    LARGEST,
+    MOVED,
+    NODES_USED,
+    ORDER,
+    ORDER_KIND,
+    RANKS,
+    SLOTS,
+    SUM,
+    SUM_FLOAT,
+    SUMS,
+    TALLEST,
+)
+from viewlet.storage.hashmap import (
+    Words,
+    close_group,
+    find_group,
+    group_slot,
+    only_group,
+    open_group,
+)
+from viewlet.storage.memory import (
+    load,
+    load_float,
+    load_half,
+    store,
+    store_half,
+)
+from viewlet.storage.tree_nodes import (
+    BELOW,
+    ENTRIES,
+    HEAD,
+    KEY,
+    LEAF,
+    LEFT,
+    LEVEL,
+    NEXT,
+    PARENT,
+    PLACE,
+    RIGHT,
+    ROOT,
+    add_entry,
+    cut_entry,
+    entry_above,
+    entry_at,
+    free_node,
+    join_groups,
+    link_of,
+    node_at,
+    node_words,
+    own_int,
+    place_in_leaf,
+    pull,
+    pull_float,
+    put_entry,
+    record_at,
+    set_link,
+    shrink,
+    take_node,
+)
+
+
+@compiled
+def find_root(m: int, ix: int, key: Words) -> int:
+    """The root of the group with these key words, -1 if there is none."""
+    head = find_group(m, ix, key)
+    return link_of(m, ix, head, ROOT) if head >= 0 else -1
+
+
+@compiled
+def only_root(m: int, ix: int) -> int:
+    """The same for an index over no words, where all records are one group."""
+    head = only_group(ix)
+    return link_of(m, ix, head, ROOT) if head >= 0 else -1
+
+
+# Sums.
+
+
+@compiled
+def own_entry(m: int, ix: int, record: int) -> int:
+    """The entry of a record in its leaf."""
+    leaf = node_at(ix, link_of(m, ix, record, LEAF))
+    return entry_at(ix, leaf, place_in_leaf(ix, leaf, record))
+
+
+@compiled
+def put_own(ix: int, i: int, at: int, entry: int) -> int:
+    """What a record adds to sum i, into its entry; what a whole sum was before, 0 for a pair."""
+    word = load(ix, SUM + 3 * i)
+    kind = load(ix, SUM + 3 * i + 1)
+    place = load(ix, SUM + 3 * i + 2)
+    if kind == SUM_FLOAT:
+        store(entry, place, load(at, word))
+        store(entry, place + 1, load(at, word + 1))
+        return 0
+    before = load(entry, place)
+    store(entry, place, own_int(at, word, kind))
+    return before
+
+
+@outlined
+def refresh(m: int, ix: int, record: int) -> None:
+    """After a record's values changed: the sums of it and of all above it."""
+    at = record_at(m, record)
+    entry = own_entry(m, ix, record)
+    sums = load(ix, SUMS)
+    for i in range(sums):
+        before = put_own(ix, i, at, entry)
+        if load(ix, SUM + 3 * i + 1) != SUM_FLOAT:
+            store(ix, MOVED + i, minus(load(entry, load(ix, SUM + 3 * i + 2)), before))
+    node = node_at(ix, link_of(m, ix, record, LEAF))
+    while load_half(node, PARENT) >= 0:
+        entry = entry_above(ix, node)
+        for i in range(sums):
+            place = load(ix, SUM + 3 * i + 2)
+            if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
+                pull_float(ix, node, entry, place)
+            else:
+                store(entry, place, plus(load(entry, place), load(ix, MOVED + i)))
+        node = node_at(ix, load_half(node, PARENT))
+
+
+@outlined
+def remake(m: int, ix: int, record: int) -> None:
+    """The same where sums above may be half done: all of them from the entries below."""
+    at = record_at(m, record)
+    entry = own_entry(m, ix, record)
+    for i in range(load(ix, SUMS)):
+        put_own(ix, i, at, entry)
+    node = node_at(ix, link_of(m, ix, record, LEAF))
+    while load_half(node, PARENT) >= 0:
+        pull(ix, node, entry_above(ix, node))
+        node = node_at(ix, load_half(node, PARENT))
+
+
+# Records.
+
+
+@compiled
+def nodes_wanted(ix: int) -> int:
+    """Words of the nodes that one insert may take: one for each level, and two for the root."""
+    return (load(ix, TALLEST) + 3) * node_words(ix, LARGEST)
+
+
+@compiled
+def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
+    """Whether a key, given by its address, is less than that of an entry; NaN is the greatest."""
+    if kind == BY_FLOAT:
+        mine = load_float(key, 0)
+        other = load_float(entry, KEY)
+        return (mine < other) | ((other != other) & (mine == mine))
+    if kind == BY_RANK:
+        ranks = load(m, RANKS)
+        return load(ranks, load(key, 0)) < load(ranks, load(entry, KEY))
+    return load(key, 0) < load(entry, KEY)
+
+
+@outlined
+def link_tree(m: int, ix: int, record: int) -> None:
+    """Put a new record behind those whose keys are not greater."""
+    at = record_at(m, record)
+    key = at + 8 * load(ix, ORDER)
+    slot = group_slot(m, ix, at)
+    head = load_half(load(ix, SLOTS), slot)
+    set_link(m, ix, record, ROOT, -1)
+    if head < 0:
+        open_group(ix, slot, record)
+        number = take_node(ix, 0, 0)
+        node = node_at(ix, number)
+        store_half(node, NEXT, load(ix, GROUPS))
+        store_half(node, HEAD, record)
+        join_groups(ix, number, number)
+        set_link(m, ix, record, ROOT, number)
+        put_entry(m, ix, number, 0, load(key, 0), record)
+        return
+    kind = load(ix, ORDER_KIND)
+    number = link_of(m, ix, head, ROOT)
+    while True:
+        node = node_at(ix, number)
+        # The first entry of an inner node has no key: all that is less goes there.
+        first = 1 if load_half(node, LEVEL) > 0 else 0
+        low = first
+        high = load_half(node, ENTRIES)
+        while low < high:
+            # No branch: which way it goes cannot be foreseen.
+            middle = (low + high) >> 1
+            before = goes_before(m, kind, key, entry_at(ix, node, middle))
+            high = middle if before else high
+            low = low if before else middle + 1
+        if first == 0:
+            break
+        number = load(entry_at(ix, node, low - 1), BELOW)
+    add_entry(m, ix, number, low, load(key, 0), record)
+
+
+@compiled
+def leaf_at(ix: int, root: int, side: int) -> int:
+    """The leaf at one end of a tree."""
+    number = root
+    while True:
+        node = node_at(ix, number)
+        if load_half(node, LEVEL) == 0:
+            return number
+        place = 0 if side == LEFT else load_half(node, ENTRIES) - 1
+        number = load(entry_at(ix, node, place), BELOW)
+
+
+@compiled
+def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
+    """Another record takes the group's slot; `record` is in leaf `number` at `place`."""
+    root = link_of(m, ix, record, ROOT)
+    node = node_at(ix, number)
+    if load_half(node, ENTRIES) > 1:
+        other = load(entry_at(ix, node, 1 if place == 0 else 0), BELOW)
+    else:
+        leaf = leaf_at(ix, root, LEFT)
+        if leaf == number:
+            leaf = leaf_at(ix, root, RIGHT)
+        other = load(entry_at(ix, node_at(ix, leaf), 0), BELOW)
+    store_half(load(ix, SLOTS), group_slot(m, ix, record_at(m, record)), other)
+    store_half(node_at(ix, root), HEAD, other)
+    set_link(m, ix, other, ROOT, root)
+
+
+@outlined
+def unlink_tree(m: int, ix: int, record: int) -> None:
+    """Take a record out. All its values are zero, so that no sum above changes."""
+    number = link_of(m, ix, record, LEAF)
+    node = node_at(ix, number)
+    place = place_in_leaf(ix, node, record)
+    if load_half(node, ENTRIES) == 1 and load_half(node, PARENT) < 0:
+        join_groups(ix, number, -1)
+        close_group(m, ix, group_slot(m, ix, record_at(m, record)))
+        free_node(ix, number)
+        return
+    if link_of(m, ix, record, ROOT) >= 0:
+        pass_head(m, ix, record, number, place)
+    cut_entry(m, ix, number, place)
+    shrink(m, ix, number)
+
+
+@compiled
+def clear_trees(ix: int) -> None:
+    """Forget all nodes."""
+    store(ix, GROUPS, -1)
+    store(ix, NODES_USED, 0)
+    store(ix, TALLEST, 0)
+    for size in range(LARGEST + 1):
+        store(ix, FREE_NODES + size, -1)
+
+
+# Walks.
+
+
+@compiled
+def counted_from(ix: int, node: int, place: int, word: int, side: int) -> int:
+    """The first entry from a place on, away from the end `side`, that has something counted."""
+    count = load_half(node, ENTRIES)
+    step = 1 if side == LEFT else -1
+    while 0 <= place < count:
+        if load(entry_at(ix, node, place), word) > 0:
+            return place
+        place += step
+    return -1
+
+
+@compiled
+def first_counted(m: int, ix: int, root: int, place: int, side: int) -> int:
+    """The record nearest to one end (LEFT: least key) that count `place` counts, -1 if none."""
+    word = load(ix, SUM + 3 * place + 2)
+    number = root
+    while number >= 0:
+        node = node_at(ix, number)
+        end = 0 if side == LEFT else load_half(node, ENTRIES) - 1
+        found = counted_from(ix, node, end, word, side)
+        if found < 0:
+            return -1
+        number = load(entry_at(ix, node, found), BELOW)
+        if load_half(node, LEVEL) == 0:
+            return number
+    return -1
+
+
+@compiled
+def next_counted(m: int, ix: int, record: int, place: int, side: int) -> int:
+    """The counted record that follows, going away from the end `side`; -1 after the last."""
+    word = load(ix, SUM + 3 * place + 2)
+    step = 1 if side == LEFT else -1
+    node = node_at(ix, link_of(m, ix, record, LEAF))
+    here = place_in_leaf(ix, node, record)
+    while True:
+        found = counted_from(ix, node, here + step, word, side)
+        if found >= 0:
+            below = load(entry_at(ix, node, found), BELOW)
+            if load_half(node, LEVEL) == 0:
+                return below
+            return first_counted(m, ix, below, place, side)
+        if load_half(node, PARENT) < 0:
+            return -1
+        here = load_half(node, PLACE)
+        node = node_at(ix, load_half(node, PARENT))

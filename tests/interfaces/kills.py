@@ -1,0 +1,99 @@
+"""kill -9 of a writing process, again and again: nothing that was acknowledged may be lost.
+
+usage: python -m tests.interfaces.kills KILLS [LEVEL] [SEED]
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_FRESH = 40
+"""Kills after which a new database begins: the writer looks for its batch from the first on."""
+
+
+def kill_often(kills: int, level: str, seed: int, folder: Path) -> int:
+    """How many batches were acknowledged in all; AssertionError if one was lost."""
+    draw = random.Random(seed)
+    total = acknowledged = 0
+    path = folder / "db"
+    for kill in range(kills):
+        if kill % _FRESH == 0:
+            total += acknowledged
+            acknowledged = 0
+            shutil.rmtree(path, ignore_errors=True)
+        acknowledged = run_and_kill(path, level, draw, acknowledged)
+    return total + acknowledged
+
+
+def run_and_kill(path: Path, level: str, draw: random.Random, acknowledged: int) -> int:
+    """Start the writer, kill it at a random moment; the newest batch that it acknowledged."""
+    writer = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "tests.interfaces.durable_writer",
+            str(path),
+            level,
+            str(draw.randrange(10**6)),
+        ],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+    )
+    assert writer.stdout is not None
+    # Some die while they open the database or replay the log, others after some batches.
+    is_early = draw.random() < 0.2
+    wanted = draw.randrange(60)
+    ends_at = time.monotonic() + (draw.uniform(0.3, 1.5) if is_early else 90.0)
+    lines: list[bytes] = []
+    left = b""
+    while time.monotonic() < ends_at and (is_early or len(lines) <= wanted):
+        ready, _, _ = select.select([writer.stdout], [], [], 0.01)
+        if ready:
+            data = os.read(writer.stdout.fileno(), 1 << 16)
+            if not data:
+                break
+            *whole, left = (left + data).split(b"\n")
+            lines += whole
+    time.sleep(draw.uniform(0.0, 0.01))
+    writer.kill()
+    rest = writer.stdout.read()
+    writer.stdout.close()
+    code = writer.wait()
+    assert code == -9, f"the writer ended by itself with {code}"
+    lines += [line for line in (left + rest).split(b"\n")[:-1] if line]
+    for line in lines:
+        if line.startswith(b"open"):
+            opened = int(line.split()[1])
+            assert opened >= acknowledged, f"batch {acknowledged} was acknowledged and is lost"
+            acknowledged = opened
+        else:
+            acknowledged = int(line)
+    return acknowledged
+
+
+def main() -> None:
+    """Run from the command line."""
+    kills, level, seed = int(sys.argv[1]), "normal", 1
+    if len(sys.argv) > 2:
+        level = sys.argv[2]
+    if len(sys.argv) > 3:
+        seed = int(sys.argv[3])
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        batches = kill_often(kills, level, seed, Path(folder))
+    seconds = time.monotonic() - started
+    print(f"{kills} kills, {batches} batches acknowledged, none lost, {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

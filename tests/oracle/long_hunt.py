@@ -1,0 +1,309 @@
+"""A counted hunt: several views over rows that come, go and are refused, beside DuckDB.
+
+    python -m tests.oracle.long_hunt --minutes 10 [--seed N] [--engines local,interpreter]
+
+A seed makes a schema, up to four views and a stream of batches. Values are small, so that rows
+meet, with floats that are not finite, strings that are new, and one number that most rows have.
+Between batches the database is saved and restored, or closed and opened again from disk; some
+batches cannot be taken (a row that is not there, a key twice, a subscriber that says no) and must
+change nothing. After every batch each view is compared with DuckDB's answer: one comparison.
+
+DuckDB adds floats in an order of its own and rounds on the way. Where an answer differs in floats
+alone, the interpreter, whose sums are exact, decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+from tests.oracle.generate import Generator, Rel
+from tests.oracle.harness import Batch, Case, DuckOracle, Mismatch, Row, compare
+
+import viewlet
+from viewlet.errors import UnsupportedError, ViewletError
+from viewlet.interfaces.database import Database
+
+FINITE = (-0.0, 0.125, 1e6)
+WILD = (math.inf, -math.inf, math.nan, -0.0, 1e17, 1e300, 5e-324)
+BATCHES = 120
+FAILED = Path(__file__).parent / "hunted"
+
+
+@dataclass
+class Tally:
+    """What a hunt has done so far."""
+
+    comparisons: Counter[str] = field(default_factory=Counter)
+    by_interpreter: int = 0
+    refused: int = 0
+    restarts: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """The counts on a few lines."""
+        total = sum(self.comparisons.values())
+        each = ", ".join(f"{engine} {count}" for engine, count in self.comparisons.items())
+        return (
+            f"{total} comparisons ({each}), {self.by_interpreter} decided by the interpreter, "
+            f"{self.refused} refused batches, {self.restarts} restarts, "
+            f"{sum(self.skipped.values())} views skipped, {len(self.failures)} failures"
+        )
+
+
+@dataclass
+class WildGenerator(Generator):
+    """Rows with values that are rare elsewhere."""
+
+    doubles: tuple[float, ...] = WILD
+    strings: int = 0
+
+    def row(self, relation: Rel) -> Row:
+        """A row of the plain generator, some of its values exchanged."""
+        values: list[Any] = list(super().row(relation))
+        for i, column in enumerate(relation.columns):
+            if values[i] is None or i == relation.key:
+                continue
+            if column.type == "DOUBLE" and self.rows.random() < 0.12:
+                values[i] = self.rows.choice(self.doubles)
+            elif column.type == "VARCHAR" and self.rows.random() < 0.2:
+                self.strings += 1
+                values[i] = f"fresh {self.strings}"
+            elif column.type == "INTEGER" and self.rows.random() < 0.5:
+                values[i] = 1
+        return tuple(values)
+
+
+@dataclass
+class Stream:
+    """The rows that are there, and the next batch of changes."""
+
+    draw: Random
+    generator: Generator
+    present: dict[str, list[Row]]
+
+    def next(self) -> Batch:
+        """Some inserts and deletes."""
+        return self.generator.batch(self.draw.choice((1, 1, 1, 3, 8, 40)), self.present)
+
+    def impossible(self) -> Batch | None:
+        """A batch that no database may take: a row goes that was never there."""
+        tables = [r for r in self.generator.relations if not r.stream]
+        if not tables:
+            return None
+        relation = self.draw.choice(tables)
+        absent = tuple(None if c.nullable else _absent(c.type) for c in relation.columns)
+        if absent in self.present[relation.name]:
+            return None
+        good = [(relation.name, row, -1) for row in self.present[relation.name][:1]]
+        return [*good, (relation.name, absent, -1)]
+
+
+def _absent(type: str) -> Any:
+    made = {"VARCHAR": "nowhere", "BOOLEAN": True, "DOUBLE": 123.5}
+    if type in made:
+        return made[type]
+    if type in ("DATE", "TIMESTAMP"):
+        import datetime as dt
+
+        day = dt.datetime(1901, 2, 3)
+        return day if type == "TIMESTAMP" else day.date()
+    return 99
+
+
+class Subject:
+    """A database of one engine under test, which can be restarted in two ways."""
+
+    def __init__(self, engine: str, folder: Path, on_disk: bool) -> None:
+        self.engine = engine
+        self._path = folder / engine
+        self._on_disk = on_disk
+        self.db: Database = self._opened()
+
+    def _opened(self) -> Database:
+        if self._on_disk:
+            return viewlet.connect(engine=self.engine, path=self._path, synchronous="off")
+        return viewlet.connect(engine=self.engine)
+
+    def restart(self) -> None:
+        """Close and go on from what was written."""
+        if self._on_disk:
+            self.db.close()
+            self.db = self._opened()
+            return
+        self.db.checkpoint(str(self._path))
+        self.db.close()
+        self.db = viewlet.restore(str(self._path))
+
+
+def hunt_seed(
+    seed: int,
+    engines: list[str],
+    tally: Tally,
+    folder: Path,
+    until: float,
+    doubles: tuple[float, ...] = WILD,
+) -> None:
+    """One schema with its views and batches; what fails is in the tally."""
+    draw = Random(seed)
+    generator = WildGenerator(Random(seed), Random(seed + 1), doubles=doubles)
+    generator.schema()
+    tables = [relation.sql() for relation in generator.relations]
+    stream = Stream(draw, generator, {r.name: [] for r in generator.relations})
+    views = list(_views(generator, draw, tables, tally))
+    if not views:
+        return
+    on_disk = draw.random() < 0.5
+    subjects = [Subject(engine, folder, on_disk) for engine in engines]
+    history: list[Batch] = []
+    case = Case(tables, views[0], history)
+    try:
+        with closing(DuckOracle(case.relations())) as oracle:
+            for subject in subjects:
+                for text in tables:
+                    subject.db.execute(text)
+                for number, select in enumerate(views):
+                    subject.db.execute(f"CREATE VIEW v{number} AS {select}")
+            for number in range(BATCHES):
+                batch = stream.next()
+                history.append(batch)
+                oracle.apply(batch)
+                answers = [oracle.answer(select) for select in views]
+                for subject in subjects:
+                    _disturb(subject, stream, draw, tally)
+                    subject.db.apply(viewlet.Change(n, [row], w) for n, row, w in batch)
+                    for at, (select, answer) in enumerate(zip(views, answers, strict=True)):
+                        _compare(subject, at, answer, Case(tables, select, history), number, tally)
+                if time.monotonic() > until:
+                    return
+    except UnsupportedError as error:
+        tally.skipped[error.message.split(":")[0]] += 1
+    except Exception as error:
+        tally.failures.append(_failure(seed, error, case))
+        _keep(seed, views, case)
+    finally:
+        for subject in subjects:
+            subject.db.close()
+
+
+def _views(generator: Generator, draw: Random, tables: list[str], tally: Tally) -> Iterator[str]:
+    """Queries that both systems take; over streams too, since all views come before all rows."""
+    for _ in range(draw.randint(1, 4)):
+        select = generator.query()
+        probe = viewlet.connect(engine="interpreter")
+        duck = duckdb.connect()
+        try:
+            for text in tables:
+                probe.execute(text)
+                duck.execute(text.replace("CREATE STREAM", "CREATE TABLE"))
+            probe.execute(f"CREATE VIEW v AS {select}")
+            duck.execute(select)
+            yield select
+        except (UnsupportedError, duckdb.Error) as error:
+            tally.skipped[str(error).split(":")[0]] += 1
+        finally:
+            probe.close()
+            duck.close()
+
+
+def _disturb(subject: Subject, stream: Stream, draw: Random, tally: Tally) -> None:
+    """Now and then a restart, a batch that cannot be, or a subscriber that refuses one."""
+    chance = draw.random()
+    if chance < 0.02:
+        subject.restart()
+        tally.restarts += 1
+    elif chance < 0.06:
+        impossible = stream.impossible()
+        if impossible is not None:
+            try:
+                subject.db.apply(viewlet.Change(n, [row], w) for n, row, w in impossible)
+            except ViewletError:
+                tally.refused += 1
+            else:
+                raise Mismatch(f"a row that is not there was deleted: {impossible}")
+
+
+def _compare(
+    subject: Subject, at: int, answer: list[Row], case: Case, number: int, tally: Tally
+) -> None:
+    ordered = " order by " in case.select.lower()
+    rows = subject.db.view(f"v{at}").rows()
+    tally.comparisons[subject.engine] += 1
+    try:
+        compare(rows, answer, case, number + 1, ordered)
+    except Mismatch:
+        if not any(isinstance(value, float) for row in rows for value in row):
+            raise
+        compare(rows, _exact(case), case, number + 1, ordered)
+        tally.by_interpreter += 1
+
+
+def _exact(case: Case) -> list[Row]:
+    """The answer of the definition, from all rows at once."""
+    with viewlet.connect(engine="interpreter") as db:
+        for text in case.tables:
+            db.execute(text)
+        db.execute(f"CREATE VIEW v AS {case.select}")
+        db.apply(viewlet.Change(n, [row], w) for batch in case.batches for n, row, w in batch)
+        return [tuple(row) for row in db.view("v").rows()]
+
+
+def _failure(seed: int, error: Exception, case: Case) -> str:
+    where = "".join(traceback.format_tb(error.__traceback__)[-2:])
+    return f"seed {seed}: {type(error).__name__}: {error}\n{where}after {len(case.batches)} batches"
+
+
+def _keep(seed: int, views: list[str], case: Case) -> None:
+    FAILED.mkdir(exist_ok=True)
+    for at, select in enumerate(views):
+        kept = Case(case.tables, select, case.batches, f"view {at} of seed {seed} of the long hunt")
+        kept.save(FAILED / f"seed-{seed}-{at}.json")
+
+
+def hunt(minutes: float, seed: int, engines: list[str], doubles: tuple[float, ...] = WILD) -> Tally:
+    """Seed after seed until the time is up."""
+    tally = Tally()
+    until = time.monotonic() + 60 * minutes
+    while time.monotonic() < until:
+        folder = Path(tempfile.mkdtemp(prefix="viewlet-hunt-"))
+        try:
+            hunt_seed(seed, engines, tally, folder, until, doubles)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        seed += 1
+    return tally
+
+
+def main() -> None:
+    """Run from the command line; exit code 1 after a failure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--engines", default="local,interpreter")
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else secrets.randbelow(10**9)
+    print(f"first seed {seed}", flush=True)
+    tally = hunt(given.minutes, seed, given.engines.split(","))
+    print(tally.text())
+    for failure in tally.failures:
+        print(failure)
+    sys.exit(bool(tally.failures))
+
+
+if __name__ == "__main__":
+    main()
