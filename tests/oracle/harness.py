@@ -117,8 +117,12 @@ class DuckOracle:
                 del self.rows[name][row]
 
     def answer(self, select: str) -> list[Row]:
+        return self.answers([select])[0]
+
+    def answers(self, selects: Sequence[str]) -> list[list[Row]]:
+        """The answers of several queries over the same rows."""
         self.fill()
-        return self.connection.execute(select).fetchall()
+        return [self.connection.execute(select).fetchall() for select in selects]
 
     def fill(self) -> None:
         for relation in self.relations:

@@ -1,8 +1,9 @@
 """A counted hunt: several views over rows that come, go and are refused, beside DuckDB.
 
     python -m tests.oracle.long_hunt --minutes 10 [--seed N] [--engines local,interpreter]
+        [--comparisons N] [--processes N]
 
-A seed makes a schema, up to four views and a stream of batches. Values are small, so that rows
+A seed makes a schema, up to six views and a stream of batches. Values are small, so that rows
 meet, with floats that are not finite, strings that are new, and one number that most rows have.
 Between batches the database is saved and restored, or closed and opened again from disk; some
 batches cannot be taken (a row that is not there, a key twice, a subscriber that says no) and must
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import secrets
 import shutil
 import sys
@@ -33,6 +35,7 @@ from typing import Any
 import duckdb
 from tests.oracle.generate import Generator, Rel
 from tests.oracle.harness import Batch, Case, DuckOracle, Mismatch, Row, compare
+from tests.oracle.reduce import reduce_case
 
 import viewlet
 from viewlet.errors import UnsupportedError, ViewletError
@@ -40,7 +43,11 @@ from viewlet.interfaces.database import Database
 
 FINITE = (-0.0, 0.125, 1e6)
 WILD = (math.inf, -math.inf, math.nan, -0.0, 1e17, 1e300, 5e-324)
-BATCHES = 120
+BATCHES = 500
+MOST_VIEWS = 6
+MANY_ROWS = 40
+"""From here on a relation loses as many rows as it gets: answers stay quick to recompute."""
+REDUCE_SECONDS = 120.0
 FAILED = Path(__file__).parent / "hunted"
 
 
@@ -52,6 +59,7 @@ class Tally:
     by_interpreter: int = 0
     refused: int = 0
     restarts: int = 0
+    seeds: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
@@ -60,10 +68,21 @@ class Tally:
         total = sum(self.comparisons.values())
         each = ", ".join(f"{engine} {count}" for engine, count in self.comparisons.items())
         return (
-            f"{total} comparisons ({each}), {self.by_interpreter} decided by the interpreter, "
+            f"{total} comparisons ({each}) of {self.seeds} seeds, "
+            f"{self.by_interpreter} decided by the interpreter, "
             f"{self.refused} refused batches, {self.restarts} restarts, "
             f"{sum(self.skipped.values())} views skipped, {len(self.failures)} failures"
         )
+
+    def add(self, other: Tally) -> None:
+        """Counts what another hunt has done as well."""
+        self.comparisons += other.comparisons
+        self.by_interpreter += other.by_interpreter
+        self.refused += other.refused
+        self.restarts += other.restarts
+        self.seeds += other.seeds
+        self.skipped += other.skipped
+        self.failures += other.failures
 
 
 @dataclass
@@ -98,20 +117,25 @@ class Stream:
     present: dict[str, list[Row]]
 
     def next(self) -> Batch:
-        """Some inserts and deletes."""
-        return self.generator.batch(self.draw.choice((1, 1, 1, 3, 8, 40)), self.present)
+        """Some inserts and deletes; relations that have grown large shrink."""
+        batch = self.generator.batch(self.draw.choice((1, 1, 1, 3, 8, 40)), self.present)
+        for name, rows in self.present.items():
+            while len(rows) > MANY_ROWS:
+                batch.append((name, rows.pop(self.draw.randrange(len(rows))), -1))
+        return batch
 
     def impossible(self) -> Batch | None:
-        """A batch that no database may take: a row goes that was never there."""
+        """A batch that no database may take: a row goes that was never there, or a key is twice."""
         tables = [r for r in self.generator.relations if not r.stream]
         if not tables:
             return None
         relation = self.draw.choice(tables)
+        rows = self.present[relation.name]
+        good = [(relation.name, row, -1) for row in rows[:1]]
+        if relation.key is not None and len(rows) > 1:
+            return [*good, (relation.name, rows[1], 1)]
         absent = tuple(None if c.nullable else _absent(c.type) for c in relation.columns)
-        if absent in self.present[relation.name]:
-            return None
-        good = [(relation.name, row, -1) for row in self.present[relation.name][:1]]
-        return [*good, (relation.name, absent, -1)]
+        return None if absent in rows else [*good, (relation.name, absent, -1)]
 
 
 def _absent(type: str) -> Any:
@@ -171,39 +195,45 @@ def hunt_seed(
     on_disk = draw.random() < 0.5
     subjects = [Subject(engine, folder, on_disk) for engine in engines]
     history: list[Batch] = []
-    case = Case(tables, views[0], history)
+    cases = [Case(tables, select, history) for select in views]
+    tally.seeds += 1
     try:
-        with closing(DuckOracle(case.relations())) as oracle:
+        with closing(DuckOracle(cases[0].relations())) as oracle:
             for subject in subjects:
                 for text in tables:
                     subject.db.execute(text)
                 for number, select in enumerate(views):
                     subject.db.execute(f"CREATE VIEW v{number} AS {select}")
             for number in range(BATCHES):
-                batch = stream.next()
+                impossible, batch = stream.impossible(), stream.next()
+                for subject in subjects:
+                    _disturb(subject, impossible, batch, draw, tally)
                 history.append(batch)
                 oracle.apply(batch)
-                answers = [oracle.answer(select) for select in views]
+                answers = oracle.answers(views)
                 for subject in subjects:
-                    _disturb(subject, stream, draw, tally)
-                    subject.db.apply(viewlet.Change(n, [row], w) for n, row, w in batch)
-                    for at, (select, answer) in enumerate(zip(views, answers, strict=True)):
-                        _compare(subject, at, answer, Case(tables, select, history), number, tally)
+                    _apply(subject, batch)
+                    for at, answer in enumerate(answers):
+                        _compare(subject, at, answer, cases[at], number, tally)
                 if time.monotonic() > until:
                     return
     except UnsupportedError as error:
         tally.skipped[error.message.split(":")[0]] += 1
     except Exception as error:
-        tally.failures.append(_failure(seed, error, case))
-        _keep(seed, views, case)
+        tally.failures.append(_failure(seed, error, history))
+        _keep(seed, cases, engines)
     finally:
         for subject in subjects:
             subject.db.close()
 
 
+def _apply(subject: Subject, batch: Batch) -> None:
+    subject.db.apply(viewlet.Change(n, [row], w) for n, row, w in batch)
+
+
 def _views(generator: Generator, draw: Random, tables: list[str], tally: Tally) -> Iterator[str]:
     """Queries that both systems take; over streams too, since all views come before all rows."""
-    for _ in range(draw.randint(1, 4)):
+    for _ in range(draw.randint(2, MOST_VIEWS)):
         select = generator.query()
         probe = viewlet.connect(engine="interpreter")
         duck = duckdb.connect()
@@ -221,21 +251,42 @@ def _views(generator: Generator, draw: Random, tables: list[str], tally: Tally) 
             duck.close()
 
 
-def _disturb(subject: Subject, stream: Stream, draw: Random, tally: Tally) -> None:
+def _disturb(
+    subject: Subject, impossible: Batch | None, batch: Batch, draw: Random, tally: Tally
+) -> None:
     """Now and then a restart, a batch that cannot be, or a subscriber that refuses one."""
     chance = draw.random()
-    if chance < 0.02:
+    if chance < 0.004:
         subject.restart()
         tally.restarts += 1
-    elif chance < 0.06:
-        impossible = stream.impossible()
-        if impossible is not None:
-            try:
-                subject.db.apply(viewlet.Change(n, [row], w) for n, row, w in impossible)
-            except ViewletError:
-                tally.refused += 1
-            else:
-                raise Mismatch(f"a row that is not there was deleted: {impossible}")
+    elif chance < 0.03 and impossible is not None:
+        _expect_refusal(subject, impossible, tally)
+    elif chance < 0.05:
+        refusing = subject.db.subscribe("v0", _refuse)
+        before = sorted(map(repr, subject.db.view("v0").rows()))
+        try:
+            _apply(subject, batch)
+        except ViewletError:
+            tally.refused += 1
+        else:
+            _apply(subject, [(name, row, -weight) for name, row, weight in reversed(batch)])
+        finally:
+            refusing.close()
+        if before != sorted(map(repr, subject.db.view("v0").rows())):
+            raise Mismatch(f"a refused batch has changed the view: {batch}")
+
+
+def _refuse(_batch: object) -> None:
+    raise RuntimeError("this subscriber wants no batch")
+
+
+def _expect_refusal(subject: Subject, impossible: Batch, tally: Tally) -> None:
+    try:
+        _apply(subject, impossible)
+    except ViewletError:
+        tally.refused += 1
+    else:
+        raise Mismatch(f"a batch was taken that cannot be: {impossible}")
 
 
 def _compare(
@@ -263,42 +314,104 @@ def _exact(case: Case) -> list[Row]:
         return [tuple(row) for row in db.view("v").rows()]
 
 
-def _failure(seed: int, error: Exception, case: Case) -> str:
+def _failure(seed: int, error: Exception, history: list[Batch]) -> str:
     where = "".join(traceback.format_tb(error.__traceback__)[-2:])
-    return f"seed {seed}: {type(error).__name__}: {error}\n{where}after {len(case.batches)} batches"
+    return f"seed {seed}: {type(error).__name__}: {error}\n{where}after {len(history)} batches"
 
 
-def _keep(seed: int, views: list[str], case: Case) -> None:
+def _keep(seed: int, cases: list[Case], engines: list[str]) -> None:
+    """Views that fail alone are made small and kept; where none does, all of them are kept."""
     FAILED.mkdir(exist_ok=True)
-    for at, select in enumerate(views):
-        kept = Case(case.tables, select, case.batches, f"view {at} of seed {seed} of the long hunt")
-        kept.save(FAILED / f"seed-{seed}-{at}.json")
+    until = time.monotonic() + REDUCE_SECONDS
+
+    def fails(case: Case) -> bool:
+        return time.monotonic() < until and any(_differs(case, engine) for engine in engines)
+
+    alone = [case for case in cases if fails(case)]
+    for at, case in enumerate(alone or cases):
+        small = reduce_case(case, fails) if alone else case
+        small.note = f"view {at} of seed {seed} of the long hunt"
+        small.save(FAILED / f"seed-{seed}-{at}.json")
 
 
-def hunt(minutes: float, seed: int, engines: list[str], doubles: tuple[float, ...] = WILD) -> Tally:
-    """Seed after seed until the time is up."""
+def _differs(case: Case, engine: str) -> bool:
+    """Whether the case alone, without restarts and refusals, fails on the engine."""
+    tally = Tally()
+    try:
+        with (
+            closing(DuckOracle(case.relations())) as oracle,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            subject = Subject(engine, Path(folder), on_disk=False)
+            with closing(subject.db):
+                for text in (*case.tables, f"CREATE VIEW v0 AS {case.select}"):
+                    subject.db.execute(text)
+                for number, batch in enumerate(case.batches):
+                    oracle.apply(batch)
+                    _apply(subject, batch)
+                    so_far = Case(case.tables, case.select, case.batches[: number + 1])
+                    _compare(subject, 0, oracle.answer(case.select), so_far, number, tally)
+    except (UnsupportedError, duckdb.Error):
+        return False
+    except Exception:
+        return True
+    return False
+
+
+def hunt(
+    minutes: float,
+    seed: int,
+    engines: list[str],
+    doubles: tuple[float, ...] = WILD,
+    step: int = 1,
+    comparisons: int = sys.maxsize,
+) -> Tally:
+    """Every `step`-th seed until the time is up or so many comparisons are done."""
     tally = Tally()
     until = time.monotonic() + 60 * minutes
-    while time.monotonic() < until:
+    while time.monotonic() < until and sum(tally.comparisons.values()) < comparisons:
         folder = Path(tempfile.mkdtemp(prefix="viewlet-hunt-"))
         try:
             hunt_seed(seed, engines, tally, folder, until, doubles)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        seed += 1
+        seed += step
     return tally
+
+
+def _hunt_in_process(results: Any, *arguments: Any) -> None:
+    results.put(hunt(*arguments))
 
 
 def main() -> None:
     """Run from the command line; exit code 1 after a failure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--comparisons", type=int, default=sys.maxsize)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--engines", default="local,interpreter")
-    given = parser.parse_args()
-    seed = given.seed if given.seed is not None else secrets.randbelow(10**9)
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
     print(f"first seed {seed}", flush=True)
-    tally = hunt(given.minutes, seed, given.engines.split(","))
+    engines, count = options.engines.split(","), options.processes
+    each = -(-options.comparisons // count)
+    spawning = multiprocessing.get_context("spawn")
+    results = spawning.Queue()
+    workers = [
+        spawning.Process(
+            target=_hunt_in_process,
+            args=(results, options.minutes, seed + i, engines, WILD, count, each),
+        )
+        for i in range(count)
+    ]
+    for worker in workers:
+        worker.start()
+    tally = Tally()
+    for _ in workers:
+        tally.add(results.get())
+    for worker in workers:
+        worker.join()
     print(tally.text())
     for failure in tally.failures:
         print(failure)
