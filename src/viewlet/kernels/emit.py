@@ -10,9 +10,17 @@ Both return 0 when done, or 1 when a map is full: the control words then say whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from viewlet.kernels import (
+    access,
+    block_source,
+    border_source,
+    ordered_source,
+    range_source,
+    updates,
+)
 from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.access import write_chosen_rows, write_row_body, write_scan
+from viewlet.kernels.block_source import register_writers, write_block
 from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
 from viewlet.kernels.identifiers import HEAD
 from viewlet.kernels.loop_nodes import Block, Loops, Step, bodies
@@ -20,8 +28,17 @@ from viewlet.kernels.prefetch import later_slots, prefetches, reaches_far
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalar_source import Texts
 from viewlet.kernels.selection import Selection, selection
-from viewlet.kernels.updates import UpdateWriter
+from viewlet.kernels.writer import Writer
 from viewlet.program.ir import Program
+
+register_writers(
+    access.WRITERS,
+    block_source.WRITERS,
+    border_source.WRITERS,
+    ordered_source.WRITERS,
+    range_source.WRITERS,
+    updates.WRITERS,
+)
 
 _COMPILED = "@compiled"
 
@@ -59,95 +76,92 @@ class Module:
                 parts.append(_BY_ROW)
             else:
                 self.batch[relation] = f"on_{called}"
-                writer = _TriggerWriter(self.frame, relation, self.loops.batch_locals[relation])
+                writer = Writer(self.frame, relation, self.loops.batch_locals[relation])
                 ordered = self.loops.ordered(relation)
-                parts.append(writer.batch_function(self.batch[relation], ordered))
-            own = self.loops.single_locals[relation]
-            writer = _TriggerWriter(self.frame, relation, own, single=True)
-            parts.append(writer.single_function(self.single[relation], steps))
+                parts.append(_batch_function(writer, self.batch[relation], ordered))
+            names = self.loops.single_locals[relation]
+            writer = Writer(self.frame, relation, names, single=True)
+            parts.append(_single_function(writer, self.single[relation], steps))
         shared = [
             f"{_COMPILED}\ndef {name}{text}\n\n" for text, name in self.frame.functions.items()
         ]
         return "\n".join((HEAD, *shared, *parts))
 
 
-class _TriggerWriter(UpdateWriter):
-    """Writes one function."""
+def _batch_function(writer: Writer, name: str, steps: list[Step]) -> str:
+    """Runs the steps that the control words name."""
+    writer.line(f"step = load(control, {STEP})")
+    writer.line(f"last = load(control, {LAST})")
+    writer.line(f"start = load(control, {ROW})")
+    writer.line(f"skip = load(control, {SKIP})")
+    for number, step in enumerate(steps):
+        _open_step(writer, number, step)
+        with writer.nest(f"if step <= {number} < last:"):
+            _write_batch_step(writer, step)
+        if step is not steps[-1]:
+            with writer.nest(f"if step <= {number}:"):
+                writer.line("start = -1")
+                writer.line("skip = 0")
+    return _function(writer, name)
 
-    def batch_function(self, name: str, steps: list[Step]) -> str:
-        """Runs the steps that the control words name."""
-        self.line(f"step = load(control, {STEP})")
-        self.line(f"last = load(control, {LAST})")
-        self.line(f"start = load(control, {ROW})")
-        self.line(f"skip = load(control, {SKIP})")
+
+def _write_batch_step(writer: Writer, step: Step) -> None:
+    outer = step.block[0] if len(step.block) == 1 else None
+    chosen = _chosen(writer, outer) if isinstance(outer, ir.Rows) else None
+    if chosen is not None:
+        write_chosen_rows(writer, chosen)
+    elif isinstance(outer, ir.Rows):
+        with writer.nest("for row in range(low if start < 0 else start, high):"):
+            writer.open_row()
+            write_row_body(writer, outer)
+            writer.close_row()
+    elif isinstance(outer, ir.Scan):
+        write_scan(writer, outer, resume=True)
+    else:
+        writer.line("row = 0")
+        writer.open_row()
+        write_block(writer, step.block)
+
+
+def _chosen(writer: Writer, rows: ir.Rows) -> Selection | None:
+    """The rows that pass the filter, where choosing them first lets lines be fetched ahead."""
+    chosen = None if rows.equal else selection(rows, writer.scalars)
+    if chosen is None or not reaches_far(chosen.rows, writer.frame):
+        return None
+    return chosen if prefetches(chosen.rows, writer.frame, chosen=True) else None
+
+
+def _single_function(writer: Writer, name: str, steps: list[Step]) -> str:
+    """Runs all steps for one row after the other."""
+    writer.line(f"row = max(load(control, {ROW}), low)")
+    writer.line(f"step = load(control, {STEP})")
+    writer.line(f"skip = load(control, {SKIP})")
+    with writer.nest("while row < high:"):
+        for text in later_slots(steps, writer.frame):
+            writer.line(text)
         for number, step in enumerate(steps):
-            self._open_step(number, step)
-            with self.nest(f"if step <= {number} < last:"):
-                self._batch_step(step)
-            if step is not steps[-1]:
-                with self.nest(f"if step <= {number}:"):
-                    self.line("start = -1")
-                    self.line("skip = 0")
-        return self._function(name)
+            _open_step(writer, number, step)
+            with writer.nest(f"if step <= {number}:"):
+                writer.open_row()
+                write_block(writer, step.block)
+                writer.close_row()
+        writer.line("step = 0")
+        writer.line("row += 1")
+    return _function(writer, name)
 
-    def _batch_step(self, step: Step) -> None:
-        outer = step.block[0] if len(step.block) == 1 else None
-        found = self._worth_choosing(outer) if isinstance(outer, ir.Rows) else None
-        if found is not None:
-            self._chosen_rows(found)
-        elif isinstance(outer, ir.Rows):
-            with self.nest("for row in range(low if start < 0 else start, high):"):
-                self._reset_done()
-                self._row_body(outer)
-                self._end_row()
-        elif isinstance(outer, ir.Scan):
-            self._scan(outer, resume=True)
-        else:
-            self.line("row = 0")
-            self._reset_done()
-            self.block(step.block)
 
-    def _worth_choosing(self, rows: ir.Rows) -> Selection | None:
-        """The rows to work on, where some lines should be asked for before their turn."""
-        found = None if rows.equal else selection(rows, self.scalars)
-        if found is None or not reaches_far(found.rows, self.frame):
-            return None
-        return found if prefetches(found.rows, self.frame, chosen=True) else None
+def _open_step(writer: Writer, number: int, step: Step) -> None:
+    """The statements of a step as a comment; what is written next belongs to it."""
+    # With one update for each outer row, the row alone says where to go on.
+    writer.open_step(number, step, counts_updates=writer.single or _updates(step) > 1)
+    for text in step.text.splitlines():
+        writer.line(f"# {_printable(text.strip())}")
 
-    def single_function(self, name: str, steps: list[Step]) -> str:
-        """Runs all steps for one row after the other."""
-        self.line(f"row = max(load(control, {ROW}), low)")
-        self.line(f"step = load(control, {STEP})")
-        self.line(f"skip = load(control, {SKIP})")
-        with self.nest("while row < high:"):
-            for text in later_slots(steps, self.frame):
-                self.line(text)
-            for number, step in enumerate(steps):
-                self._open_step(number, step)
-                with self.nest(f"if step <= {number}:"):
-                    self._reset_done()
-                    self.block(step.block)
-                    self._end_row()
-            self.line("step = 0")
-            self.line("row += 1")
-        return self._function(name)
 
-    def _open_step(self, number: int, step: Step) -> None:
-        """The statements of a step as a comment; what is written next belongs to it."""
-        self.step = number
-        self.targets = step.targets
-        self.written = frozenset(_written(step.block))
-        self.found = {}
-        # With one update for each outer row, the row alone says where to go on.
-        self.counted = self.single or _updates(step) > 1
-        self.row = "row"
-        for text in step.text.splitlines():
-            self.line(f"# {_printable(text.strip())}")
-
-    def _function(self, name: str) -> str:
-        head = [_COMPILED, f"def {name}(state, control):"]
-        before = prologue(self.frame, self.relation, self.lines)
-        return "\n".join([*head, *before, *self.lines, "    return 0", "", ""])
+def _function(writer: Writer, name: str) -> str:
+    head = [_COMPILED, f"def {name}(state, control):"]
+    before = prologue(writer.frame, writer.relation, writer.lines)
+    return "\n".join([*head, *before, *writer.lines, "    return 0", "", ""])
 
 
 _REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.Change
@@ -161,23 +175,14 @@ def _updates(step: Step) -> int:
 
 
 def _count(block: Block, targets: tuple[str, ...]) -> int:
-    found = 0
+    count = 0
     for node in block:
         if isinstance(node, ir.Update):
-            found += node.map in targets
+            count += node.map in targets
             continue
         inside = sum(_count(body, targets) for body in bodies(node))
-        found += 2 * inside if isinstance(node, _REPEATED) else inside
-    return found
-
-
-def _written(block: Block) -> Iterator[str]:
-    """The maps that a block changes, in which a second probe may find more than the first."""
-    for node in block:
-        if isinstance(node, ir.Update):
-            yield node.map
-        for body in bodies(node):
-            yield from _written(body)
+        count += 2 * inside if isinstance(node, _REPEATED) else inside
+    return count
 
 
 def _printable(text: str) -> str:

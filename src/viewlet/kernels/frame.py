@@ -79,6 +79,14 @@ class Frame:
         """What the parts of a map are called after: M of map_M, records_M and so on."""
         return self.loops.names.map(map)
 
+    def descriptor(self, map: str) -> str:
+        """Source of the address of a map's descriptor."""
+        return f"map_{self.called(map)}"
+
+    def index_block(self, map: str, index: int) -> str:
+        """Source of the address of the block that describes an index of a map."""
+        return f"{self.descriptor(map)} + {8 * self.layouts[map].block(index)}"
+
     def number(self, map: str) -> int:
         """The map's number; a memo found while writing has none before the second time."""
         return self.maps.index(map) if map in self.layouts else -1

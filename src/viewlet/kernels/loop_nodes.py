@@ -91,11 +91,14 @@ class Run:
 
 @dataclass
 class Walk:
-    """counted records of a group from one end of the order, until `stop` is set"""
+    """counted records of a group from one end of the order, until `stop` is set
+
+    `count_position`: of the count among the sums of the ordered index.
+    """
 
     map: str
     index: int
-    place: int
+    count_position: int
     record: str
     key: list[Variable]
     greatest: bool
@@ -104,25 +107,25 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A local and the subtree sum of an ordered index that it takes; a float is two locals."""
+class SubtreeSum:
+    """A local for a sum of an ordered index, and its position there; a float is two locals."""
 
     name: str
     physical: Physical
-    place: int
+    position: int
 
 
 @dataclass
 class Monotone:
     """body where no weight of a group is negative, otherwise `otherwise`
 
-    `places` are the counts of negative weights of an ordered index.
+    `count_positions`: of the counts of negative weights among the sums of the ordered index.
     """
 
     map: str
     index: int
     key: list[Variable]
-    places: list[int]
+    count_positions: list[int]
     body: Block
     otherwise: Block
 
@@ -140,7 +143,7 @@ class Border:
     map: str
     index: int
     key: list[Variable]
-    sums: list[tuple[Variable, Kept]]
+    sums: list[tuple[Variable, SubtreeSum]]
     operator: str
     tests: tuple[ScalarExpr, ...]
     rises: bool
@@ -163,7 +166,7 @@ class Range:
     The group is that of `key`, or the one whose tree has its root at the node `root`.
     """
 
-    sums: list[Kept]
+    sums: list[SubtreeSum]
     map: str
     index: int
     key: list[Variable]
@@ -380,6 +383,12 @@ def bodies(node: Node) -> Iterator[Block]:
         block = getattr(node, name, None)
         if block is not None:
             yield block
+
+
+def changed_maps(block: Block) -> frozenset[str]:
+    """The maps that a block changes."""
+    maps = {node.map for node in block if isinstance(node, Update | ClearBuffer | ClearColumn)}
+    return frozenset(maps).union(*(changed_maps(body) for node in block for body in bodies(node)))
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from viewlet.kernels.loop_nodes import (
     Border,
     Factors,
     Groups,
-    Kept,
     Monotone,
     Named,
     Range,
+    SubtreeSum,
     Total,
 )
 from viewlet.kernels.ranges import Beyond, Bound, KeyTest, RangeShape, range_shape
@@ -195,7 +195,7 @@ class RangeBuilder(Builder):
         order = atom.keys.index(shape.order)
         index, places = self.tree(map.name, parts, order, *((c, TOTAL) for c in wanted))
         sums = [
-            Kept(self.name("range"), map.columns[column].physical, place)
+            SubtreeSum(self.name("range"), map.columns[column].physical, place)
             for column, place in zip(wanted, places, strict=True)
         ]
         key = [] if root else [scope[atom.keys[i]] for i in parts]
@@ -223,7 +223,7 @@ class RangeBuilder(Builder):
         for (name, _), column, place in zip(beyond.sums, columns, places, strict=True):
             physical = map.columns[column].physical
             variable = Variable(self.name(name), Slot(physical))
-            sums.append((variable, Kept(self.name("sum"), physical, place)))
+            sums.append((variable, SubtreeSum(self.name("sum"), physical, place)))
         inner = {**scope, **{name: v for (name, _), (v, _) in zip(beyond.sums, sums, strict=True)}}
         return Border(
             self.name("border"),

@@ -16,15 +16,14 @@ from viewlet.functions import Ref, free_variables, substitute
 from viewlet.kernels.loop_nodes import (
     AtBorder,
     Block,
-    ClearBuffer,
-    ClearColumn,
-    Kept,
     Node,
     Range,
     Step,
+    SubtreeSum,
     Total,
     Update,
     bodies,
+    changed_maps,
 )
 from viewlet.kernels.ranges import Bound, KeyTest
 
@@ -44,7 +43,7 @@ class _Sharing:
 
     def __init__(self, targets: tuple[str, ...]) -> None:
         self.targets = targets
-        self.added: dict[int, list[Kept]] = {}
+        self.added: dict[int, list[SubtreeSum]] = {}
         self.asked: set[int] = set()
 
     def find(self, block: Block, known: dict[Question, Range]) -> None:
@@ -55,7 +54,7 @@ class _Sharing:
                 if first is not node:
                     self.added.setdefault(id(first), []).extend(node.sums)
                     self.asked.add(id(node))
-            changed = _changed(node)
+            changed = changed_maps([node])
             _forget(known, changed)
             for body in bodies(node):
                 # What a condition or a loop guards is known inside only; a total guards nothing.
@@ -97,13 +96,7 @@ def _record(node: Update) -> tuple[str, tuple[str, ...]]:
     return node.map, tuple(variable.name for variable in node.key)
 
 
-def _changed(node: Node) -> set[str]:
-    """The maps that a node changes."""
-    found = {node.map} if isinstance(node, Update | ClearBuffer | ClearColumn) else set()
-    return found.union(*(_changed(inner) for body in bodies(node) for inner in body))
-
-
-def _forget(known: dict[Question, Range], maps: set[str]) -> None:
+def _forget(known: dict[Question, Range], maps: frozenset[str]) -> None:
     for question in [q for q, node in known.items() if node.map in maps]:
         del known[question]
 

@@ -2,123 +2,97 @@
 
 from __future__ import annotations
 
-import re
-
 from viewlet.calculus.expr import Add, Expr, Mul, Value
-from viewlet.kernels.identifiers import LOCAL
 from viewlet.kernels.loop_nodes import Factors, Named
-from viewlet.kernels.scalar_source import Memo, ScalarWriter, Scope, Texts, Variable
-from viewlet.names import FreshNames
+from viewlet.kernels.scalar_source import Scope, Variable
+from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 from viewlet.storage.columns import Layout
 
 BOOL, FLOAT = Physical.BOOL, Physical.FLOAT
 
+Pair = tuple[str, str]
+"""A float as the sum of two: source of the larger one and of the smaller one."""
 
-class WeightWriter:
-    """Writes lines of one function, and the products and sums that it adds up."""
 
-    def __init__(self, texts: Texts, names: FreshNames) -> None:
-        self.scalars = ScalarWriter(texts, self.recall, self.outline)
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names = names
-        self.temporaries = 0
-        # Probes whose result a local holds, with the depth of the block that did them.
-        self.found: dict[tuple[str, str], tuple[str, int]] = {}
+def int_product(writer: Writer, factors: Factors) -> str:
+    """A product of int factors."""
+    codes = [
+        factor.name if isinstance(factor, Named) else _int_value(writer, factor.expr, factor.scope)
+        for factor in factors
+    ]
+    product = codes[0] if codes else "1"
+    for code in codes[1:]:
+        product = f"times({product}, {code})"
+    return product
 
-    def recall(self, memo: Memo, arguments: list[Variable]) -> str:
-        """Search in a memo, and leave the kernel where the value is not known yet."""
-        raise NotImplementedError
 
-    def outline(self, base: str, text: str) -> str:
-        """The name of a function of all kernels, with these parameters and this body."""
-        raise NotImplementedError
+def _int_value(writer: Writer, expr: Expr, scope: Scope) -> str:
+    if isinstance(expr, Value):
+        code = writer.scalars.code(expr.scalar, scope)
+        value = f"(1 if {code.value} else 0)" if code.physical is BOOL else code.value
+        return value if code.null is None else f"(0 if {code.null} else {value})"
+    function, parts = _operation(expr)
+    first, *others = (_int_value(writer, part, scope) for part in parts)
+    result = first
+    for other in others:
+        result = f"{function}({result}, {other})"
+    return result
 
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-        # What was found in a block that has ended is not at hand any more.
-        self.found = {k: f for k, f in self.found.items() if f[1] <= self.depth}
 
-    def temporary(self, base: str) -> str:
-        """A new local of this function; numbers go on, whatever the base."""
-        while True:
-            self.temporaries += 1
-            name = f"{base}{self.temporaries}"
-            if self.names.take(name, LOCAL):
-                return name
+def pair_product(writer: Writer, factors: Factors) -> Pair:
+    """A product with a float factor as a pair; int factors are multiplied first."""
+    ints = tuple(factor for factor in factors if factor.physical is not FLOAT)
+    pairs = [
+        (factor.name, f"{factor.name}_low")
+        if isinstance(factor, Named)
+        else _pair_value(writer, factor.expr, factor.scope)
+        for factor in factors
+        if factor.physical is FLOAT
+    ]
+    if ints or not pairs:
+        pairs.insert(0, _new_pair(writer, f"pair_of({int_product(writer, ints)})"))
+    return _combined(writer, "pair_times", pairs)
 
-    def local(self, base: str, code: str) -> str:
-        if re.fullmatch(r"[a-z]\w*", code):
-            return code
-        name = self.temporary(base)
-        self.line(f"{name} = {code}")
-        return name
 
-    def whole(self, factors: Factors) -> str:
-        """A product of int factors."""
-        codes = [
-            f.name if isinstance(f, Named) else self.whole_of(f.expr, f.scope) for f in factors
-        ]
-        product = codes[0] if codes else "1"
-        for code in codes[1:]:
-            product = f"times({product}, {code})"
-        return product
+def _pair_value(writer: Writer, expr: Expr, scope: Scope) -> Pair:
+    if isinstance(expr, Value):
+        code = writer.scalars.code(expr.scalar, scope)
+        if code.physical is FLOAT:
+            value = code.value if code.null is None else f"(0.0 if {code.null} else {code.value})"
+            return writer.local("p", value), "0.0"
+        return _new_pair(writer, f"pair_of({_int_value(writer, expr, scope)})")
+    function, parts = _operation(expr)
+    return _combined(
+        writer, f"pair_{function}", [_pair_value(writer, part, scope) for part in parts]
+    )
 
-    def whole_of(self, expr: Expr, scope: Scope) -> str:
-        if isinstance(expr, Value):
-            code = self.scalars.code(expr.scalar, scope)
-            value = f"(1 if {code.value} else 0)" if code.physical is BOOL else code.value
-            return value if code.null is None else f"(0 if {code.null} else {value})"
-        assert isinstance(expr, Add | Mul)
-        function = "plus" if isinstance(expr, Add) else "times"
-        parts = [
-            self.whole_of(p, scope) for p in (expr.terms if isinstance(expr, Add) else expr.factors)
-        ]
-        found = parts[0]
-        for part in parts[1:]:
-            found = f"{function}({found}, {part})"
-        return found
 
-    def pair(self, factors: Factors) -> tuple[str, str]:
-        """A product with a float factor as a pair; int factors are multiplied first."""
-        whole = tuple(f for f in factors if f.physical is not FLOAT)
-        pairs = [
-            (f.name, f"{f.name}_low") if isinstance(f, Named) else self.pair_of(f.expr, f.scope)
-            for f in factors
-            if f.physical is FLOAT
-        ]
-        if whole or not pairs:
-            code = self.whole(whole)
-            pairs.insert(0, self._pair(f"pair_of({code})"))
-        found = pairs[0]
-        for high, low in pairs[1:]:
-            found = self._pair(f"pair_times({found[0]}, {found[1]}, {high}, {low})")
-        return found
+def _operation(expr: Expr) -> tuple[str, tuple[Expr, ...]]:
+    """The function that a sum or a product of weights is, and its arguments."""
+    if isinstance(expr, Add):
+        return "plus", expr.terms
+    assert isinstance(expr, Mul)
+    return "times", expr.factors
 
-    def pair_of(self, expr: Expr, scope: Scope) -> tuple[str, str]:
-        if isinstance(expr, Value):
-            code = self.scalars.code(expr.scalar, scope)
-            if code.physical is FLOAT:
-                value = (
-                    code.value if code.null is None else f"(0.0 if {code.null} else {code.value})"
-                )
-                return self.local("p", value), "0.0"
-            return self._pair(f"pair_of({self.whole_of(expr, scope)})")
-        assert isinstance(expr, Add | Mul)
-        function = "pair_plus" if isinstance(expr, Add) else "pair_times"
-        parts = [
-            self.pair_of(p, scope) for p in (expr.terms if isinstance(expr, Add) else expr.factors)
-        ]
-        found = parts[0]
-        for high, low in parts[1:]:
-            found = self._pair(f"{function}({found[0]}, {found[1]}, {high}, {low})")
-        return found
 
-    def _pair(self, code: str) -> tuple[str, str]:
-        high = self.temporary("p")
-        self.line(f"{high}, {high}_low = {code}")
-        return high, f"{high}_low"
+def _combined(writer: Writer, function: str, pairs: list[Pair]) -> Pair:
+    """Several pairs -> one, from left to right."""
+    result = pairs[0]
+    for high, low in pairs[1:]:
+        result = _new_pair(writer, f"{function}({result[0]}, {result[1]}, {high}, {low})")
+    return result
+
+
+def _new_pair(writer: Writer, code: str) -> Pair:
+    high = writer.temporary("p")
+    writer.line(f"{high}, {high}_low = {code}")
+    return high, f"{high}_low"
+
+
+def load_function(physical: Physical) -> str:
+    """The function that loads a word of a type."""
+    return "load_float" if physical is FLOAT else "load"
 
 
 def key_words(layout: Layout, positions: list[int], key: list[Variable]) -> tuple[str, list[str]]:
