@@ -11,7 +11,7 @@
 A walk, a renaming, the canonical form, simplification, scheduling and the planner read the fields
 and the classes above (Atom, Binder, Nested) and know no more. A record with a part left out is an
 error when the package is imported, and so is a class without a record. Only native code has more to
-say: a trigger that holds a new node needs loops for it (kernels/rows.py).
+say: a trigger that holds a new node needs loops for it (kernels/builder.py).
 """
 
 from __future__ import annotations
