@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from viewlet.calculus.expr import Exists, Expr, Lift, MapRef, NestedValue, factors_of, terms_of
 from viewlet.calculus.scope import NONE, outputs
@@ -53,8 +54,8 @@ def build_exists(builder: Builder, expr: Exists, cursor: Cursor) -> Block:
         # One row for each key: the weight is known not to be zero, and dropped.
         return build_atom(builder, expr.body, rows)
     if meets_once(expr.body, scope) and builder.weight_type(expr.body, scope) is Physical.INT:
-        row = Cursor(scope, NONE, rows.factors, rows.rest)
-        return build_product(builder, factors_of(expr.body), row)
+        # Each key is a row, also where nothing else looks at it.
+        return build_product(builder, factors_of(expr.body), replace(rows, needed=frozenset(free)))
     return build_groups(
         builder, expr.body, free, scope, lambda inner: cursor.rest(inner, cursor.factors)
     )
