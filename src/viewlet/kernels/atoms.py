@@ -74,7 +74,7 @@ def _with_record(
     column = None if expr.column == PRESENCE else column_position(map, expr.column)
     factors = cursor.factors
     if column is not None:
-        factors = (*factors, Named(weight, map.columns[column].physical))
+        factors = (*factors, Named(weight, map.columns[column].physical, nonzero=True))
     body = cursor.rest(cursor.scope, factors)
     if outer_record is None:
         del builder.records[key]

@@ -130,14 +130,14 @@ def write_if_total(writer: Writer, node: ir.IfTotal) -> None:
         write_block(writer, node.body)
 
 
-def write_no_best(writer: Writer, node: ir.NoBest) -> None:
+def write_start_extreme(writer: Writer, node: ir.StartExtreme) -> None:
     """Start the search of an extreme with NULL."""
     empty = "0.0" if node.variable.slot.physical is FLOAT else "0"
     writer.line(f"{node.variable.name} = {empty}")
     writer.line(f"{node.variable.null} = 1")
 
 
-def write_better(writer: Writer, node: ir.Better) -> None:
+def write_take_nearer(writer: Writer, node: ir.TakeNearer) -> None:
     """Take a candidate that is nearer to the end."""
     best, new = node.variable.name, node.candidate.name
     left, right = new, best
@@ -152,7 +152,7 @@ def write_better(writer: Writer, node: ir.Better) -> None:
         writer.line(f"{node.stop} = 1")
 
 
-def write_change(writer: Writer, node: ir.Change) -> None:
+def write_value_change(writer: Writer, node: ir.ValueChange) -> None:
     """Both values go through one body: two would cost the compiler twice as much."""
     new, old = node.new, node.old
     same = same_value(new, old.name, old.null if old.slot.nullable else None)
@@ -165,7 +165,7 @@ def write_change(writer: Writer, node: ir.Change) -> None:
         write_block(writer, node.body)
 
 
-def write_turn(writer: Writer, node: ir.Turn) -> None:
+def write_test_change(writer: Writer, node: ir.TestChange) -> None:
     """The body where one of two tests is met and the other is not."""
     some = [f"(1 if {total} != 0 else 0)" for total in (node.new, node.old)]
     writer.line(f"{node.weight} = {' - '.join(some)}")
@@ -201,8 +201,8 @@ WRITERS: NodeWriters = {
     ir.AddTo: write_add_to,
     ir.LetTotal: write_let_total,
     ir.IfTotal: write_if_total,
-    ir.NoBest: write_no_best,
-    ir.Better: write_better,
-    ir.Change: write_change,
-    ir.Turn: write_turn,
+    ir.StartExtreme: write_start_extreme,
+    ir.TakeNearer: write_take_nearer,
+    ir.ValueChange: write_value_change,
+    ir.TestChange: write_test_change,
 }

@@ -9,7 +9,15 @@ from viewlet.calculus.typing import Slot, variable_slots
 from viewlet.errors import ProgramError
 from viewlet.kernels.atoms import build_atom
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders, bind
-from viewlet.kernels.loop_nodes import Better, BindKey, Block, IfTotal, NoBest, NotNull, Walk
+from viewlet.kernels.loop_nodes import (
+    BindKey,
+    Block,
+    IfTotal,
+    NotNull,
+    StartExtreme,
+    TakeNearer,
+    Walk,
+)
 from viewlet.kernels.nested_values import build_groups
 from viewlet.kernels.recognize import column_position, only_atom, ranges_over
 from viewlet.kernels.scalar_source import Variable
@@ -27,7 +35,7 @@ def build_extreme(builder: Builder, expr: Extreme, cursor: Cursor) -> Block:
     slot = Slot(slots[expr.target].physical, nullable=True)
 
     def search(best: Variable) -> Block:
-        return [NoBest(best), *_candidates(builder, expr, inner, best)]
+        return [StartExtreme(best), *_candidates(builder, expr, inner, best)]
 
     return bind(builder, expr.variable, slot, cursor, search)
 
@@ -88,7 +96,7 @@ def _candidates_of(
 
 
 def _better(best: Variable, candidate: Variable, expr: Extreme, stop: str | None) -> Block:
-    block: Block = [Better(best, candidate, expr.kind == "max", stop)]
+    block: Block = [TakeNearer(best, candidate, expr.kind == "max", stop)]
     return [NotNull(candidate, block)] if candidate.slot.nullable else block
 
 

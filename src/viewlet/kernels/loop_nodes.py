@@ -6,8 +6,8 @@ its condition holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from viewlet.calculus.expr import Expr
 from viewlet.functions import ScalarExpr
@@ -23,10 +23,14 @@ from viewlet.storage.columns import Index
 
 @dataclass(frozen=True)
 class Named:
-    """A weight that a local holds; a float is a pair of locals."""
+    """A weight in a local; a float is a pair of locals.
+
+    `nonzero`: it was tested before, or comes from a record that hardly ever is zero.
+    """
 
     name: str
     physical: Physical
+    nonzero: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class SubtreeSum:
 
 
 @dataclass
-class Monotone:
+class IfMonotone:
     """body where no weight of a group is negative, otherwise `otherwise`
 
     `count_positions`: of the counts of negative weights among the sums of the ordered index.
@@ -282,14 +286,14 @@ class IfTotal:
 
 
 @dataclass
-class NoBest:
+class StartExtreme:
     """variable = NULL, before an extreme is looked for"""
 
     variable: Variable
 
 
 @dataclass
-class Better:
+class TakeNearer:
     """variable = candidate where that is nearer to the wanted end; `stop` ends a Walk"""
 
     variable: Variable
@@ -299,7 +303,7 @@ class Better:
 
 
 @dataclass
-class Change:
+class ValueChange:
     """variable = new with weight 1, then variable = old with weight -1; nothing where they agree"""
 
     variable: Variable
@@ -310,7 +314,7 @@ class Change:
 
 
 @dataclass
-class Turn:
+class TestChange:
     """weight = 1 where `old` is zero and `new` is not, -1 the other way round; else nothing
 
     Both are names of weights that were added up.
@@ -351,7 +355,7 @@ Node = (
     | Slice
     | Run
     | Walk
-    | Monotone
+    | IfMonotone
     | Border
     | Range
     | Groups
@@ -366,29 +370,54 @@ Node = (
     | AddTo
     | LetTotal
     | IfTotal
-    | NoBest
-    | Better
-    | Change
-    | Turn
+    | StartExtreme
+    | TakeNearer
+    | ValueChange
+    | TestChange
     | ClearBuffer
     | ClearColumn
     | Update
 )
 Block = list[Node]
 
+_BODIES = ("body", "otherwise")
+"""The fields of nodes that are blocks."""
+
 
 def bodies(node: Node) -> Iterator[Block]:
     """The blocks inside a node."""
-    for name in ("body", "otherwise"):
+    for name in _BODIES:
         block = getattr(node, name, None)
         if block is not None:
             yield block
 
 
+def with_bodies(node: Node, rewrite: Callable[[Block], Block]) -> Node:
+    """A copy of a node with the blocks inside it rewritten."""
+    blocks = {name: rewrite(getattr(node, name)) for name in _BODIES if hasattr(node, name)}
+    return replace(node, **blocks)  # type: ignore[arg-type]
+
+
+Changing = Update | ClearBuffer | ClearColumn
+
+
 def changed_maps(block: Block) -> frozenset[str]:
     """The maps that a block changes."""
-    maps = {node.map for node in block if isinstance(node, Update | ClearBuffer | ClearColumn)}
-    return frozenset(maps).union(*(changed_maps(body) for node in block for body in bodies(node)))
+    return frozenset(node.map for node in _nodes(block) if isinstance(node, Changing))
+
+
+def read_maps(block: Block) -> frozenset[str]:
+    """The maps that a block looks into: those of all nodes that name one and do not change it."""
+    nodes = (node for node in _nodes(block) if not isinstance(node, Changing))
+    return frozenset(map for node in nodes if (map := getattr(node, "map", None)) is not None)
+
+
+def _nodes(block: Block) -> Iterator[Node]:
+    """The nodes of a block and of all blocks inside."""
+    for node in block:
+        yield node
+        for body in bodies(node):
+            yield from _nodes(body)
 
 
 @dataclass(frozen=True)
@@ -448,14 +477,14 @@ class Loops:
 
     def lanes(self, relation: str) -> list[list[tuple[int, int]]]:
         """For each phase its lanes, as ranges of `ordered` steps."""
-        found: list[list[tuple[int, int]]] = []
+        ranges: list[list[tuple[int, int]]] = []
         first = 0
         for phase in self.phases[relation]:
-            found.append([])
+            ranges.append([])
             for lane in phase:
-                found[-1].append((first, first + len(lane)))
+                ranges[-1].append((first, first + len(lane)))
                 first += len(lane)
-        return found
+        return ranges
 
     def determines(self, map: str, bound: frozenset[str]) -> bool:
         """Whether the unique index of a map can be hashed by some of the bound keys alone."""

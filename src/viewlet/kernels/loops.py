@@ -184,7 +184,9 @@ def _copy(builder: Builder, statement: Statement, source: Map, target: Map) -> S
         physical = source.columns[i].physical
         weight = builder.name("w")
         values.append(Column(weight, source.name, i, record, []))
-        columns.append((column_position(target, name), physical, (Named(weight, physical),)))
+        columns.append(
+            (column_position(target, name), physical, (Named(weight, physical, nonzero=True),))
+        )
     block += values
     block.append(Update(target.name, scope, columns))
     return Step(

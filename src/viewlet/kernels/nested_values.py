@@ -14,14 +14,14 @@ from viewlet.kernels.atoms import build_atom
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders, bind, build_rows
 from viewlet.kernels.loop_nodes import (
     Block,
-    Change,
     ClearBuffer,
     Factors,
     IfTotal,
     LetTotal,
     Named,
-    Turn,
+    TestChange,
     Update,
+    ValueChange,
 )
 from viewlet.kernels.product_loops import build_product
 from viewlet.kernels.recognize import meets_once
@@ -87,7 +87,9 @@ def build_groups(
     return [ClearBuffer(buffer.name), *fill, *read]
 
 
-def build_change(builder: Builder, new: NestedValue, old: NestedValue, cursor: Cursor) -> Block:
+def build_value_change(
+    builder: Builder, new: NestedValue, old: NestedValue, cursor: Cursor
+) -> Block:
     """(x := new) + -1 * (x := old): both are computed, then the rest is done for each."""
     values: list[Variable] = []
 
@@ -100,20 +102,21 @@ def build_change(builder: Builder, new: NestedValue, old: NestedValue, cursor: C
     first, second = values
     variable, weight = Variable(builder.name(new.variable), first.slot), builder.name("w")
     body = cursor.rest(
-        {**cursor.scope, new.variable: variable}, (*cursor.factors, Named(weight, Physical.INT))
+        {**cursor.scope, new.variable: variable},
+        (*cursor.factors, Named(weight, Physical.INT, nonzero=True)),
     )
-    return [*block, Change(variable, weight, first, second, body)]
+    return [*block, ValueChange(variable, weight, first, second, body)]
 
 
-def build_turn(builder: Builder, new: Expr, old: Expr, cursor: Cursor) -> Block:
+def build_test_change(builder: Builder, new: Expr, old: Expr, cursor: Cursor) -> Block:
     """new + -1 * old, which are tests: the rest is done where one of them is met."""
     sides = [
         build_total(builder, side.body if isinstance(side, Exists) else side, cursor.scope)
         for side in (new, old)
     ]
     weight = builder.name("w")
-    body = cursor.rest(cursor.scope, (*cursor.factors, Named(weight, Physical.INT)))
-    return [*sides, Turn(weight, sides[0].name, sides[1].name, body)]
+    body = cursor.rest(cursor.scope, (*cursor.factors, Named(weight, Physical.INT, nonzero=True)))
+    return [*sides, TestChange(weight, sides[0].name, sides[1].name, body)]
 
 
 BUILDERS: NodeBuilders = {Lift: build_lift, Exists: build_exists}

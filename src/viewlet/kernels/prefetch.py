@@ -46,11 +46,11 @@ class _Access:
 def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -> list[str]:
     """Lines for the head of the body of an outer loop: over a batch's rows, or over a buffer.
 
-    Of rows that were chosen, `nth` is the place of the row among `count`.
+    Of rows that were chosen, `nth` is the position of the row among `count`.
     """
-    ahead, end = _known(node, frame)
+    ahead, end = _loads_ahead(node, frame)
     later, soon = ("later", "soon") if chosen else (f"row + {FAR}", f"row + {NEAR}")
-    # By what tells whether a map is large; a group of few may still lie anywhere in it.
+    # By the mask of the whole map, whose size decides: a small group may lie anywhere in it.
     far: dict[str, list[str]] = {}
     for access in _accesses(node.body, frame, scanned=isinstance(node, ir.Scan)):
         slots, mask, map = access.slots, access.mask, access.map
@@ -83,8 +83,8 @@ def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -
         ]
     else:
         lines = [f"if row + {FAR} < {end}:"]
-    for size, found in far.items():
-        lines += [f"    if {size} > {SMALL}:", *dict.fromkeys(found)]
+    for size, fetches in far.items():
+        lines += [f"    if {size} > {SMALL}:", *dict.fromkeys(fetches)]
     return lines
 
 
@@ -124,8 +124,8 @@ def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
     return lines
 
 
-def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
-    """Where the variables of row %s are found before their turn, and how many rows there are."""
+def _loads_ahead(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
+    """Source of the variables of row %s, ahead of the loop, and of the number of rows."""
     if isinstance(node, ir.Rows):
         return {v.name: f"load(column_{column}, %s)" for v, column in node.binds}, "high"
     layout, name = frame.layouts[node.map], frame.called(node.map)

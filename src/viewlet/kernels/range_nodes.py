@@ -5,7 +5,7 @@ from __future__ import annotations
 from viewlet.calculus.expr import MapRef
 from viewlet.calculus.typing import Slot
 from viewlet.kernels.builder import Builder
-from viewlet.kernels.loop_nodes import AtBorder, Block, Border, Monotone, Range, SubtreeSum
+from viewlet.kernels.loop_nodes import AtBorder, Block, Border, IfMonotone, Range, SubtreeSum
 from viewlet.kernels.ranges import Beyond, Bound, KeyTest, RangeShape
 from viewlet.kernels.recognize import column_position
 from viewlet.kernels.scalar_source import Scope, Variable
@@ -101,7 +101,7 @@ def where_monotone(
         ]
         index, positions = builder.tree(map.name, parts, order, *counts)
         key = [scope[beyond.keys[i]] for i in parts]
-        fast = [Monotone(map.name, index, key, positions, fast, slow)]
+        fast = [IfMonotone(map.name, index, key, positions, fast, slow)]
     return fast
 
 

@@ -25,8 +25,8 @@ from viewlet.calculus.typing import scalar_slot
 from viewlet.errors import ProgramError
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders, bind, build_rows
 from viewlet.kernels.loop_nodes import Block, Factors, If, Let, Named, Rows
-from viewlet.kernels.nested_values import build_change, build_turn
-from viewlet.kernels.recognize import change_of, narrowed, turn_of
+from viewlet.kernels.nested_values import build_test_change, build_value_change
+from viewlet.kernels.recognize import narrowed, test_change_of, value_change_of
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.totals import weight_factors
 from viewlet.schema import Physical
@@ -70,7 +70,7 @@ def build_delta(builder: Builder, expr: Delta, cursor: Cursor) -> Block:
             continue
         builder.loops.columns[expr.name].add(i)
     weight = "weight" if is_outermost else builder.name("weight")
-    body = cursor.rest(inner, (*cursor.factors, Named(weight, Physical.INT)))
+    body = cursor.rest(inner, (*cursor.factors, Named(weight, Physical.INT, nonzero=True)))
     return [Rows(binds, equal, weight, body)]
 
 
@@ -83,9 +83,9 @@ def build_add(builder: Builder, expr: Add, cursor: Cursor) -> Block:
     """Each term has its own loops; what follows is repeated in each."""
     if not outputs(expr) - cursor.scope.keys():
         return _with_bound(builder, expr, cursor)
-    change = change_of(expr)
+    change = value_change_of(expr)
     if change is not None:
-        return build_change(builder, *change, cursor)
+        return build_value_change(builder, *change, cursor)
     return [
         node
         for term in expr.terms
@@ -108,9 +108,9 @@ def build_sum(builder: Builder, expr: Sum, cursor: Cursor) -> Block:
 
 def _with_bound(builder: Builder, expr: Add | Sum, cursor: Cursor) -> Block:
     """A sum that binds nothing is a weight, or the turn of a test."""
-    turn = turn_of(expr)
+    turn = test_change_of(expr)
     if turn is not None:
-        return build_turn(builder, *turn, cursor)
+        return build_test_change(builder, *turn, cursor)
     return build_weight(builder, expr, cursor)
 
 
