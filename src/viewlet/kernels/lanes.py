@@ -27,8 +27,8 @@ Task = list[int]
 """Numbers of steps, in their order."""
 
 _SMALLEST_SHARE = 0.15
-_LEAST = 3.0
-"""Of the work, and of it in all, for a lane: less is not worth the loop over the rows."""
+_SMALLEST_COST = 3.0
+"""What a lane must have of a phase's cost, and at least: less is not worth a loop over the rows."""
 
 
 def plan_lanes(steps: list[Step]) -> list[list[list[Step]]]:
@@ -106,7 +106,7 @@ def _two_lanes(groups: list[list[int]], costs: list[float]) -> list[list[int]]:
         least = loads.index(min(loads))
         lanes[least] += group
         loads[least] += work[id(group)]
-    if min(loads) < max(_LEAST, _SMALLEST_SHARE * sum(loads)):
+    if min(loads) < max(_SMALLEST_COST, _SMALLEST_SHARE * sum(loads)):
         return [sorted([*lanes[0], *lanes[1]])]
     return lanes
 

@@ -142,8 +142,8 @@ def _loads_ahead(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str],
 def _always(block: Block, *, scanned: bool = False) -> Iterator[ir.Node]:
     """The nodes that every row runs.
 
-    `scanned`: rows are records of a buffer. Hardly one of them is not there, and as something
-    changes for each, most pass the question whether something exists.
+    `scanned`: rows are records of a buffer. Hardly one of them is zero, and as each is a change, a
+    test whether something exists is met by most.
     """
     through = (ir.Total, ir.Present, ir.Column, ir.IfTotal) if scanned else (ir.Total, ir.Present)
     for node in block:
