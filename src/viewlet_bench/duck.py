@@ -133,6 +133,7 @@ class Duck:
         return same_answer(view.query, ours, theirs, whole)
 
     def close(self) -> None:
+        """Close the connection, with all that is in memory."""
         self.connection.close()
 
 

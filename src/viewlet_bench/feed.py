@@ -144,12 +144,15 @@ class Feed:
         return engine
 
     def spans(self, size: int) -> Iterator[list[Span]]:
+        """The stream in steps of `size` rows: of which relation, from which row to which."""
         return self.source.spans(self.lengths, size)
 
     def begin(self) -> dict[str, int]:
+        """Relation -> how many of its rows are there before the stream begins."""
         return self.source.begin(self.lengths)
 
     def changes(self, spans: Sequence[Span]) -> list[tuple[str, Batch]]:
+        """The rows of a step, as batches."""
         return [(name, self.rows[name].rows(low, high)) for name, low, high in spans]
 
 

@@ -1,4 +1,4 @@
-"""`viewlet bench finance`: the order-book queries of the thesis over a book of our own making.
+"""`viewlet bench finance`: the order-book queries of thesis appendix A.1 over a book of our own.
 
 Scale 1 is 46,000 resting orders; what is measured are the changes that come after them.
 """

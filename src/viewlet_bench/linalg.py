@@ -44,6 +44,7 @@ class Contender:
 
     @property
     def median(self) -> float:
+        """The median of its times, in seconds."""
         return float(np.median(self.times))
 
 

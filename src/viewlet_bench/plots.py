@@ -35,9 +35,11 @@ class Picture:
 
     @property
     def link(self) -> str:
+        """The picture as Markdown."""
         return f"![{self.title}]({FOLDER}/{self.name}.svg)"
 
     def of(self, rows: Rows) -> list[Row]:
+        """The rows of a run that the picture shows."""
         return [row for row in rows if self.wanted(row)]
 
 

@@ -44,14 +44,17 @@ class Replay:
 
     @property
     def total(self) -> int:
+        """Rows of the stream."""
         return sum(self.rows)
 
     @property
     def tuples_per_s(self) -> float:
+        """Rows per second of wall time."""
         return self.total / sum(self.seconds)
 
     @property
     def tuples_per_cpu_s(self) -> float:
+        """Rows per second of processor time."""
         return self.total / self.cpu
 
     def position(self, feed: Feed, share: float) -> dict[str, int]:

@@ -32,13 +32,13 @@ PAPER_WEAK: dict[str, dict[int, float]] = {
     "q17": {50: 1.3, 800: 4.0},
     "q7": {50: 1.5, 800: 16.9},
 }
-"""Seconds of a batch by workers that the text beside Figure 9 gives."""
+"""Seconds of a batch by workers that the text beside paper 000 Figure 9 gives."""
 
 PAPER_STRONG: dict[str, dict[int, float]] = {
     "q17": {50: 68.5, 800: 6.4},
     "q3": {25: 30.0, 400: 4.2},
 }
-"""The same beside Figure 10, for batches of 400 million tuples."""
+"""The same beside paper 000 Figure 10, for batches of 400 million tuples."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Work:
 
     @property
     def shuffles(self) -> int:
+        """Stages that begin by fetching what others wrote."""
         return self.stages - self.jobs
 
 

@@ -85,7 +85,7 @@ TABLE_3 = {
         zip("1111213231212113111122", "1332516673424235232343", strict=True), 1
     )
 }
-"""Jobs and stages of a batch in the paper's Table 3."""
+"""Jobs and stages of a batch in paper 000 Table 3."""
 
 _WARM, _ROUNDS = 3, 5
 _QUICK_ROUNDS = (1, 3)
@@ -223,7 +223,7 @@ class Bench:
             yield row
 
     def levels(self) -> Iterator[Row]:
-        """Q3 compiled with less and with more of the distributed optimizer (Figure 13)."""
+        """Q3 with less and with more of the distributed optimizer (paper 000 Figure 13)."""
         tables = self.tables("q3", self.sf)
         turns = self.warm + self.rounds
         size = _batch(tables, turns)
@@ -283,11 +283,13 @@ class Taken:
     empty: list[float] = field(default_factory=list)
 
     def add(self, seconds: float, metrics: Metrics, empty: float) -> None:
+        """Note one batch: its time, its metrics, and the time of an empty job beside it."""
         self.times.append(seconds)
         self.metrics.append(metrics)
         self.empty.append(empty)
 
     def figures(self, warm: int) -> Row:
+        """The medians of the batches after the warm ones."""
         medians = summed(self.metrics[warm:])
         return {
             "kernel_ms": 1e3 * medians["run_seconds"],

@@ -175,6 +175,7 @@ class SparkView:
             self.engine.apply(self.tables.part(share * n / steps, share * (n + 1) / steps))
 
     def refresh(self, changes: Changes) -> float:
+        """Apply the changes; how many seconds that took."""
         started = time.perf_counter()
         self.engine.apply(changes)
         return time.perf_counter() - started
@@ -186,9 +187,11 @@ class SparkView:
         return time.perf_counter() - started
 
     def metrics(self) -> Metrics:
+        """What the last batch cost: jobs, stages, bytes."""
         return self.engine.metrics()
 
     def answer(self) -> list[tuple[Any, ...]]:
+        """The rows of the view, decoded."""
         view = self.tables.compiled.answer
         types = [column.type for column in view.query.columns]
         return [
@@ -197,6 +200,7 @@ class SparkView:
         ]
 
     def close(self) -> None:
+        """Release the partitions of the engine."""
         self.engine.close()
 
 
@@ -227,6 +231,7 @@ class CachedTables:
                 self._frames[name] = frame
 
     def close(self) -> None:
+        """Executors may forget the tables."""
         for frame in self._frames.values():
             frame.unpersist()
         self._frames.clear()
@@ -249,6 +254,7 @@ class Recomputed:
         return time.perf_counter() - started
 
     def answer(self) -> list[tuple[Any, ...]]:
+        """The rows of the last recomputation."""
         return [tuple(row) for row in self._spark.table(self._name).collect()]
 
 
@@ -295,6 +301,7 @@ class EmptyJobs:
         return time.perf_counter() - started
 
     def close(self) -> None:
+        """Executors may forget the anchor."""
         self._anchor.unpersist()
 
 
@@ -319,6 +326,7 @@ def stages_of(engine: SparkEngine, names: Sequence[str], *, opened: bool = False
 
 
 def median_ms(seconds: Sequence[float]) -> float:
+    """Seconds -> their median, in milliseconds."""
     return 1e3 * statistics.median(seconds)
 
 

@@ -29,6 +29,7 @@ class Compiled:
 
     @property
     def answer(self) -> View:
+        """The view that the benchmark reads: the last one of its script."""
         return next(v for v in self.program.views if v.name == self.views[-1][0])
 
     @property
@@ -39,6 +40,7 @@ class Compiled:
 
     @property
     def static(self) -> tuple[str, ...]:
+        """Relations that do not change while the stream runs."""
         return tuple(r.name for r in self.program.relations if r.static)
 
     def mentioned(self, relation: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Commutation and fusion of blocks (appendix C.3)."""
+"""Commutation and fusion of blocks (paper 000 appendix C.3)."""
 
 import pytest
 

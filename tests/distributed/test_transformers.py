@@ -1,4 +1,4 @@
-"""Well-formed statements: Example 4.1, pre-aggregated deltas, replication, any shape anywhere."""
+"""Well-formed statements: paper 000 Example 4.1, pre-aggregation, replication, any shape."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Domain extraction: which tuples of a nested query a change can touch (thesis 3.4.2).
+"""Domain extraction: which tuples of a nested query a change can touch.
+
+Thesis 3.4.2, paper 000 section 3.2.
 
 A lift's delta compares the new value with the old one. Without a bound on where to look, that is
 two evaluations of everything; `domain` gives the bound: an expression with weights 0 and 1 over

@@ -32,6 +32,8 @@ COUNT = "count"
 
 
 class ViewKind(Enum):
+    """What a row stands for: itself (bag), a group, or everything (total, always one row)."""
+
     BAG = "bag"
     GROUP = "group"
     TOTAL = "total"

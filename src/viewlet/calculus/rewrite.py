@@ -82,15 +82,17 @@ def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
 
 
 class Names:
-    """Fresh variable names: `b` -> `b_1`, `b_2`, ..."""
+    """Fresh variable names: b -> b_1, b_2, ..."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
     def reserve(self, names: Iterable[str]) -> None:
+        """These names are given to nobody from now on."""
         self._taken.update(names)
 
     def fresh(self, name: str) -> str:
+        """A name that was neither reserved nor given before: b_1, b_2, ..."""
         stem = name.rstrip("0123456789").rstrip("_") or name
         for number in count(1):
             candidate = f"{stem}_{number}"
@@ -111,6 +113,7 @@ class Monomial:
     factors: tuple[Expr, ...]
 
     def expr(self) -> Expr:
+        """The product that the monomial stands for."""
         return product_of(Value(self.coefficient), *self.factors)
 
 

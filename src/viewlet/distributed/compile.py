@@ -1,11 +1,11 @@
 """Trigger program -> distributed program: the passes in order, and how many of them run.
 
-The levels are those of Figure 13:
+Paper 000 section 4, thesis chapter 5. The levels are those of paper 000 Figure 13:
 
 naive        well-formed statements in the order of their factors, a block for each operation
 simplified   the cheapest well-formed statement each, transformers composed
 fused        and blocks fused
-full         and common subexpressions and dead code eliminated (Figure 13)
+full         and common subexpressions and dead code eliminated
 """
 
 from __future__ import annotations

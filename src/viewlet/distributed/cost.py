@@ -82,7 +82,7 @@ def _stages(jobs: Sequence[Job], state: set[str]) -> int:
 
 
 def worst(program: DistributedProgram) -> Count:
-    """The trigger that costs most: stages first, then jobs. Table 3 is compared with this."""
+    """The trigger that costs most: stages first, then jobs. Paper 000 Table 3 is compared."""
     return max(
         (count(trigger) for trigger in program.triggers),
         key=lambda c: (c.stages, c.jobs, c.rounds),

@@ -16,7 +16,7 @@ those of the source program and those that transfers fill, live for one trigger.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -75,10 +75,12 @@ class Compute:
 
     @cached_property
     def writes(self) -> frozenset[MapSide]:
+        """The target's copy on the side where the statement runs."""
         return frozenset(((self.mode, self.statement.target),))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
+        """The maps and batches that the statement mentions, on the side where it runs."""
         return frozenset((self.mode, name) for name in sources_of(self.statement))
 
 
@@ -93,14 +95,17 @@ class Transfer:
 
     @property
     def mode(self) -> Mode:
+        """Transfers are begun by the driver."""
         return Mode.LOCAL
 
     @cached_property
     def writes(self) -> frozenset[MapSide]:
+        """The target's copies at the location that the contents go to."""
         return frozenset((mode, self.target) for mode in sites(self.to))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
+        """The source's copies: the driver's for a scatter, else those of the workers."""
         side = Mode.LOCAL if self.kind is Kind.SCATTER else Mode.DISTRIBUTED
         return frozenset(((side, self.source),))
 
@@ -137,10 +142,12 @@ class Block:
 
     @cached_property
     def writes(self) -> frozenset[MapSide]:
+        """What any of its operations writes."""
         return frozenset[MapSide]().union(*(o.writes for o in self.operations))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
+        """What any of its operations reads."""
         return frozenset[Resource]().union(*(o.reads for o in self.operations))
 
 
@@ -153,6 +160,7 @@ class DistributedTrigger:
 
     @property
     def name(self) -> str:
+        """Its relations, as the text shows them: r, s."""
         return ", ".join(self.relations)
 
 
@@ -171,19 +179,20 @@ class DistributedProgram:
 
     @property
     def maps(self) -> tuple[Map, ...]:
+        """The program's maps and then the buffers that distribution added."""
         return (*self.program.maps, *self.buffers)
 
     def map(self, name: str) -> Map:
+        """The map or buffer of this name."""
         return next(m for m in self.maps if m.name == name)
 
     def trigger(self, relation: str) -> DistributedTrigger | None:
+        """The trigger of batches to this relation alone; None if nothing depends on it."""
         return next((t for t in self.triggers if t.relations == (relation,)), None)
 
     def signatures(self) -> dict[str, Signature]:
+        """Map or relation -> the types of its columns, buffers included."""
         return self.program.with_maps(self.maps).signatures()
-
-    def with_triggers(self, triggers: tuple[DistributedTrigger, ...]) -> DistributedProgram:
-        return replace(self, triggers=triggers)
 
 
 def place_of(

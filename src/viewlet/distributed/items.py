@@ -5,9 +5,9 @@
 has the items f1, f2 (of all columns), g1 (of c1 and again of c2), g2 and g3. Factors may be joined
 in another order than they are written in, as long as bindings still flow from left to right.
 
-A factor whose atoms are in several places has no place of its own. `Copies` gives it one: it moves
-the odd atoms, whole, to where the others are. This is the only reason for which a materialized view
-is transferred instead of a delta.
+A factor whose atoms are at several locations has none of its own. `Layout.copies` give it one: they
+move the odd atoms, all of their contents, to where the others are. This is the only reason for
+which a materialized view is transferred instead of a delta.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Item:
     needs: Names
 
     def is_ready(self, bound: Names) -> bool:
+        """Whether the factor can be evaluated once these variables are bound."""
         if not self.needs <= bound:
             return False
         try:
@@ -110,6 +111,7 @@ class Layout:
         """What the program's own statements fill from the batch."""
 
     def place(self, atom: Atom) -> Location:
+        """Where the contents of a relation, a batch or a map are."""
         return place_of(atom, self.maps, self.locations, self.batch)
 
     def copy(self, atom: MapRef | Delta, to: Location) -> MapRef:

@@ -1,4 +1,4 @@
-"""The choice among well-formed statements, and simplification of transformers (section 4.3.1).
+"""The choice among well-formed statements, and simpler transformers (paper 000 section 4.3.1).
 
 The cost order is the paper's: rounds first, then deltas rather than views, then fewer gathers.
 A round is counted where it hurts, in the stages of the whole trigger: a statement's cost is the
@@ -169,7 +169,7 @@ COMPOSED: dict[tuple[Kind, Kind], Kind | None] = {
     (Kind.GATHER, Kind.SCATTER): None,
     (Kind.SCATTER, Kind.GATHER): Kind.REPART,
 }
-"""Figure 4: the outer and the inner transformer -> the one that does both.
+"""Paper 000 Figure 4: the outer and the inner transformer -> the one that does both.
 
 None: Gather(Scatter(q)) is q itself, which is on the driver already.
 """
@@ -178,7 +178,7 @@ None: Gather(Scatter(q)) is q itself, which is on the driver already.
 def compose(
     operations: list[Operation], maps: Mapping[str, Map], buffers: Container[str]
 ) -> list[Operation]:
-    """Figure 4 over single transformer form, until nothing changes.
+    """Paper 000 Figure 4 over single transformer form, until nothing changes.
 
     s[k] += M[k].* | M's columns; r := t[p](s)   ->   r := t[p](M)      (M[k] where it has one)
     a := t1[p](q); r := t2[p'](a)                ->   r := (t2 t1)[p'](q)

@@ -37,6 +37,7 @@ class Emitter:
         self.operations: list[Operation] = []
 
     def emit(self, plan: StatementPlan) -> None:
+        """The moves of a statement in order, then the statement over what they brought."""
         names: dict[str, str] = {}
         for move in plan.moves:
             names[move.name] = self._move(move, names)

@@ -84,6 +84,7 @@ class DistributedParser(ProgramParser):
     """Reads what `distributed_text` writes."""
 
     def distributed(self) -> DistributedProgram:
+        """A whole distributed program, as to_text prints it."""
         relations: list[Relation] = []
         maps: list[Map] = []
         own = -1
@@ -114,6 +115,7 @@ class DistributedParser(ProgramParser):
         return DistributedProgram(source, places, tuple(maps[own:]), tuple(triggers), batch)
 
     def location(self) -> Location:
+        """local, random, replicated or dist(KEYS)"""
         word = self.name()
         if word == "dist":
             self.expect("(")
@@ -124,6 +126,7 @@ class DistributedParser(ProgramParser):
         return found[word]
 
     def distributed_trigger(self) -> DistributedTrigger:
+        """RELATION, ...: and then blocks, each local: or distributed: with its operations."""
         relations = [self.name()]
         while self.accept(","):
             relations.append(self.name())
@@ -136,6 +139,7 @@ class DistributedParser(ProgramParser):
         return DistributedTrigger(tuple(relations), tuple(blocks))
 
     def operations(self, mode: Mode) -> list[Operation]:
+        """The statements and transfers of one block."""
         found: list[Operation] = []
         while self.next.kind == "name" and (self.peek("[", 1) or self.peek(":=", 1)):
             transfer = self.peek(":=", 1)
@@ -143,6 +147,7 @@ class DistributedParser(ProgramParser):
         return found
 
     def transfer(self) -> Transfer:
+        """TARGET := scatter<LOCATION>(SOURCE), and the same for repart and gather."""
         target = self.name()
         self.expect(":=")
         try:

@@ -11,11 +11,12 @@ Each move projects to the variables that are still needed and adds up, so that w
 network is a pre-aggregated delta. A place whose variables C does not bind is reached with C
 replicated.
 
-The rules of Figure 3 push a transformer through join, union, Sum and lift in either direction; what
-they reach from one statement is exactly the choice of a start and an order of groups, which
-`plans` enumerates. A replicated map that changes may be joined to the batch at once, or only after
-the batch has moved (`late`): what reads the batch alone needs no partition and can run where the
-rows are. `naive` takes the order in which the factors are written (section 4.2).
+The rules of paper 000 Figure 3 push a transformer through join, union, Sum and lift in either
+direction; what they reach from one statement is exactly the choice of a start and an order of
+groups, which `plans` enumerates. A replicated map that changes may be joined to the batch at once,
+or only after the batch has moved (`late`): what reads the batch alone needs no partition and can
+run where the rows are. `naive` takes the order in which the factors are written (paper 000 section
+4.2).
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
 
 
 def naive(statement: Statement, layout: Layout) -> StatementPlan:
-    """Bottom-up, from left to right, transforming the left operand (Example 4.1)."""
+    """Bottom-up, from left to right, transforming the left operand (paper 000 Example 4.1)."""
     found = next(_Builder(statement, layout, items_of(statement, layout)).all(), None)
     return found or next(_on_driver(statement, layout).all())
 

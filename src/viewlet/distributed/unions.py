@@ -1,4 +1,4 @@
-"""Transfers that only feed one sum travel as one: Figure 3's rule for union, from right to left.
+"""Transfers that only feed one sum travel as one: paper 000 Figure 3, union, from right to left.
 
     T[k] += Gather(Q1); T[k] += Gather(Q2)   ->   T[k] += Gather(Q1 + Q2)
 

@@ -58,6 +58,7 @@ class AdHoc:
         return tree
 
     def close(self) -> None:
+        """Close DuckDB; the next query opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -92,6 +93,7 @@ def _values(tree: Any, field: str) -> Iterator[str]:
 
 
 def quoted(name: str) -> str:
+    """a"b -> "a""b", an identifier as DuckDB reads it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -129,6 +129,7 @@ class Watch(AsyncIterator[ViewBatch]):
             waiting[0].call_soon_threadsafe(waiting[1].set)
 
     async def aclose(self) -> None:
+        """What `async with contextlib.aclosing(watch)` calls: the same as close."""
         self.close()
 
     async def __aenter__(self) -> Watch:

@@ -75,12 +75,14 @@ def distributed_text(program: Program, places: Mapping[str, Location] = NOWHERE)
 
 
 def check_stage(stage: str) -> None:
+    """Raise for a stage that explain does not have, and say which it has."""
     known = STAGES + ENGINE_STAGES
     if stage not in known:
         raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(known)}")
 
 
 def view_of(program: Program, name: str) -> View:
+    """The view of this name in a program."""
     return next(view for view in program.views if view.name == name)
 
 

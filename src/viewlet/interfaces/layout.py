@@ -38,10 +38,12 @@ class Node:
 
     @property
     def y(self) -> float:
+        """The upper edge."""
         return self.middle - self.height / 2
 
     @property
     def is_waypoint(self) -> bool:
+        """Whether it is only a point where a long line bends, not a box."""
         return self.width == 0
 
 

@@ -135,8 +135,8 @@ class Border:
     """name = the key of a group where the sums over all keys beyond it make a condition turn
 
     The condition is true of large sums if `rises`, else of small ones. `upper`: it is met up to
-    the border, else from there on. Beside `name` it defines `name_some`, whether any key meets it,
-    and `name_in`, whether the border itself does.
+    the border, else from there on. Beside the name it defines NAME_some, whether any key meets it,
+    and NAME_in, whether the border itself does.
     """
 
     name: str

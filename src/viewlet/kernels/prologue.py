@@ -23,7 +23,7 @@ def prologue(frame: Frame, relation: str, body: list[str]) -> list[str]:
     used = set(re.findall(r"\b[a-z]+_?\w*\b", "\n".join(body)))
     every = list(_definitions(frame, relation))
     found = [each for each in every if each.name in used]
-    # `records_M` needs `map_M`, which may stand in no other place.
+    # records_M needs map_M, which may be used nowhere else.
     needed = {each.needs for each in found} - used
     extra = [each for each in every if each.name in needed]
     return [f"    {each.name} = {each.code}" for each in (*extra, *found)]

@@ -174,6 +174,7 @@ class Running:
         self.norms: dict[Matrix, float] = {}
 
     def reset(self, matrix: Matrix, error: float, size: float) -> None:
+        """A matrix was computed anew: its error is that of the computation."""
         self.errors[matrix] = max(error, EPS)
         self.norms[matrix] = size
 
@@ -196,4 +197,5 @@ class Running:
         self.norms[matrix] = size
 
     def worst(self) -> float:
+        """The largest relative error of any matrix."""
         return max(self.errors.values(), default=0.0)

@@ -42,11 +42,13 @@ class Stats:
     seconds: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
 
     def record(self, names: tuple[str, ...], seconds: float) -> None:
+        """One refresh after updates of these inputs; the last 200 of each kind are kept."""
         times = self.seconds.setdefault(names, [])
         times.append(seconds)
         del times[:-200]
 
     def median(self, names: tuple[str, ...]) -> float | None:
+        """The median time of a refresh after updates of these inputs; None if there was none."""
         times = self.seconds.get(names)
         return float(np.median(times)) if times else None
 
@@ -79,9 +81,11 @@ class ArrayEngine:
             self.running.reset(matrix, arrays.EPS, arrays.norm(self.values[matrix]))
 
     def read(self, matrix: Matrix) -> Value:
+        """The current value of an input or a view."""
         return self.values[matrix]
 
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
+        """Some rows, or with axis 1 some columns, of a current value."""
         value = self.values[matrix]
         if isinstance(value, Operator):
             return value.take_rows(indices) if axis == 0 else value.take_columns(indices)

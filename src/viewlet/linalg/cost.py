@@ -38,6 +38,7 @@ class Constants:
     overhead: float  # per operation
 
     def by_width(self, table: tuple[float, ...], width: int) -> float:
+        """Seconds at a width between the measured ones; beyond the largest they grow with it."""
         if width >= WIDTHS[-1]:
             return table[-1] * width / WIDTHS[-1]
         return float(np.interp(width, WIDTHS, table))

@@ -1,4 +1,4 @@
-"""Delta derivation and factored deltas (thesis 6.3.1 to 6.3.3, Algorithm 6.3).
+"""Delta derivation and factored deltas (thesis 6.3, 6.3.1 to 6.3.3, Algorithm 6.3).
 
 Every rule gives the change of an expression as a sum of products of tall matrices,
   dE = L_1 R_1^T + L_2 R_2^T + ...  =  [ L_1 L_2 ... ] [ R_1 R_2 ... ]^T  =  U V^T.
@@ -40,6 +40,7 @@ class Factored:
 
     @property
     def rank(self) -> int:
+        """The number of columns of its factors."""
         return self.u.shape[1]
 
 

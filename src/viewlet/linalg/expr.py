@@ -72,6 +72,7 @@ class Expr:
 
     @property
     def T(self) -> Expr:
+        """The transpose, as NumPy writes it."""
         return transpose(self)
 
     def __str__(self) -> str:

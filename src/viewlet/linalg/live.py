@@ -54,10 +54,12 @@ class Live:
 
     @property
     def plan(self) -> MaintenancePlan:
+        """How the views are maintained, and what that was estimated to cost."""
         return self.engine.plan
 
     @property
     def stats(self) -> Stats:
+        """How long refreshes took."""
         return self.engine.stats
 
     def __repr__(self) -> str:

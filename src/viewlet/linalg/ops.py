@@ -69,6 +69,7 @@ class Compiler:
         self.shapes: list[Shape] = []
 
     def assign(self, target: Matrix | Factor, value: Expr) -> None:
+        """Code that computes the value and leaves it in the target."""
         before = len(self.shapes)
         ref = self.emit(value)
         if ref[0] >= before and self.code.ops[-1].out == ref[0] and not ref[1]:
@@ -79,6 +80,7 @@ class Compiler:
         self.code.results[target] = ref
 
     def emit(self, e: Expr) -> Ref:
+        """Where the value of an expression will be; an expression is computed once."""
         if e not in self.memo:
             self.memo[e] = self._emit(e)
         return self.memo[e]
@@ -245,6 +247,7 @@ class Machine:
         return {s: _transposed(slots[slot], t) for s, (slot, t) in wanted.items()}
 
     def execute(self, op: Op, slots: Mapping[int, Value]) -> Value:
+        """The value of one operation, from the values of its arguments."""
         args = [(slots[slot], transposed) for slot, transposed in op.args]
         match op.kind:
             case "leaf":

@@ -62,6 +62,7 @@ class MaintenancePlan:
         }
 
     def trigger(self, ranks: Mapping[Matrix, int]) -> CompiledTrigger:
+        """The trigger for updates of these ranks, compiled when it is first needed."""
         key = tuple(sorted(ranks.items(), key=lambda item: item[0].name))
         if key not in self._triggers:
             trigger = self._derive(dict(key))
@@ -114,15 +115,18 @@ class MaintenancePlan:
         return kept | {view.matrix for view in self.views.views if view.matrix in read}
 
     def reevaluation_seconds(self, changed: frozenset[Matrix], sizes: Sizes | None = None) -> float:
+        """What computing anew all that depends on these inputs is estimated to take."""
         return cost.code_seconds(self.evaluation(changed), cost.machine_constants(), sizes)
 
     def trigger_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
+        """What the trigger for updates of these ranks is estimated to take."""
         compiled = self.trigger(ranks)
         return cost.trigger_seconds(
             compiled.trigger, compiled.fused, cost.machine_constants(), sizes
         )
 
     def update_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
+        """What an update of these ranks is estimated to take, by the plan's strategy."""
         if self.strategy == "reevaluation":
             return self.reevaluation_seconds(frozenset(ranks), sizes)
         return self.trigger_seconds(ranks, sizes)

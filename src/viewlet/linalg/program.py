@@ -1,4 +1,4 @@
-"""Programs: named expressions over input matrices, ready to be started or explained."""
+"""Programs: named expressions over matrices, to be started or explained (thesis chapter 6)."""
 
 from __future__ import annotations
 

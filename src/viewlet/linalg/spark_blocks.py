@@ -33,10 +33,12 @@ class Rows:
         self.blocks = blocks
 
     def persist(self) -> Rows:
+        """Executors keep the blocks from the first time that they are computed."""
         self.rdd.persist()
         return self
 
     def collect(self) -> Array:
+        """The whole matrix on the driver."""
         parts = dict(self.rdd.collect())
         return np.vstack([parts[p] for p in range(self.blocks.partitions)])
 
@@ -65,6 +67,7 @@ class Blocks:
         self.shuffled: Accumulator[int] = sc.accumulator(0)
 
     def scatter(self, value: Array) -> Rows:
+        """A matrix of the driver, cut into blocks of rows."""
         rows = value.shape[0]
         pieces = []
         for p in range(self.partitions):
@@ -91,6 +94,8 @@ class Blocks:
         return self._placed(rows.rdd.flatMap(send))
 
     def transposed(self, rows: Rows) -> Rows:
+        """M^T: every block is cut into columns, which move to the block of their row."""
+
         def join(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Array]]:
             held = list(items)
             parts = dict(piece for _, piece in held)
@@ -101,6 +106,8 @@ class Blocks:
         return Rows(rdd, (rows.shape[1], rows.shape[0]), self)
 
     def product(self, left: Rows, right: Rows, alpha: float) -> Rows:
+        """alpha * left * right: the blocks of right move to every block of left."""
+
         def multiply(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Array]]:
             limit_threads(1)  # a task has one core
             own, parts = {}, {}
@@ -143,6 +150,7 @@ class Blocks:
         return total
 
     def add(self, terms: list[tuple[float, Rows | Array]]) -> Rows:
+        """The sum of matrices, each times its coefficient; those of the driver are scattered."""
         shape = terms[0][1].shape
         scattered = [(c, t if isinstance(t, Rows) else self.scatter(t)) for c, t in terms]
 
@@ -201,6 +209,7 @@ class BlockMachine(Machine):
         return arrays.dense_of(value).T
 
     def execute(self, op: Op, slots: Mapping[int, Any]) -> Any:
+        """Products and sums of scattered matrices on the executors, the rest on the driver."""
         args = [slots[slot] for slot, _ in op.args]
         if not any(isinstance(a, Rows) for a in args):
             made = super().execute(op, slots)

@@ -156,6 +156,7 @@ class SparkEngine(ArrayEngine):
         return results
 
     def step(self, inputs: Any = None, broadcast: bytes = b"", *, commit: bool = True) -> None:
+        """One step of the cluster, and what it moved is counted."""
         self.cluster.step(inputs, broadcast, commit=commit)
         metrics = self.cluster.metrics()
         self.moved.jobs += 1

@@ -32,6 +32,7 @@ class Moved:
 
     @property
     def total(self) -> int:
+        """Bytes that crossed the network in any direction."""
         return self.broadcast + self.collected + self.shuffled
 
 

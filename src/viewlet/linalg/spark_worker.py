@@ -52,6 +52,7 @@ class MatrixBlocks:
         self.fingerprint = f"linalg-blocks-1/{layout}/{described}"
 
     def create(self, state: PartitionState) -> None:
+        """The arrays of a partition: its rows of every matrix, and its columns in layout both."""
         for name, (rows, columns) in self.shapes.items():
             top, bottom = bounds(rows, state.partition, state.partitions)
             state.create(f"rows/{name}", (bottom - top, columns), np.float64)
@@ -62,6 +63,7 @@ class MatrixBlocks:
     def run(
         self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
     ) -> dict[int, bytes]:
+        """Load the blocks that were sent, then do what was broadcast to all."""
         limit_threads(1)
         for data in inputs:
             self._load(state, decode(data))
@@ -88,6 +90,7 @@ class MatrixBlocks:
             arrays.rank_update(state.array(f"columns/{name}"), v[left:right], u)
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
+        """A product, some rows or columns, a norm or the blocks of this partition."""
         limit_threads(1)
         asked = decode(request)
         match asked["what"]:

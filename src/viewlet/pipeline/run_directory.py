@@ -58,6 +58,7 @@ class RunDirectory:
             ) from None
 
     def load(self) -> Saved | None:
+        """The last checkpoint of the run; None before the first."""
         pointer = self.root / _CURRENT
         if not pointer.exists():
             return None
@@ -124,4 +125,5 @@ class RunDirectory:
                 shutil.rmtree(old)
 
     def close(self) -> None:
+        """Unlock the directory for other processes."""
         self._lock.close()

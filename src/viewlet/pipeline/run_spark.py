@@ -141,6 +141,7 @@ class Stream:
         self._handed = 0
 
     def start(self) -> None:
+        """Start Spark's query, whose batches wait until the run takes them."""
         reader = self._spark.readStream.format(self._place.format)
         if self._place.format not in OWN_SCHEMA:
             reader = reader.schema(ddl(self._relation))

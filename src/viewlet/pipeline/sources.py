@@ -118,6 +118,7 @@ class Files:
 
     @property
     def may_grow(self) -> bool:
+        """Whether more files can come: it is a folder or a pattern, not one file."""
         return self._pattern or Path(self._path).is_dir()
 
     @property

@@ -41,18 +41,22 @@ class Maintenance:
     recomputed: dict[str, Updates] = field(default_factory=dict)
 
     def update(self, relation: str, map: str, column: str, expr: Expr) -> None:
+        """On a batch to the relation, the column changes by this expression."""
         self.updates.setdefault(relation, {}).setdefault(map, {})[column] = expr
 
     def recompute(self, relation: str, map: str, column: str, expr: Expr) -> None:
+        """On a batch to the relation, the column becomes this expression."""
         self.recomputed.setdefault(relation, {}).setdefault(map, {})[column] = expr
 
     def is_recomputed(self, relation: str, map: str, column: str) -> bool:
+        """Whether the column is computed anew on a batch to the relation."""
         return column in self.recomputed.get(relation, {}).get(map, {})
 
 
 def assemble(
     catalog: Catalog, maps: Maps, maintenance: Maintenance, views: tuple[View, ...]
 ) -> Program:
+    """The program of the maps, their updates and the views, with statements in a safe order."""
     typed = _typed_maps(catalog, maps)
     triggers = []
     buffers: dict[str, Map] = {}

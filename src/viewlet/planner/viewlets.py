@@ -1,6 +1,6 @@
 """The viewlet transform: from view definitions to a program that maintains them.
 
-Algorithm 3.2 of the thesis. Every map's definition is differentiated for every relation that it
+Thesis chapter 3, Algorithm 3.2. Every map's definition is differentiated for every relation that it
 depends on; the delta is put in terms of the batch and of maps, which are maintained in turn.
 Recursion ends because a flat delta joins fewer relations than its map (Theorem 2.3.1), and nested
 bodies are maps of their own (Rule 4), whose change in a batch is a buffer that the others read.

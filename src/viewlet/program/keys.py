@@ -35,6 +35,7 @@ class Keys:
         self._closures: dict[tuple[str, Names], bool] = {}
 
     def knows(self, map: str) -> bool:
+        """Whether the program has such a map."""
         return map in self._maps
 
     def is_single(self, factor: Expr, bound: Names) -> bool:

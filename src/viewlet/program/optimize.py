@@ -28,10 +28,10 @@ from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
+from viewlet.program.batch_joins import join_batches
 from viewlet.program.check import check
 from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
 from viewlet.program.keys import Keys
-from viewlet.program.preaggregate import join_batches
 from viewlet.program.prune import drop_dead_maps, each_statement
 from viewlet.schema import Physical
 

@@ -52,10 +52,12 @@ class Segments:
 
     @property
     def rows(self) -> int:
+        """Rows of all keys together."""
         return int(self.offsets[-1])
 
     @cached_property
     def counts(self) -> Ints:
+        """Rows of each key."""
         return np.diff(self.offsets)
 
     def row_segments(self) -> Ints:
@@ -91,6 +93,7 @@ class Events(Segments):
         return self.clock  # type: ignore[return-value]
 
     def ends(self) -> Ints:
+        """When each event ends; a point lasts one tick."""
         return self.start + 1 if self.end is None else self.end
 
     def keep(self, mask: Array) -> Events:
@@ -116,11 +119,13 @@ class Samples(Segments):
     index: Ints | None
 
     def indices(self) -> Ints:
+        """The number of each sample on its grid, computed where the samples have no gaps."""
         if self.index is not None:
             return self.index
         return np.asarray(kernel.dense_index(self.first, self.offsets))
 
     def keep(self, mask: Array) -> Samples:
+        """The samples where the mask is true."""
         offsets = kernel.masked_offsets(self.offsets, mask)
         columns = {name: column[mask] for name, column in self.columns.items()}
         return samples(self.slots, offsets, self.frontier, columns, self.indices()[mask])
@@ -152,6 +157,7 @@ class WindowView:
         return WindowView(self.flat, self.starts[rows], self.size)
 
     def array(self) -> Array:
+        """One row for each window; a view of the samples where the windows are evenly spaced."""
         steps = np.diff(self.starts)
         if len(steps) and steps[0] > 0 and (steps == steps[0]).all():
             view = np.lib.stride_tricks.sliding_window_view(self.flat, self.size)
@@ -215,6 +221,7 @@ class Pipeline:
         return len(self.windows)
 
     def then(self, step: Step) -> Pipeline:
+        """The same windows, with one more step to do."""
         return Pipeline(self.windows, (*self.steps, step))
 
     def parts(self) -> Iterator[tuple[int, Array]]:
@@ -236,6 +243,7 @@ class Pipeline:
         return cat([part for _, part in self.parts()])
 
     def array(self) -> Array:
+        """The steps' result over all windows."""
         return self._all
 
 

@@ -109,6 +109,7 @@ class Collector:
                 room[...] = column
 
     def columns(self) -> Columns:
+        """All rows that were collected, as one array for each column."""
         if self._blocks == 1:
             return written(self._waiting[0])
         if not self._arrays:

@@ -53,9 +53,11 @@ class OperatorPlan:
 
     @property
     def root(self) -> Node:
+        """The operator whose output is the query's."""
         return self.nodes[-1]
 
     def place(self, node: Node) -> int:
+        """The position of an operator in the plan, by which its state is named."""
         return self._place[id(node)]
 
     def domain(self, node: Node) -> int:
@@ -77,6 +79,7 @@ class OperatorPlan:
 
     @property
     def fingerprint(self) -> str:
+        """A digest of the plan's text: state of another plan is refused."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
 
@@ -170,6 +173,7 @@ class Executor:
         return node.run(state, *inputs)
 
     def counters(self) -> dict[str, int]:
+        """Counts of all operators together, such as rows that came too late."""
         total: dict[str, int] = {}
         for state in self.states:
             for name, count in state.counters().items():
@@ -177,6 +181,7 @@ class Executor:
         return total
 
     def sync(self) -> None:
+        """What operators remember is written through to their stores."""
         for state in self.states:
             state.sync()
 

@@ -96,6 +96,7 @@ class Live:
         return tables.write(self.flush_columns(), self._kind)
 
     def flush_columns(self) -> Columns:
+        """Time ends: everything that was waiting comes out, and no more input is taken."""
         out = self.step({}, INF)
         self.ended = True
         return out
@@ -319,6 +320,7 @@ class Live:
 
     @classmethod
     def load(cls, plan: OperatorPlan, memory: dict[str, Any], stores: list[Store]) -> Live:
+        """The reverse of dump: a query that goes on where the saved one stopped."""
         live = cls(plan, memory["lanes"], stores)
         live.keys = KeyDictionary.load(memory["keys"])
         live._make_executors()

@@ -26,6 +26,7 @@ class Query:
 
     @property
     def schema(self) -> Schema:
+        """What its output is: events, samples or frames, and with which columns."""
         return self.node.schema
 
     def explain(self) -> str:

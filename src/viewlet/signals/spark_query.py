@@ -1,6 +1,6 @@
 """Signal queries on Spark: keys hashed to partitions, each partition one lane of the query.
 
-Live: the lane's state is the memory-mapped partition state of `viewlet.runtime`, so it stays on the
+Live: the lane's state is the memory-mapped state of `viewlet.engine.partitions`, so it stays on the
 executors between batches, steps are exactly-once, and a checkpoint restores them. Offline: a
 DataFrame is split by key, and every task runs the query over its keys from beginning to end.
 """
@@ -74,6 +74,7 @@ class SignalProgram:
         self.fingerprint = "signals-" + OperatorPlan(root).fingerprint
 
     def create(self, state: PartitionState) -> None:
+        """A partition begins clean, without any operator's state."""
         state.create(_CLEAN, (1,), np.int64)[0] = 1
 
     def run(
@@ -109,6 +110,7 @@ class SignalProgram:
         return {DRIVER: pickle.dumps(out, protocol=5)}
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
+        """The counters of one partition, as JSON."""
         return json.dumps(state.meta.get("stats", {})).encode()
 
     def rollback(self, state: PartitionState) -> bool:
@@ -203,6 +205,7 @@ class SparkLive:
         return self._cluster.version
 
     def push(self, batch: Any = None, /, *, batch_id: str | None = None, **named: Any) -> Any:
+        """One batch -> the rows that it made final; a batch_id is applied once only."""
         given = self._names.given(batch, named)
         kinds = {tables.kind_of(table) for table in given.values()}
         self._kind = kinds.pop() if len(kinds) == 1 else "arrow"
@@ -210,12 +213,15 @@ class SparkLive:
         return self._out(self._cluster.step(inputs, batch_id=batch_id))
 
     def advance(self, time: int) -> Any:
+        """Nothing before this time will come any more: what waited for it comes out."""
         return self._out(self._cluster.step(None, json.dumps({"floor": int(time)}).encode()))
 
     def flush(self) -> Any:
+        """Time ends: everything that was waiting comes out."""
         return self._out(self._cluster.step(None, json.dumps({"floor": INF}).encode()))
 
     def stats(self) -> dict[str, int]:
+        """Counts of all partitions together, such as rows that came too late."""
         total: dict[str, int] = {}
         for answer in self._cluster.read(b"stats"):
             for name, count in json.loads(answer).items():
@@ -227,6 +233,7 @@ class SparkLive:
         return self._cluster.metrics()
 
     def close(self) -> None:
+        """Release the partitions; the checkpoint stays."""
         self._cluster.close()
 
     def __enter__(self) -> SparkLive:

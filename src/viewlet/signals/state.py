@@ -51,9 +51,11 @@ class Journal:
         self._undo: list[Callable[[], None]] = []
 
     def add(self, undo: Callable[[], None]) -> None:
+        """How to take back what is about to be done."""
         self._undo.append(undo)
 
     def rollback(self) -> None:
+        """Take back everything, the last change first."""
         for undo in reversed(self._undo):
             undo()
 
@@ -118,6 +120,7 @@ class OperatorState:
         return self._pools[name]
 
     def put_pool(self, name: str, batch: Any) -> None:
+        """Rows that wait for a later batch, in place of those that waited before."""
         if self.journal is not None:
             saved = self.pool(name)
             self.journal.add(lambda: self._pools.__setitem__(name, saved))
@@ -134,6 +137,7 @@ class OperatorState:
             self.journal.add(lambda: self.store.meta.__setitem__(key, before))
 
     def counters(self) -> dict[str, int]:
+        """The operator's counts by name."""
         head = f"{self.prefix}.count."
         meta = self.store.meta
         return {key.removeprefix(head): meta[key] for key in meta if key.startswith(head)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from viewlet.errors import RangeError
@@ -286,10 +284,3 @@ class Pool:
         nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
         records = 8 * self.layout.width * self.used + mark_bytes(self.used)
         return records + nodes + tables + self.log.nbytes
-
-    def array_names(self) -> Iterator[str]:
-        yield f"{self.layout.name}.records"
-        yield f"{self.layout.name}.marks"
-        yield f"{self.layout.name}.log"
-        yield from self._tables
-        yield from self._nodes.values()

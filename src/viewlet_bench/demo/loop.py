@@ -152,6 +152,7 @@ class Demo:
         self._measure()
 
     def run(self, seconds: float, stopped: Callable[[], bool]) -> None:
+        """Apply batches and show the views, until the time is over or someone stops it."""
         start = time.monotonic()
         shown = plain = float("-inf")
         compare_at = start + RECOMPUTE_SECONDS

@@ -70,6 +70,7 @@ class DuckDB:
         self._connection.close()
 
     def write(self, folder: Path) -> None:
+        """The tables as Parquet files, for Spark to read."""
         for name in _KEYS:
             self._connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
 

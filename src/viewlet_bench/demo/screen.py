@@ -28,6 +28,7 @@ class Recomputed:
 
     @property
     def last_ms(self) -> float | None:
+        """How long the last recomputation took; None before the first."""
         return self.seconds[-1] * 1000 if self.seconds else None
 
 
@@ -51,6 +52,7 @@ class Figures:
     )
 
     def applied(self, rows: int, seconds: float) -> None:
+        """Count a batch that was applied."""
         self.batches += 1
         self.rows += rows
         self.refreshing += seconds

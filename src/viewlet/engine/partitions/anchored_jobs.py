@@ -44,10 +44,12 @@ class Jobs:
         return anchor
 
     def rebuild_anchor(self) -> None:
+        """Decide anew where partitions run, after an executor was lost."""
         self.anchor.unpersist()
         self.anchor = self._drop_anchor()
 
     def release(self) -> None:
+        """Executors need not keep the anchor any longer."""
         self.anchor.unpersist()
 
     def executors(self) -> int:
@@ -186,6 +188,7 @@ def _drain(pairs: Iterable[Any]) -> None:
 
 
 def stage_task(shipped: Any, stage: int, partition: int, pairs: Iterable[Any]) -> Iterator[Any]:
+    """In an executor: a stage of the program on one partition, with the records sent to it."""
     records = (record for _, record in pairs if record is not None)
     return worker.run_stage(_opened(shipped), stage, partition, records)
 
@@ -193,6 +196,7 @@ def stage_task(shipped: Any, stage: int, partition: int, pairs: Iterable[Any]) -
 def read_task(
     shipped: Any, request: bytes, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, bytes, list[str]]]:
+    """In an executor: the answer of one partition to a request."""
     _drain(pairs)
     yield worker.read_partition(_opened(shipped), partition, request)
 
@@ -200,6 +204,7 @@ def read_task(
 def snapshot_task(
     shipped: Any, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, list[str]]]:
+    """In an executor: one partition's state is written to the checkpoint."""
     _drain(pairs)
     yield worker.snapshot_partition(_opened(shipped), partition)
 
@@ -207,11 +212,13 @@ def snapshot_task(
 def split_task(
     shipped: Any, partitions: int, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """In an executor: one partition's state in pieces, each with the partition that it moves to."""
     _drain(pairs)
     return worker.split_partition(_opened(shipped), partitions, partition)
 
 
 def adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[tuple[int, Status]]:
+    """In an executor: one partition's new state, put together of the pieces sent to it."""
     chunks = (chunk for _, chunk in pairs if chunk is not None)
     yield worker.adopt_partition(_opened(shipped), partition, chunks)
 
@@ -219,5 +226,6 @@ def adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[t
 def discard_task(
     site: ClusterSite, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, str]]:
+    """In an executor: one partition's local state is removed, because the cluster is closed."""
     _drain(pairs)
     yield worker.discard_partition(site, partition)

@@ -47,10 +47,12 @@ class Entry:
         return frame
 
     def chain(self) -> str:
+        """The digest of the entry and of all before it, because it contains the previous one."""
         return digest_of(*self.parts())
 
     @classmethod
     def parse(cls, path: str, chain: str, data: bytes) -> Entry:
+        """An entry as it was written; a file whose digest differs is damaged."""
         if digest_of(data) != chain:
             raise DamagedFile(f"{path}: the checksum does not fit the contents")
         tick, stage, count = struct.unpack_from("<qiI", data, DIGEST_BYTES)
@@ -72,10 +74,12 @@ class Link:
 
     @property
     def name(self) -> str:
+        """The name of its file: tick, chain and previous chain, sorted by tick."""
         return f"{self.tick:015d}-{self.chain}-{self.previous}"
 
     @classmethod
     def parse(cls, name: str) -> Link | None:
+        """The link that a file's name says; None for other files."""
         parts = name.split("-")
         if len(parts) != 3 or not parts[0].isdigit():
             return None
@@ -90,14 +94,17 @@ class ChangeLog:
         self.base = f"g{generation:04d}/p{partition:05d}"
 
     def append(self, entry: Entry, chain: str) -> int:
+        """Write an entry under its chain; the bytes that were written."""
         link = Link(entry.tick, chain, entry.previous)
         return self.store.put(f"{self.base}/log/{link.name}", entry.parts())
 
     def links(self) -> dict[str, Link]:
+        """Chain -> link, of every entry that is there."""
         found = (Link.parse(name) for name in self.store.list(f"{self.base}/log"))
         return {link.chain: link for link in found if link is not None}
 
     def read(self, link: Link) -> Entry:
+        """The entry of a link, its digest checked."""
         path = f"{self.base}/log/{link.name}"
         return Entry.parse(path, link.chain, self.store.get(path))
 

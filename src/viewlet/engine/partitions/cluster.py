@@ -161,10 +161,12 @@ class Cluster:
 
     @property
     def partitions(self) -> int:
+        """How many partitions the state has."""
         return self._site.partitions
 
     @property
     def stages(self) -> int:
+        """How many stages a step of the program has."""
         return self._site.stages
 
     @property
@@ -493,6 +495,7 @@ class Cluster:
 
 
 def check_program(program: PartitionProgram, partitions: int, snapshot_every: int) -> None:
+    """Raise for fewer than one partition or stage, or snapshots less than a tick apart."""
     if partitions < 1:
         raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
     if program.stages < 1:

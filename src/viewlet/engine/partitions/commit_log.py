@@ -30,9 +30,11 @@ class Commit:
 
     @property
     def name(self) -> str:
+        """The name of its file: epoch and version, sorted by both."""
         return f"{self.epoch:08d}-{self.version:015d}"
 
     def encode(self) -> bytes:
+        """As bytes: the length of a JSON head, the head, the outputs."""
         head = json.dumps(
             {
                 "epoch": self.epoch,
@@ -49,6 +51,7 @@ class Commit:
 
     @classmethod
     def decode(cls, payload: bytes) -> Commit:
+        """The reverse of encode."""
         (length,) = struct.unpack_from("<q", payload)
         body: dict[str, Any] = json.loads(payload[8 : 8 + length])
         at, outputs = 8 + length, []
@@ -73,6 +76,7 @@ class CommitLog:
         self.store = store
 
     def identity(self) -> dict[str, Any] | None:
+        """What the cluster of this checkpoint is; None if there is none yet."""
         if "cluster" not in self.store.list(""):
             return None
         try:
@@ -89,12 +93,15 @@ class CommitLog:
         self.store.put("cluster", seal(json.dumps(identity).encode()))
 
     def write(self, commit: Commit) -> None:
+        """The version exists from now on."""
         self.store.put(f"commits/{commit.name}", seal(commit.encode()))
 
     def names(self) -> list[str]:
+        """The commits that are there, oldest first."""
         return self.store.list("commits")
 
     def read(self, name: str) -> Commit:
+        """A commit by its name, its checksum verified."""
         path = f"commits/{name}"
         return Commit.decode(unseal(path, self.store.get(path)))
 

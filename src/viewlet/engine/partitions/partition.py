@@ -33,7 +33,9 @@ from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.partitions.snapshot import Snapshots, trouble
 from viewlet.errors import ProgramError, StateError, ViewletError
 
-_ATTACHED: OrderedDict[tuple[str, int], PartitionState] = OrderedDict()  # a cache, see state.py
+_ATTACHED: OrderedDict[tuple[str, int], PartitionState] = (
+    OrderedDict()
+)  # a cache: partition_state.py
 _ATTACHED_LIMIT = 64
 
 
@@ -57,6 +59,7 @@ class Partition:
     @classmethod
     @contextmanager
     def locked(cls, site: ClusterSite, partition: int) -> Iterator[Partition]:
+        """The partition, while no other process of this machine has it."""
         with partition_lock(site.directory(partition)):
             part = cls(site, partition)
             if said := trouble(part.directory):

@@ -72,6 +72,7 @@ class PartitionState:
     # -- what programs use ------------------------------------------------------------------
 
     def names(self) -> list[str]:
+        """The names of its arrays."""
         return list(self.head.arrays)
 
     def array(self, name: str) -> Array:
@@ -147,7 +148,7 @@ class PartitionState:
     def fresh(
         cls, directory: Path, partition: int, partitions: int, fingerprint: str
     ) -> PartitionState:
-        """An empty state that says `building`; what was in the directory is removed."""
+        """An empty state marked as BUILDING; what was in the directory is removed."""
         wipe(directory)
         head = Head(fingerprint, secrets.token_hex(8), 0, "", boot_id(), dirty=BUILDING)
         state = cls(directory, partition, partitions, head)

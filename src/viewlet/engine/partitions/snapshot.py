@@ -58,6 +58,7 @@ class Snapshots:
         self.base = base
 
     def names(self) -> list[str]:
+        """The snapshots of the partition that are there, oldest first."""
         return self.store.list(f"{self.base}/snapshots")
 
     def on(self, way: list[str]) -> list[str]:
@@ -66,6 +67,7 @@ class Snapshots:
         return [name for name in reversed(self.names()) if name.partition("-")[2] in chains]
 
     def manifest(self, name: str) -> dict[str, Any]:
+        """What a snapshot contains, its checksum verified."""
         path = f"{self.base}/snapshots/{name}"
         found: dict[str, Any] = json.loads(unseal(path, self.store.get(path)))
         return found

@@ -98,6 +98,7 @@ def run_stage(
 
 
 def snapshot_order(site: ClusterSite, partition: int, committed: str) -> Order:
+    """What the process that writes snapshots must know to write one of this partition."""
     return Order(
         str(site.directory(partition)),
         site.store().location,
@@ -144,6 +145,7 @@ def problem_of(problem: ViewletError) -> tuple[type[ViewletError], str, Any, str
 
 
 def raise_problem(data: bytes) -> None:
+    """An error that a task caught and sent, raised again on the driver."""
     kind, message, position, hint = pickle.loads(data)
     raise kind(message, position=position, hint=hint)
 

@@ -1,4 +1,4 @@
-"""Matrix powers and T <- A T + B, solvers and eigenvectors among it (thesis 6.4.2, 6.4.3)."""
+"""Matrix powers and T <- A T + B, with solvers and eigenvectors (thesis 6.4, 6.4.2, 6.4.3)."""
 
 from __future__ import annotations
 
@@ -152,6 +152,7 @@ class PowerIteration:
 
     @property
     def eigenvector(self) -> Array:
+        """The dominant eigenvector, of length 1."""
         vector: Array = self.live["T"][:, 0]
         return vector / np.linalg.norm(vector)
 

@@ -64,6 +64,7 @@ class Code:
         return self._builder.add(self._builder.mul(base, ir.Constant(_INDEX, scale)), step)
 
     def minus(self, a: Any, b: Any) -> Any:
+        """a - b, of integers."""
         return self._builder.sub(a, b)
 
     def number(self, pointer: Any, place: Any) -> Any:
@@ -87,14 +88,17 @@ class Code:
         return Vector(self._builder, self._builder.shuffle_vector(vector, vector, mask))
 
     def constant(self, number: float) -> Vector:
+        """The number in every lane."""
         return Vector(self._builder, ir.Constant(_VECTOR, [number] * WIDTH))
 
     def load(self, pointer: Any, place: Any) -> Vector:
+        """The lanes that begin at an entry of an array."""
         address = self._builder.gep(pointer, [place])
         address = self._builder.bitcast(address, _VECTOR.as_pointer())
         return Vector(self._builder, self._builder.load(address, align=8))
 
     def store(self, vector: Vector, pointer: Any, place: Any) -> None:
+        """Write the lanes to the entries of an array that begin at this one."""
         address = self._builder.gep(pointer, [place])
         address = self._builder.bitcast(address, vector.value.type.as_pointer())
         self._builder.store(vector.value, address, align=8)

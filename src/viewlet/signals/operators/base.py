@@ -38,6 +38,7 @@ class Schema:
     function: Function | None = None
 
     def with_(self, **changes: Any) -> Schema:
+        """The same schema with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
@@ -50,6 +51,7 @@ class Node:
     inputs: tuple[Node, ...]
 
     def run(self, state: OperatorState, *batches: Any) -> Any:
+        """Batches of its inputs -> the batch of its output; what must wait is left in the state."""
         raise NotImplementedError
 
     def describe(self) -> str:
