@@ -21,7 +21,7 @@ from viewlet.engine.contract import Row
 from viewlet.engine.local.native_engine import NativeEngine
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.schema import decode
-from viewlet_bench.feed import Feed
+from viewlet_bench.feed import RowFeed
 
 _CREATE = re.compile(r"(?i)^\s*create\s+(materialized\s+)?view")
 _LIMIT = re.compile(r"(?i)\blimit\s+\d+(\s+offset\s+\d+)?\s*;?\s*$")
@@ -32,7 +32,7 @@ _DIGITS = 9
 class Duck:
     """The relations of one query in DuckDB, filled step by step."""
 
-    def __init__(self, feed: Feed, limit: float) -> None:
+    def __init__(self, feed: RowFeed, limit: float) -> None:
         import duckdb
 
         self._feed = feed

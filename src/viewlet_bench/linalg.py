@@ -365,7 +365,7 @@ def on_spark(s: Sizes) -> list[Row]:
     from pyspark.sql import SparkSession
 
     from viewlet.engine.partitions.session import ensure_java, session_settings
-    from viewlet.linalg.spark_engines import SparkEngine
+    from viewlet.linalg.spark_engines import SparkMatrixEngine
     from viewlet.linalg.spark_peer import Moved, SparkReevaluation
 
     ensure_java()
@@ -393,7 +393,7 @@ def on_spark(s: Sizes) -> list[Row]:
         for contender in contenders:
             assert contender.live is not None
             engine = contender.live.engine
-            assert isinstance(engine, SparkEngine | SparkReevaluation)
+            assert isinstance(engine, SparkMatrixEngine | SparkReevaluation)
             engine.moved = Moved()
             contender.run()
             moved = engine.moved

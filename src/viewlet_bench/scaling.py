@@ -42,7 +42,7 @@ PAPER_STRONG: dict[str, dict[int, float]] = {
 
 
 @dataclass(frozen=True)
-class Machine:
+class SparkCosts:
     """Seconds that Spark takes for itself; bytes per second that one worker moves."""
 
     job: float
@@ -71,7 +71,7 @@ class Work:
         return self.stages - self.jobs
 
 
-def seconds(machine: Machine, work: Work, workers: int, rows: float) -> float:
+def seconds(machine: SparkCosts, work: Work, workers: int, rows: float) -> float:
     """T(W, N) as the module's head says."""
     return (
         work.jobs * machine.job
@@ -95,7 +95,7 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return max(0.0, height - slope * middle), slope
 
 
-def predictions(machine: Machine, works: Sequence[Work]) -> list[Row]:
+def predictions(machine: SparkCosts, works: Sequence[Work]) -> list[Row]:
     """Weak and strong scaling of every query to 1,000 workers, with the paper's points beside."""
     rows = []
     for work in works:
@@ -117,7 +117,7 @@ def _row(
     query: str,
     workers: int,
     batch: int,
-    machine: Machine,
+    machine: SparkCosts,
     work: Work,
     paper: float | None,
 ) -> Row:

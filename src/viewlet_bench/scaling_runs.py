@@ -25,11 +25,11 @@ from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.worker import partition_of
 from viewlet.errors import StateError
 from viewlet_bench.output import Row
-from viewlet_bench.scaling import Machine, Work, line, seconds
+from viewlet_bench.scaling import SparkCosts, Work, line, seconds
 from viewlet_bench.spark_runs import (
     EmptyJobs,
+    QueryTables,
     SparkView,
-    Tables,
     bench_session,
     release,
     stages_of,
@@ -45,7 +45,7 @@ _COLD = 40  # jobs until the JVM has compiled what all of them run: the first ta
 _LOADED = 0.2  # the share of the rows that are there before batches come
 
 
-def machine(spark: SparkSession) -> Machine:
+def machine(spark: SparkSession) -> SparkCosts:
     """Empty jobs of one to three stages; many tasks; many blocks; many bytes."""
     with closing(EmptyJobs(spark, 2)) as jobs:
         for _ in range(_COLD):
@@ -58,7 +58,7 @@ def machine(spark: SparkSession) -> Machine:
     _, block = line([(n * n / cores, _blocks(spark, n)) for n in (2, 8, 16)])
     small, large = (_shuffle(spark, size) for size in (1 << 16, 1 << 24))
     each = 2 * ((1 << 24) - (1 << 16))
-    return Machine(job, stage, task, block, each / max(large - small, 1e-3))
+    return SparkCosts(job, stage, task, block, each / max(large - small, 1e-3))
 
 
 def _median(jobs: EmptyJobs, stages: Sequence[int]) -> float:
@@ -99,14 +99,14 @@ def _shuffle(spark: SparkSession, size: int) -> float:
     return statistics.median(times[_WARM:])
 
 
-def work(spark: SparkSession, machine: Machine, query: str, sf: float, rows: int) -> Work:
+def work(spark: SparkSession, machine: SparkCosts, query: str, sf: float, rows: int) -> Work:
     """A query's costs, from batches of two sizes and from two numbers of partitions.
 
     What the tasks of a batch take is the time of the whole less what the machine takes for its
     jobs and for moving its bytes: reading the rows, Arrow and kernels, in proportion to the rows.
     Plans copy no table to every node: with a thousand workers none is small.
     """
-    tables = Tables(compiled("tpch", query, keyed=False), sf)
+    tables = QueryTables(compiled("tpch", query, keyed=False), sf)
     with closing(SparkView(spark, tables, 2, sized=False)) as view:
         stages = stages_of(view.engine, list(tables.rows))
         quarter, whole = _batches(spark, view, 2, [rows // 4, rows])
@@ -150,14 +150,14 @@ def _batches(
     return measured
 
 
-def _shuffled(spark: SparkSession, tables: Tables, partitions: int, rows: int) -> float:
+def _shuffled(spark: SparkSession, tables: QueryTables, partitions: int, rows: int) -> float:
     """Bytes that a row sends through shuffles, with so many partitions."""
     with closing(SparkView(spark, tables, partitions, sized=False)) as view:
         (taken,) = _batches(spark, view, partitions, [rows])
         return statistics.median(m.bytes_shuffled for _, m in taken) / rows
 
 
-def checked(machine: Machine, works: Sequence[Work], sf: float, rows: int) -> Iterator[Row]:
+def checked(machine: SparkCosts, works: Sequence[Work], sf: float, rows: int) -> Iterator[Row]:
     """The model beside real executors, one and two of them, each a process with one core."""
     for executors in (1, 2):
         for one, real in _on_executors(executors, works, sf, rows):
@@ -212,7 +212,7 @@ def main() -> None:
     count = int(executors)
     spark = bench_session(f"local-cluster[{count},1,1024]")
     for query in queries.split(","):
-        tables = Tables(compiled("tpch", query, keyed=False), float(sf))
+        tables = QueryTables(compiled("tpch", query, keyed=False), float(sf))
         with closing(SparkView(spark, tables, count, sized=False)) as view:
             (taken,) = _batches(spark, view, count, [int(rows) * count])
         print(json.dumps({query: statistics.median(t for t, _ in taken)}), flush=True)

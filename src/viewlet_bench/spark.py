@@ -36,9 +36,9 @@ from viewlet_bench.spark_runs import (
     CachedTables,
     EmptyJobs,
     Frames,
+    QueryTables,
     Recomputed,
     SparkView,
-    Tables,
     bench_session,
     equal,
     median_ms,
@@ -144,7 +144,7 @@ class Bench:
         self.warm, self.rounds = rounds
         self._compiled = {query: compiled("tpch", query, keyed=False) for query in names}
         self._cached = CachedTables(spark, sf, list(self._compiled.values()))
-        self._tables: Tables | None = None
+        self._tables: QueryTables | None = None
 
     def measurements(
         self, parts: Sequence[str]
@@ -169,12 +169,12 @@ class Bench:
                 for query in queries("tpch"):
                     yield part, query, partial(counts, self.spark, query, self.sf / 100)
 
-    def tables(self, query: str, sf: float) -> Tables:
+    def tables(self, query: str, sf: float) -> QueryTables:
         """The rows of a query; those of the one asked for last are kept."""
         last = self._tables
         if last is None or (last.compiled.query, last.sf) != (query, sf):
             self._tables = None  # one at a time: at scale 1 they are large
-            self._tables = Tables(
+            self._tables = QueryTables(
                 self._compiled.get(query) or compiled("tpch", query, keyed=False), sf
             )
         assert self._tables is not None
@@ -248,7 +248,7 @@ class Bench:
     def growth(self, query: str) -> Iterator[Row]:
         """The same batches over a tenth of the state and over all of it, in turn."""
         scales = (self.sf / 10, self.sf)
-        both = [Tables(self._compiled[query], scales[0]), self.tables(query, scales[1])]
+        both = [QueryTables(self._compiled[query], scales[0]), self.tables(query, scales[1])]
         turns = self.warm + _GROWTH * self.rounds
         size = _batch(both[0], turns)
         starts = [1.0 - turns * size / tables.total for tables in both]
@@ -301,14 +301,14 @@ class Taken:
         }
 
 
-def _batch(tables: Tables, turns: int, most: int = BATCH) -> int:
+def _batch(tables: QueryTables, turns: int, most: int = BATCH) -> int:
     """The batch size: a third of the rows are enough for all turns, where tables are small."""
     return min(most, tables.total // (3 * turns))
 
 
 def counts(spark: SparkSession, query: str, sf: float) -> Iterator[Row]:
     """Jobs and stages of a batch over all relations, as Spark counts them."""
-    tables = Tables(compiled("tpch", query, keyed=False), sf)
+    tables = QueryTables(compiled("tpch", query, keyed=False), sf)
     with closing(SparkView(spark, tables, sized=False)) as view:
         times = [view.refresh(changes) for changes in tables.parts(tables.total // 4)]
         metrics, state = view.metrics(), _state(view)

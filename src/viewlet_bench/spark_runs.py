@@ -26,7 +26,7 @@ from viewlet.program.ir import Program
 from viewlet.schema import Relation, decode
 from viewlet_bench.data import generated, read
 from viewlet_bench.duck import same_answer
-from viewlet_bench.workload import Compiled
+from viewlet_bench.workload import CompiledQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,10 +53,10 @@ def bench_session(master: str = "local[2]") -> SparkSession:
     return made
 
 
-class Tables:
+class QueryTables:
     """The rows of a query's relations, as batches in the driver's memory and as DataFrames."""
 
-    def __init__(self, compiled: Compiled, sf: float) -> None:
+    def __init__(self, compiled: CompiledQuery, sf: float) -> None:
         self.compiled = compiled
         self.sf = sf
         self.directory = generated(compiled.workload, sf, (*compiled.static, *compiled.streamed))
@@ -153,7 +153,7 @@ class SparkView:
     def __init__(
         self,
         spark: SparkSession,
-        tables: Tables,
+        tables: QueryTables,
         partitions: int = 2,
         level: Level = Level.FULL,
         *,
@@ -207,7 +207,7 @@ class SparkView:
 class CachedTables:
     """Whole tables in the memory of Spark, the columns that some of the queries name."""
 
-    def __init__(self, spark: SparkSession, sf: float, queries: Sequence[Compiled]) -> None:
+    def __init__(self, spark: SparkSession, sf: float, queries: Sequence[CompiledQuery]) -> None:
         self._spark = spark
         self._frames: dict[str, Any] = {}
         self._sf = sf
@@ -218,7 +218,7 @@ class CachedTables:
                 asked = self._wanted.setdefault(name, [])
                 asked += compiled.mentioned(name) or list(names[:1])
 
-    def use(self, compiled: Compiled) -> None:
+    def use(self, compiled: CompiledQuery) -> None:
         """Have the tables of a query under their names; each is cached once."""
         names = (*compiled.static, *compiled.streamed)
         directory = generated(compiled.workload, self._sf, names)
@@ -240,7 +240,7 @@ class CachedTables:
 class Recomputed:
     """Spark SQL over the whole tables, cached in memory."""
 
-    def __init__(self, spark: SparkSession, compiled: Compiled, cached: CachedTables) -> None:
+    def __init__(self, spark: SparkSession, compiled: CompiledQuery, cached: CachedTables) -> None:
         self._spark = spark
         self._name = compiled.views[-1][0]
         cached.use(compiled)

@@ -12,8 +12,8 @@ from tests.interfaces import kinds
 from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import Position, ViewletError
 from viewlet.pipeline.pipeline_text import Place, parse_pipeline
-from viewlet.pipeline.run import Settings, run_file
-from viewlet.pipeline.run_spark import SparkSink, Stream, spark_error
+from viewlet.pipeline.run import RunSettings, run_file
+from viewlet.pipeline.run_spark import SparkSink, SparkStream, spark_error
 from viewlet.pipeline.sinks import WEIGHT
 
 pytestmark = pytest.mark.spark
@@ -46,7 +46,7 @@ def add(rows: list[tuple[int, str, str]]) -> None:
 
 
 def run(text: str = PIPELINE, state: str = "p.state") -> None:
-    run_file(Path("p.sql"), text, Path(state), Settings("spark", once=True))
+    run_file(Path("p.sql"), text, Path(state), RunSettings("spark", once=True))
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_a_batch_that_comes_again_is_known(place: Path) -> None:
 
     text = "CREATE STREAM s (a INT) FROM rate; CREATE VIEW v AS SELECT COUNT(*) AS n FROM s"
     pipeline = parse_pipeline(text)
-    stream = Stream(
+    stream = SparkStream(
         spark_session(cores=2), pipeline.relations[0].relation, pipeline.sources[0].place, "x", True
     )
     read = pytest.fail  # only files are read so

@@ -14,16 +14,16 @@ from viewlet.calculus.expr import Atom, Delta, MapRef, walk
 from viewlet.calculus.scope import check as check_scope
 from viewlet.calculus.scope import outputs
 from viewlet.distributed.ir import (
-    Batch,
-    Block,
     Compute,
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
+    RelationBatch,
     Resource,
+    StatementBlock,
     Transfer,
+    TransferKind,
     place_of,
     sites,
     target_place,
@@ -68,7 +68,7 @@ class _Checker:
 
     def trigger(self, trigger: DistributedTrigger) -> None:
         filled: set[Resource] = {
-            (mode, Batch(r)) for r in trigger.relations for mode in self._batch
+            (mode, RelationBatch(r)) for r in trigger.relations for mode in self._batch
         }
         twins: dict[Mode, list[Statement]] = {mode: [] for mode in Mode}
         for block in trigger.blocks:
@@ -91,7 +91,9 @@ class _Checker:
                 f"{trigger.name}"
             )
 
-    def _operation(self, operation: Operation, block: Block, filled: set[Resource]) -> None:
+    def _operation(
+        self, operation: Operation, block: StatementBlock, filled: set[Resource]
+    ) -> None:
         if operation.mode is not block.mode:
             raise ProgramError(f"{operation.mode.value} operation in a {block.mode.value} block")
         if isinstance(operation, Transfer):
@@ -99,7 +101,7 @@ class _Checker:
         else:
             self._compute(operation)
         for side, source in operation.reads - filled:
-            if isinstance(source, Batch) or source not in self._maps:
+            if isinstance(source, RelationBatch) or source not in self._maps:
                 raise ProgramError(f"{source} is not on the {side.value} side")
             if self._maps[source].buffer:
                 raise ProgramError(f"buffer {source} is read before it is filled")
@@ -112,10 +114,10 @@ class _Checker:
     def _transfer(self, transfer: Transfer) -> None:
         source, target = self._map(transfer.source), self._map(transfer.target)
         held = sites(self._places[source.name])
-        side = Mode.LOCAL if transfer.kind is Kind.SCATTER else Mode.DISTRIBUTED
+        side = Mode.LOCAL if transfer.kind is TransferKind.SCATTER else Mode.DISTRIBUTED
         if side not in held or isinstance(self._places[source.name], Replicated):
             raise ProgramError(f"{transfer.kind.value} of {source.name}, which is not there")
-        if (transfer.kind is Kind.GATHER) != isinstance(transfer.to, Local):
+        if (transfer.kind is TransferKind.GATHER) != isinstance(transfer.to, Local):
             raise ProgramError("gather, and only gather, goes to the driver alone")
         if self._places[target.name] != transfer.to:
             raise ProgramError(f"{target.name} is placed {self._places[target.name]}")

@@ -18,7 +18,7 @@ from viewlet.calculus.expr import Expr, MapRef, transform
 from viewlet.distributed.check import check
 from viewlet.distributed.cost import effort
 from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
-from viewlet.distributed.items import Layout
+from viewlet.distributed.items import AtomLocations
 from viewlet.distributed.location import RANDOM, Location
 from viewlet.distributed.placement import Hints, partition
 from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
@@ -116,7 +116,7 @@ def _placed(
     buffers: list[Map] = []
     triggers: list[DistributedTrigger] = []
     for relations in bundles:
-        layout = Layout(program, locations, batch, names)
+        layout = AtomLocations(program, locations, batch, names)
         emitter = Emitter("_".join(relations) if len(relations) == 1 else "batch", layout)
         trigger = _trigger(program, relations, layout, emitter, level)
         used = {name for b in trigger.blocks for o in b.operations for _, name in o.writes}
@@ -130,7 +130,11 @@ def _placed(
 
 
 def _trigger(
-    program: Program, relations: tuple[str, ...], layout: Layout, emitter: Emitter, level: Level
+    program: Program,
+    relations: tuple[str, ...],
+    layout: AtomLocations,
+    emitter: Emitter,
+    level: Level,
 ) -> DistributedTrigger:
     clock = Clock()
     for statement in _statements(program, relations, emitter):

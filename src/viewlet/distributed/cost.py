@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from viewlet.distributed.ir import (
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
     Transfer,
+    TransferKind,
 )
 from viewlet.distributed.jobs import Job, jobs_of
 from viewlet.distributed.text import operation_text
@@ -109,7 +109,7 @@ def _job_lines(number: int, job: Job) -> Iterator[str]:
     yield from _section("before, on the driver", job.before)
     for at, stage in enumerate(job.stages):
         yield from _section(f"stage {at}, on every worker", stage.statements, always=True)
-        for kind in (Kind.REPART, Kind.GATHER):
+        for kind in (TransferKind.REPART, TransferKind.GATHER):
             sends = [send for send in stage.sends if send.kind is kind]
             yield from _section(f"{kind.value} after stage {at}", sends)
     yield from _section("after, on the driver", job.after)

@@ -39,7 +39,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True)
-class Batch:
+class RelationBatch:
     """The batch of a relation as something that is read."""
 
     relation: str
@@ -48,7 +48,7 @@ class Batch:
         return f"Δ{self.relation}"
 
 
-Source = str | Batch
+Source = str | RelationBatch
 """A map, by its name, or a batch."""
 
 MapSide = tuple[Mode, str]
@@ -58,7 +58,7 @@ Resource = tuple[Mode, Source]
 """The same of a map or a batch."""
 
 
-class Kind(Enum):
+class TransferKind(Enum):
     """From where to where a transfer goes."""
 
     SCATTER = "scatter"
@@ -88,7 +88,7 @@ class Compute:
 class Transfer:
     """target := kind[to](source); `to` is over the target's key columns."""
 
-    kind: Kind
+    kind: TransferKind
     target: str
     source: str
     to: Location
@@ -106,7 +106,7 @@ class Transfer:
     @cached_property
     def reads(self) -> frozenset[Resource]:
         """The source's copies: the driver's for a scatter, else those of the workers."""
-        side = Mode.LOCAL if self.kind is Kind.SCATTER else Mode.DISTRIBUTED
+        side = Mode.LOCAL if self.kind is TransferKind.SCATTER else Mode.DISTRIBUTED
         return frozenset(((side, self.source),))
 
 
@@ -115,7 +115,9 @@ Operation = Compute | Transfer
 
 def maps_touched(operation: Operation) -> frozenset[MapSide]:
     """What an operation reads or writes, batches left out."""
-    maps = ((side, source) for side, source in operation.reads if not isinstance(source, Batch))
+    maps = (
+        (side, source) for side, source in operation.reads if not isinstance(source, RelationBatch)
+    )
     return operation.writes.union(maps)
 
 
@@ -129,12 +131,12 @@ def sites(location: Location) -> tuple[Mode, ...]:
 def sources_of(statement: Statement) -> frozenset[Source]:
     """The maps and the batch that a right-hand side looks into."""
     parts: tuple[Expr, ...] = (statement.loop, *(update for _, update in statement.updates))
-    batches = (Batch(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
+    batches = (RelationBatch(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
     return frozenset[Source]((*statement.reads, *batches))
 
 
 @dataclass(frozen=True)
-class Block:
+class StatementBlock:
     """Operations that run at once on their side, in order."""
 
     mode: Mode
@@ -156,7 +158,7 @@ class DistributedTrigger:
     """What one batch does; several relations where one batch changes all of them."""
 
     relations: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[StatementBlock, ...]
 
     @property
     def name(self) -> str:

@@ -30,7 +30,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import rename
 from viewlet.calculus.scope import NONE, Names, all_names, check, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.ir import Batch, Source, place_of
+from viewlet.distributed.ir import RelationBatch, Source, place_of
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -50,7 +50,7 @@ from viewlet.schema import Physical
 
 
 @dataclass(frozen=True)
-class Item:
+class StatementItem:
     """A factor; `columns` are the updates that it belongs to, None for the loop.
 
     `needs` are the variables that stand to its left and that it uses without binding them.
@@ -73,7 +73,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Copy:
+class AtomCopy:
     """A whole map, or the batch of a relation, that is moved to `to`, over its own columns."""
 
     name: str
@@ -82,7 +82,7 @@ class Copy:
     map: Map
 
 
-class Layout:
+class AtomLocations:
     """What a compiler of one trigger knows of maps and their places; copies are added to it."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Layout:
         self.batch = batch
         self.maps: dict[str, Map] = {m.name: m for m in program.maps}
         self.locations: dict[str, Location] = dict(locations)
-        self.copies: dict[str, Copy] = {}
+        self.copies: dict[str, AtomCopy] = {}
         constants = {m.name for m in program.constants}
         self.state = frozenset(
             m.name for m in program.maps if not m.buffer and m.name not in constants
@@ -116,15 +116,15 @@ class Layout:
 
     def copy(self, atom: MapRef | Delta, to: Location) -> MapRef:
         """A reference to the atom's contents moved to `to`, which is over its variables."""
-        source: Source = atom.name if isinstance(atom, MapRef) else Batch(atom.name)
-        map = self._batch_map(source) if isinstance(source, Batch) else self.maps[source]
+        source: Source = atom.name if isinstance(atom, MapRef) else RelationBatch(atom.name)
+        map = self._batch_map(source) if isinstance(source, RelationBatch) else self.maps[source]
         variables = atom.keys if isinstance(atom, MapRef) else atom.variables
         place = in_variables(to, variables, map.key_names)
         if (source, place) not in self._copy_names:
             self._copy_names[source, place] = self._stand_ins.fresh(f"@{map.name}@{place}")
         name = self._copy_names[source, place]
         copied = replace(map, name=name, buffer=True, change_of=None)
-        self.copies[name] = Copy(name, source, place, copied)
+        self.copies[name] = AtomCopy(name, source, place, copied)
         self.maps[name] = self.copies[name].map
         self.locations[name] = place
         column = atom.column if isinstance(atom, MapRef) else VALUE_COLUMN
@@ -132,7 +132,7 @@ class Layout:
 
     def place_of_source(self, source: Source) -> Location:
         """Where a map is, or the batch."""
-        return self.batch if isinstance(source, Batch) else self.locations[source]
+        return self.batch if isinstance(source, RelationBatch) else self.locations[source]
 
     def move_name(self, number: int) -> str:
         """What stands for the n-th moved product of a statement, until its buffer has a name."""
@@ -140,7 +140,7 @@ class Layout:
             self._move_names.append(self._stand_ins.fresh(f"@{len(self._move_names) + 1}"))
         return self._move_names[number - 1]
 
-    def _batch_map(self, batch: Batch) -> Map:
+    def _batch_map(self, batch: RelationBatch) -> Map:
         found = self.program.relation(batch.relation)
         slots = relation_signature(found).keys
         keys = tuple(KeyColumn(n, s) for n, s in zip(found.names, slots, strict=True))
@@ -165,10 +165,12 @@ def _records(expr: Expr) -> set[MapRef]:
     return {replace(f, column=PRESENCE) for f in factors_of(expr) if isinstance(f, MapRef)}
 
 
-def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -> list[Item]:
+def items_of(
+    statement: Statement, layout: AtomLocations, *, on_driver: bool = False
+) -> list[StatementItem]:
     """The statement's items, each with a tag; `on_driver` has copies of all maps gathered there."""
     statement = with_lookups_in_loop(statement)
-    found: list[Item] = []
+    found: list[StatementItem] = []
     batches = 0
     binders = [outputs(factor) for factor in factors_of(statement.loop)]
     for expr, columns, left in _factors(statement):
@@ -185,7 +187,7 @@ def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -
             expr, tag = _placed(expr, layout, left)
         # A lookup behind the bar binds nothing: its keys are bound by the loop.
         given = outputs(expr) if columns is None else NONE
-        found.append(Item(expr, columns, tag, (all_names(expr) - given) & left))
+        found.append(StatementItem(expr, columns, tag, (all_names(expr) - given) & left))
     return found
 
 
@@ -210,7 +212,7 @@ def _atoms(expr: Expr) -> list[MapRef | Delta]:
     return [node for node in walk(expr) if isinstance(node, MapRef | Delta)]
 
 
-def _placed(expr: Expr, layout: Layout, left: Names) -> tuple[Expr, Tag]:
+def _placed(expr: Expr, layout: AtomLocations, left: Names) -> tuple[Expr, Tag]:
     places = {layout.place(atom) for atom in _atoms(expr)}
     if LOCAL in places and places <= {LOCAL, REPLICATED}:
         return expr, LOCAL
@@ -221,7 +223,7 @@ def _placed(expr: Expr, layout: Layout, left: Names) -> tuple[Expr, Tag]:
 
 
 def _brought_together(
-    expr: Expr, layout: Layout, left: Names, places: set[Location]
+    expr: Expr, layout: AtomLocations, left: Names, places: set[Location]
 ) -> tuple[Expr, Tag]:
     """The same factor over copies, with the fewest copies, the fewest of them replicated."""
     best: tuple[tuple[int, int], Expr, Tag] | None = None
@@ -240,7 +242,7 @@ def _brought_together(
     return best[1], best[2]
 
 
-def _moved(node: Expr, to: Location, layout: Layout) -> Expr:
+def _moved(node: Expr, to: Location, layout: AtomLocations) -> Expr:
     if not isinstance(node, MapRef | Delta) or layout.place(node) in (to, REPLICATED):
         return node
     variables = node.keys if isinstance(node, MapRef) else node.variables
@@ -248,7 +250,7 @@ def _moved(node: Expr, to: Location, layout: Layout) -> Expr:
     return layout.copy(node, to if fits else REPLICATED)
 
 
-def _gathered(expr: Expr, layout: Layout, *, first: bool) -> tuple[Expr, Tag]:
+def _gathered(expr: Expr, layout: AtomLocations, *, first: bool) -> tuple[Expr, Tag]:
     """Everything on the driver, except the first ΔR: that is moved like any delta."""
     if isinstance(expr, Delta) and first and isinstance(layout.batch, Random):
         return expr, RANDOM

@@ -19,16 +19,16 @@ from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import Names
 from viewlet.distributed.ir import (
     Compute,
-    Kind,
     Mode,
     Operation,
     Resource,
     Source,
     Transfer,
+    TransferKind,
     sites,
     sources_of,
 )
-from viewlet.distributed.items import Layout
+from viewlet.distributed.items import AtomLocations
 from viewlet.distributed.location import Local, Location, Replicated, in_variables
 from viewlet.distributed.transformers import Move, StatementPlan
 from viewlet.program.ir import Map, Statement
@@ -71,18 +71,18 @@ class Cost:
     keys: int
 
 
-def best(candidates: Iterable[StatementPlan], clock: Clock, layout: Layout) -> StatementPlan:
+def best(candidates: Iterable[StatementPlan], clock: Clock, layout: AtomLocations) -> StatementPlan:
     """The cheapest of the plans for a statement."""
     return min(candidates, key=lambda plan: cost_of(plan, clock, layout))
 
 
-def cost_of(plan: StatementPlan, clock: Clock, layout: Layout) -> Cost:
+def cost_of(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     """What a plan would cost, after what is planned already."""
     trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen), clock.closed)
     return advance(plan, trial, layout)
 
 
-def advance(plan: StatementPlan, clock: Clock, layout: Layout) -> Cost:
+def advance(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     """Run the plan on the clock; what it cost."""
     parts = _expressions(plan)
     copies = sorted({n.name for n in _references(parts)} & layout.copies.keys())
@@ -162,12 +162,12 @@ def _signature(move: Move) -> str:
 
 # --- transformers over transformers ---------------------------------------------------------------
 
-COMPOSED: dict[tuple[Kind, Kind], Kind | None] = {
-    (Kind.REPART, Kind.REPART): Kind.REPART,
-    (Kind.REPART, Kind.SCATTER): Kind.SCATTER,
-    (Kind.GATHER, Kind.REPART): Kind.GATHER,
-    (Kind.GATHER, Kind.SCATTER): None,
-    (Kind.SCATTER, Kind.GATHER): Kind.REPART,
+COMPOSED: dict[tuple[TransferKind, TransferKind], TransferKind | None] = {
+    (TransferKind.REPART, TransferKind.REPART): TransferKind.REPART,
+    (TransferKind.REPART, TransferKind.SCATTER): TransferKind.SCATTER,
+    (TransferKind.GATHER, TransferKind.REPART): TransferKind.GATHER,
+    (TransferKind.GATHER, TransferKind.SCATTER): None,
+    (TransferKind.SCATTER, TransferKind.GATHER): TransferKind.REPART,
 }
 """Paper 000 Figure 4: the outer and the inner transformer -> the one that does both.
 
@@ -209,7 +209,7 @@ def _composed(
         source, kind = _origin(earlier, transfer, maps)
         if source is None or kind is None:
             return transfer
-        side = Mode.LOCAL if kind is Kind.SCATTER else Mode.DISTRIBUTED
+        side = Mode.LOCAL if kind is TransferKind.SCATTER else Mode.DISTRIBUTED
         if any((side, source) in o.writes for o in before[at:]):
             return transfer
         shorter = replace(transfer, kind=kind, source=source)
@@ -219,7 +219,7 @@ def _composed(
 
 def _origin(
     earlier: Operation, transfer: Transfer, maps: Mapping[str, Map]
-) -> tuple[str | None, Kind | None]:
+) -> tuple[str | None, TransferKind | None]:
     """What the transfer's source is a plain copy of, and the transformer from there."""
     if isinstance(earlier, Transfer):
         if isinstance(earlier.to, Replicated):

@@ -17,8 +17,8 @@ from dataclasses import replace
 from viewlet.calculus.expr import ONE, Delta, Expr, MapRef, transform
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.calculus.typing import variable_slots, weight_type
-from viewlet.distributed.ir import Batch, Compute, Kind, Mode, Operation, Transfer
-from viewlet.distributed.items import Copy, Layout
+from viewlet.distributed.ir import Compute, Mode, Operation, RelationBatch, Transfer, TransferKind
+from viewlet.distributed.items import AtomCopy, AtomLocations
 from viewlet.distributed.location import LOCAL, RANDOM, Dist, Local, Location, tag_of
 from viewlet.distributed.redundancy import Buffers
 from viewlet.distributed.transformers import Move, StatementPlan
@@ -28,7 +28,7 @@ from viewlet.program.ir import KeyColumn, Map, Statement, ValueColumn
 class Emitter:
     """Turns the plans of one trigger into operations and names the buffers that they need."""
 
-    def __init__(self, label: str, layout: Layout) -> None:
+    def __init__(self, label: str, layout: AtomLocations) -> None:
         self._label = label
         self._layout = layout
         self._signatures = layout.program.signatures()
@@ -122,12 +122,12 @@ class Emitter:
             updates=tuple((column, transform(e, rule)) for column, e in statement.updates),
         )
 
-    def _copy(self, copy: Copy) -> str:
+    def _copy(self, copy: AtomCopy) -> str:
         """The buffer with the contents that the map or the batch has at this moment."""
         sent, received = self._names()
         place = self._layout.place_of_source(copy.source)
         mode = Mode.LOCAL if isinstance(place, Local) else Mode.DISTRIBUTED
-        if isinstance(copy.source, Batch):
+        if isinstance(copy.source, RelationBatch):
             columns = copy.map.key_names
             loop = Delta(copy.source.relation, columns)
             self._add(replace(copy.map, name=sent), place)
@@ -141,7 +141,7 @@ class Emitter:
         return received
 
 
-def _kind(mode: Mode, to: Location) -> Kind:
+def _kind(mode: Mode, to: Location) -> TransferKind:
     if mode is Mode.LOCAL:
-        return Kind.SCATTER
-    return Kind.GATHER if isinstance(to, Local) else Kind.REPART
+        return TransferKind.SCATTER
+    return TransferKind.GATHER if isinstance(to, Local) else TransferKind.REPART

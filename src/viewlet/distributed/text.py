@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from viewlet.calculus.query_text import relation_text
 from viewlet.distributed.ir import (
-    Block,
     Compute,
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
+    StatementBlock,
     Transfer,
+    TransferKind,
 )
 from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
 from viewlet.errors import ParseError
@@ -62,7 +62,7 @@ def trigger_text(trigger: DistributedTrigger) -> str:
     return "\n".join([f"on {trigger.name}:", *(block_text(b) for b in trigger.blocks)])
 
 
-def block_text(block: Block) -> str:
+def block_text(block: StatementBlock) -> str:
     """Where a block runs, and its operations."""
     lines = [f"  {block.mode.value}:", *(operation_text(o) for o in block.operations)]
     return "\n".join(lines)
@@ -131,11 +131,11 @@ class DistributedParser(ProgramParser):
         while self.accept(","):
             relations.append(self.name())
         self.expect(":")
-        blocks: list[Block] = []
+        blocks: list[StatementBlock] = []
         while self.peek(":", 1) and self.next.text in ("local", "distributed"):
             mode = Mode(self.name())
             self.expect(":")
-            blocks.append(Block(mode, tuple(self.operations(mode))))
+            blocks.append(StatementBlock(mode, tuple(self.operations(mode))))
         return DistributedTrigger(tuple(relations), tuple(blocks))
 
     def operations(self, mode: Mode) -> list[Operation]:
@@ -151,11 +151,11 @@ class DistributedParser(ProgramParser):
         target = self.name()
         self.expect(":=")
         try:
-            kind = Kind(self.name())
+            kind = TransferKind(self.name())
         except ValueError:
             raise self.error("expected scatter, repart or gather") from None
         to: Location = LOCAL
-        if kind is not Kind.GATHER:
+        if kind is not TransferKind.GATHER:
             self.expect("[")
             if self.accept("*"):
                 to = REPLICATED

@@ -40,7 +40,7 @@ from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.distributed.ir import Mode, target_place
-from viewlet.distributed.items import Item, Layout, items_of
+from viewlet.distributed.items import AtomLocations, StatementItem, items_of
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -84,15 +84,15 @@ class _Product:
 
     place: Location
     aim: tuple[str, ...]  # the group that a replicated product is for, () for partial sums
-    rest: tuple[Item, ...]
-    taken: tuple[Item, ...] = ()
+    rest: tuple[StatementItem, ...]
+    taken: tuple[StatementItem, ...] = ()
     bound: Names = NONE
     moved: MapRef | None = None
     values: tuple[tuple[str, str], ...] = ()  # the column of C for each column of the target
     moves: tuple[Move, ...] = ()
 
 
-def plans(statement: Statement, layout: Layout) -> list[StatementPlan]:
+def plans(statement: Statement, layout: AtomLocations) -> list[StatementPlan]:
     """Every order of groups; never empty, because the driver can always do it alone."""
     items = items_of(statement, layout)
     found = list(_Builder(statement, layout, items).all())
@@ -100,7 +100,7 @@ def plans(statement: Statement, layout: Layout) -> list[StatementPlan]:
     return found or list(_on_driver(statement, layout).all())
 
 
-def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
+def _copied_state(items: list[StatementItem], layout: AtomLocations) -> frozenset[Expr]:
     """The factors that read maps which change and which every node has a copy of."""
     return frozenset(
         item.expr
@@ -110,13 +110,13 @@ def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
     )
 
 
-def naive(statement: Statement, layout: Layout) -> StatementPlan:
+def naive(statement: Statement, layout: AtomLocations) -> StatementPlan:
     """Bottom-up, from left to right, transforming the left operand (paper 000 Example 4.1)."""
     found = next(_Builder(statement, layout, items_of(statement, layout)).all(), None)
     return found or next(_on_driver(statement, layout).all())
 
 
-def _on_driver(statement: Statement, layout: Layout) -> _Builder:
+def _on_driver(statement: Statement, layout: AtomLocations) -> _Builder:
     return _Builder(statement, layout, items_of(statement, layout, on_driver=True))
 
 
@@ -126,8 +126,8 @@ class _Builder:
     def __init__(
         self,
         statement: Statement,
-        layout: Layout,
-        items: list[Item],
+        layout: AtomLocations,
+        items: list[StatementItem],
         late: frozenset[Expr] = frozenset(),
     ) -> None:
         self._statement = statement
@@ -177,7 +177,7 @@ class _Builder:
                 bound=product.bound | (outputs(item.expr) if item.columns is None else NONE),
             )
 
-    def _takes(self, product: _Product, item: Item) -> bool:
+    def _takes(self, product: _Product, item: StatementItem) -> bool:
         if not item.is_ready(product.bound):
             return False
         if isinstance(product.place, Local):
@@ -296,7 +296,7 @@ class _Builder:
         yield StatementPlan(product.moves, modes, final)
 
 
-def _is_connected(product: _Product, item: Item) -> bool:
+def _is_connected(product: _Product, item: StatementItem) -> bool:
     """A replicated factor waits until it shares a variable: no cross products with the batch."""
     gives = outputs(item.expr)
     single = isinstance(item.expr, Binder) or not gives - product.bound

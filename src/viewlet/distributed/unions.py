@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef
-from viewlet.distributed.ir import Compute, Kind, Mode, Operation, Transfer
+from viewlet.distributed.ir import Compute, Mode, Operation, Transfer, TransferKind
 from viewlet.distributed.location import LOCAL, RANDOM, Location, in_variables
 from viewlet.distributed.redundancy import Buffers
 from viewlet.distributed.statement_blocks import commute
 from viewlet.program.ir import Map, Statement, ValueColumn
 from viewlet.schema import Physical
 
-Identity = tuple[Mode, Kind, Location, Mode, str]
+Identity = tuple[Mode, TransferKind, Location, Mode, str]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _join(chains: list[_Chain], to: Location, done: list[Operation], buffers: Bu
     place = in_variables(to, tuple(map(str, range(len(keys)))), united.key_names)
     buffers.maps[sent.name] = united
     buffers.maps[transfer.target] = replace(united, name=transfer.target)
-    buffers.locations[sent.name] = LOCAL if transfer.kind is Kind.SCATTER else RANDOM
+    buffers.locations[sent.name] = LOCAL if transfer.kind is TransferKind.SCATTER else RANDOM
     buffers.locations[transfer.target] = place
     done[last.transfer] = replace(transfer, to=place)
     done[last.add] = replace(add, statement=_added(add.statement, transfer.target, columns))

@@ -27,7 +27,7 @@ SWEEPS = 12
 
 
 @dataclass(eq=False)
-class Node:
+class LayoutNode:
     """A box in a layer, or a waypoint (of no width) of a line that passes the layer."""
 
     layer: int
@@ -48,21 +48,21 @@ class Node:
 
 
 @dataclass(eq=False)
-class Link:
+class LayoutLine:
     """A line from one box to another: the nodes that it passes, and in the end its path."""
 
-    source: Node
-    target: Node
-    chain: list[Node] = field(default_factory=list)
+    source: LayoutNode
+    target: LayoutNode
+    chain: list[LayoutNode] = field(default_factory=list)
     path: str = ""
     end: tuple[float, float] = (0.0, 0.0)
 
 
-def arrange(boxes: Sequence[Node], links: Sequence[Link]) -> tuple[float, float]:
+def arrange(boxes: Sequence[LayoutNode], links: Sequence[LayoutLine]) -> tuple[float, float]:
     """Set the places of boxes and the paths of links; the size of the picture."""
     used = sorted({box.layer for box in boxes})
     renumbered = {layer: at for at, layer in enumerate(used)}
-    layers: list[list[Node]] = [[] for _ in used]
+    layers: list[list[LayoutNode]] = [[] for _ in used]
     for box in boxes:
         box.layer = renumbered[box.layer]
         layers[box.layer].append(box)
@@ -76,20 +76,22 @@ def arrange(boxes: Sequence[Node], links: Sequence[Link]) -> tuple[float, float]
     return (rights[-1] if rights else 0.0) + MARGIN, height
 
 
-def _waypoints(link: Link, layers: Sequence[list[Node]]) -> None:
+def _waypoints(link: LayoutLine, layers: Sequence[list[LayoutNode]]) -> None:
     """Source, a waypoint in every layer between, target."""
     first, last = link.source.layer, link.target.layer
     step = 1 if last > first else -1
-    between = [Node(layer) for layer in range(first + step, last, step)] if first != last else []
+    between = (
+        [LayoutNode(layer) for layer in range(first + step, last, step)] if first != last else []
+    )
     for node in between:
         layers[node.layer].append(node)
     link.chain = [link.source, *between, link.target]
 
 
-Near = dict[Node, list[Node]]
+Near = dict[LayoutNode, list[LayoutNode]]
 
 
-def _neighbors(links: Iterable[Link]) -> Near:
+def _neighbors(links: Iterable[LayoutLine]) -> Near:
     near: Near = {}
     for link in links:
         for one, other in pairwise(link.chain):
@@ -102,7 +104,7 @@ def _neighbors(links: Iterable[Link]) -> Near:
 # --- order ----------------------------------------------------------------------------------------
 
 
-def _order(layers: list[list[Node]], near: Near) -> None:
+def _order(layers: list[list[LayoutNode]], near: Near) -> None:
     best, fewest = [list(layer) for layer in layers], _crossings(layers, near)
     for sweep in range(SWEEPS):
         forward = sweep % 2 == 0
@@ -124,7 +126,7 @@ def _order(layers: list[list[Node]], near: Near) -> None:
         layer[:] = chosen
 
 
-def _crossings(layers: Sequence[Sequence[Node]], near: Near) -> int:
+def _crossings(layers: Sequence[Sequence[LayoutNode]], near: Near) -> int:
     """Pairs of lines between two layers that start in one order and end in the other."""
     count = 0
     for left, right in pairwise(layers):
@@ -147,7 +149,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 # --- height ---------------------------------------------------------------------------------------
 
 
-def _heights(layers: Sequence[Sequence[Node]], near: Near) -> float:
+def _heights(layers: Sequence[Sequence[LayoutNode]], near: Near) -> float:
     """Set the middle of every node; the height of the picture."""
     for layer in layers:
         for node, place in zip(layer, spread([0.0] * len(layer), _gaps(layer)), strict=True):
@@ -164,7 +166,7 @@ def _heights(layers: Sequence[Sequence[Node]], near: Near) -> float:
     return max((node.y + node.height for node in nodes), default=0.0) + MARGIN
 
 
-def _gaps(layer: Sequence[Node]) -> list[float]:
+def _gaps(layer: Sequence[LayoutNode]) -> list[float]:
     """How far the middles of two neighbors must be apart."""
     return [
         (one.height + other.height) / 2
@@ -195,7 +197,7 @@ def spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
 # --- columns and paths ----------------------------------------------------------------------------
 
 
-def _columns(layers: Sequence[Sequence[Node]]) -> tuple[list[float], list[float]]:
+def _columns(layers: Sequence[Sequence[LayoutNode]]) -> tuple[list[float], list[float]]:
     """Where each layer begins and ends."""
     lefts, rights, x = [], [], float(MARGIN)
     for layer in layers:
@@ -208,7 +210,7 @@ def _columns(layers: Sequence[Sequence[Node]]) -> tuple[list[float], list[float]
     return lefts, rights
 
 
-def _paths(links: Sequence[Link], lefts: Sequence[float], rights: Sequence[float]) -> None:
+def _paths(links: Sequence[LayoutLine], lefts: Sequence[float], rights: Sequence[float]) -> None:
     ports = _ports(links)
     for link in links:
         if link.source is link.target:
@@ -242,7 +244,7 @@ def _paths(links: Sequence[Link], lefts: Sequence[float], rights: Sequence[float
         link.path, link.end = " ".join(parts), (end, enters)
 
 
-def _loop(link: Link) -> None:
+def _loop(link: LayoutLine) -> None:
     """A box that is linked with itself: above it."""
     box = link.source
     left, right, top = box.x + 14, box.x + min(box.width - 14, 60), box.y
@@ -250,9 +252,9 @@ def _loop(link: Link) -> None:
     link.end = left, top
 
 
-def _ports(links: Sequence[Link]) -> dict[Link, tuple[float, float]]:
+def _ports(links: Sequence[LayoutLine]) -> dict[LayoutLine, tuple[float, float]]:
     """The heights at which each link leaves its source and enters its target."""
-    sides: dict[tuple[Node, bool], list[tuple[float, int, Link, bool]]] = {}
+    sides: dict[tuple[LayoutNode, bool], list[tuple[float, int, LayoutLine, bool]]] = {}
     for at, link in enumerate(links):
         if link.source is link.target:
             continue
@@ -262,7 +264,7 @@ def _ports(links: Sequence[Link]) -> dict[Link, tuple[float, float]]:
         sides.setdefault((link.target, not forward and not _level(link)), []).append(
             (before.middle, at, link, False)
         )
-    found: dict[Link, list[float]] = {}
+    found: dict[LayoutLine, list[float]] = {}
     for (box, _), meeting in sides.items():
         meeting.sort(key=lambda port: port[:2])
         for place, (_, _, link, leaves) in enumerate(meeting, start=1):
@@ -271,7 +273,7 @@ def _ports(links: Sequence[Link]) -> dict[Link, tuple[float, float]]:
     return {link: (leaves, enters) for link, (leaves, enters) in found.items()}
 
 
-def _level(link: Link) -> bool:
+def _level(link: LayoutLine) -> bool:
     return link.source.layer == link.target.layer
 
 

@@ -24,7 +24,7 @@ from viewlet.schema import (
 Encoder = Callable[[Any], Scalar]
 
 
-class Route:
+class RelationRoute:
     """One relation: how its rows are encoded, what they are fed to, and whom they concern."""
 
     def __init__(

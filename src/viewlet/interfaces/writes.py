@@ -20,7 +20,7 @@ from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.routes import Route
+from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import check_frame, frames_engine
 from viewlet.interfaces.stats import Timings
 
@@ -97,7 +97,7 @@ class Writes:
         with self._state.lock:
             self._apply_batches([(self._route(name), batch) for name, batch in changes], b"")
 
-    def _apply_batches(self, batches: Sequence[tuple[Route, Batch]], record: bytes) -> int:
+    def _apply_batches(self, batches: Sequence[tuple[RelationRoute, Batch]], record: bytes) -> int:
         fed = [(instance, batch) for route, batch in batches for instance in route.instances]
         start = time.perf_counter()
         self._state.engine.apply(fed)
@@ -142,7 +142,7 @@ class Writes:
         self._state.refuse_while_delivering()
         self._checkpoints.write_if_due()
 
-    def _route(self, name: str) -> Route:
+    def _route(self, name: str) -> RelationRoute:
         """Where a relation's rows go, if they may go anywhere."""
         relation = self._state.definitions.relation(name)
         route = self._state.routes[relation.name]
@@ -155,7 +155,9 @@ class Writes:
             )
         return route
 
-    def _applied(self, routes: Sequence[Route], seconds: float, count: int, record: bytes) -> int:
+    def _applied(
+        self, routes: Sequence[RelationRoute], seconds: float, count: int, record: bytes
+    ) -> int:
         """After the engine: callbacks, whose errors take the batch back, then log and statistics.
 
         What to wait for until the batch is durable; 0 in a database that is not.
@@ -193,6 +195,6 @@ def _is_large(changes: Sequence[Change]) -> bool:
     return any(isinstance(given, Sized) and len(given) > _MANY_ROWS for given in rows)
 
 
-def _all_timings(routes: Sequence[Route]) -> list[Timings]:
+def _all_timings(routes: Sequence[RelationRoute]) -> list[Timings]:
     """Each view's once, though several of its relations changed."""
     return list({id(timing): timing for route in routes for timing in route.timings}.values())

@@ -22,7 +22,7 @@ from viewlet.linalg.arrays import Array, OneHot, Operator, Sparse, Value
 from viewlet.linalg.delta import Delta, Dense, Factored
 from viewlet.linalg.errors import IllConditioned
 from viewlet.linalg.expr import Expr, Factor, Matrix
-from viewlet.linalg.ops import Code, Machine
+from viewlet.linalg.ops import Machine, OpList
 from viewlet.linalg.plan import CompiledTrigger, MaintenancePlan
 from viewlet.linalg.updates import Change
 
@@ -31,7 +31,7 @@ PROBE_SHARE = 0.05  # of the refresh time may go into routine probes
 
 
 @dataclass
-class Stats:
+class RefreshStats:
     """What has happened since the start."""
 
     updates: int = 0
@@ -68,7 +68,7 @@ class ArrayEngine:
         self.tolerance = tolerance
         self.adaptive = adaptive  # may re-evaluate a batch whose rank is too high
         self.values: dict[Matrix, Array | Operator] = dict(inputs)
-        self.stats = Stats()
+        self.stats = RefreshStats()
         self.running = Running()
         self._accepted: dict[Matrix, float] = {}
         self._since_probe = 0
@@ -230,7 +230,7 @@ class ArrayEngine:
                 self._track(matrix, size, amplification)
         self.stats.incremental += 1
 
-    def _code(self, compiled: CompiledTrigger) -> Code:
+    def _code(self, compiled: CompiledTrigger) -> OpList:
         return compiled.fused
 
     def _machine(self, read: Callable[[Expr], Value]) -> Machine:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewlet.linalg.expr import Matrix
-from viewlet.linalg.ops import Code, Op, Ref
+from viewlet.linalg.ops import Op, OpList, Ref
 
 
-def fuse_products(code: Code) -> Code:
+def fuse_products(code: OpList) -> OpList:
     """mul(A, U), mul(A, V) -> fused(A, U, V), part 0, part 1  where no operand needs a result."""
     batches = [batch for batch in _batches(code) if len(batch) > 1]
     if not batches:
@@ -21,10 +21,10 @@ def fuse_products(code: Code) -> Code:
     ops = _reordered(code, batches)
     if ops is None:
         return code
-    return Code(ops, dict(code.results), set(code.owned))
+    return OpList(ops, dict(code.results), set(code.owned))
 
 
-def _batches(code: Code) -> list[list[Op]]:
+def _batches(code: OpList) -> list[list[Op]]:
     """Groups of products with one matrix, each group free of dependencies inside."""
     leaves = {op.out for op in code.ops if op.kind == "leaf" and isinstance(op.leaf, Matrix)}
     below: dict[int, set[int]] = {}
@@ -43,7 +43,7 @@ def _batches(code: Code) -> list[list[Op]]:
     return batches
 
 
-def _reordered(code: Code, batches: list[list[Op]]) -> list[Op] | None:
+def _reordered(code: OpList, batches: list[list[Op]]) -> list[Op] | None:
     """The operations with each batch in one place; None if two batches wait for each other."""
     slot = 1 + max(op.out for op in code.ops)
     fused: dict[int, Op] = {}  # by the slot of a member

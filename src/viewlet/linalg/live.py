@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.linalg import arrays, updates
-from viewlet.linalg.array_engine import Stats
+from viewlet.linalg.array_engine import RefreshStats
 from viewlet.linalg.arrays import Array, Operator, Sparse, Value
 from viewlet.linalg.expr import Matrix
 from viewlet.linalg.plan import Estimate, MaintenancePlan
@@ -21,7 +21,7 @@ class Engine(Protocol):
     """What a backend does; the local and the Spark engine are two of them."""
 
     plan: MaintenancePlan
-    stats: Stats
+    stats: RefreshStats
     tolerance: float
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None: ...
@@ -58,7 +58,7 @@ class Live:
         return self.engine.plan
 
     @property
-    def stats(self) -> Stats:
+    def stats(self) -> RefreshStats:
         """How long refreshes took."""
         return self.engine.stats
 

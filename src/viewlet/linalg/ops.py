@@ -39,7 +39,7 @@ class Op:
 
 
 @dataclass
-class Code:
+class OpList:
     """Operations in order, and the slot in which each assigned symbol ends up."""
 
     ops: list[Op] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Compiler:
     """Emits code for a sequence of assignments; later ones may read earlier targets."""
 
     def __init__(self) -> None:
-        self.code = Code()
+        self.code = OpList()
         self.memo: dict[Expr, Ref] = {}
         self.shapes: list[Shape] = []
 
@@ -205,7 +205,7 @@ def _distribute(left: Expr, right: Expr) -> Expr | None:
     return None
 
 
-def compile_assignments(assignments: Iterable[tuple[Matrix | Factor, Expr]]) -> Code:
+def compile_assignments(assignments: Iterable[tuple[Matrix | Factor, Expr]]) -> OpList:
     """Assignments -> operations on arrays, common parts computed once."""
     compiler = Compiler()
     for target, value in assignments:
@@ -225,7 +225,7 @@ class Machine:
 
     def run(
         self,
-        code: Code,
+        code: OpList,
         keep: AbstractSet[Expr] | None = None,
         after: Mapping[int, Callable[[dict[int, Value]], None]] | None = None,
     ) -> dict[Expr, Value]:

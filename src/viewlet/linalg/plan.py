@@ -22,7 +22,7 @@ from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.fuse import fuse_products
 from viewlet.linalg.lower import Statement, Views, lower
 from viewlet.linalg.models import EXPONENTIAL, candidates, parse_model
-from viewlet.linalg.ops import Code, compile_assignments
+from viewlet.linalg.ops import OpList, compile_assignments
 from viewlet.linalg.traverse import children, leaves
 
 STRATEGIES = ("reevaluation", "incremental", "hybrid")
@@ -33,8 +33,8 @@ class CompiledTrigger:
     """A trigger with its operations."""
 
     trigger: Trigger
-    code: Code
-    fused: Code  # the same with products over one matrix in one pass
+    code: OpList
+    fused: OpList  # the same with products over one matrix in one pass
 
 
 class MaintenancePlan:
@@ -44,7 +44,7 @@ class MaintenancePlan:
         self.strategy = strategy
         self.views = views
         self._triggers: dict[tuple[tuple[Matrix, int], ...], CompiledTrigger] = {}
-        self._evaluations: dict[frozenset[Matrix] | None, Code] = {}
+        self._evaluations: dict[frozenset[Matrix] | None, OpList] = {}
 
     def __str__(self) -> str:
         return f"{self.strategy}/{self.views.model}"
@@ -74,7 +74,7 @@ class MaintenancePlan:
     def _derive(self, ranks: Mapping[Matrix, int]) -> Trigger:
         return derive(self.views, ranks, self.dense)
 
-    def evaluation(self, changed: frozenset[Matrix] | None = None) -> Code:
+    def evaluation(self, changed: frozenset[Matrix] | None = None) -> OpList:
         """Code that recomputes the views that depend on `changed`; all views without it.
 
         What an affected view reads must be computed again unless it is kept.

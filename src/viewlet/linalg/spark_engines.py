@@ -1,10 +1,10 @@
 """The Spark engines: large matrices in partitions, low-rank factors on the wire (thesis 6.5).
 
-`SparkEngine` maintains a plan. Its large matrices are the partition state of the stateful service;
-the driver runs the trigger and holds everything thin. A product of a large matrix with a factor is
-a read of all partitions; reads that do not depend on each other share one job. When all factors
-are known, one atomic step broadcasts them and every partition adds them to its blocks: an update
-happens whole or not at all, also when a task dies.
+`SparkMatrixEngine` maintains a plan. Its large matrices are the partition state of the stateful
+service; the driver runs the trigger and holds everything thin. A product of a large matrix with a
+factor is a read of all partitions; reads that do not depend on each other share one job. When all
+factors are known, one atomic step broadcasts them and every partition adds them to its blocks: an
+update happens whole or not at all, also when a task dies.
 
 Its peer, which recomputes the views from block matrices on every update, is in `spark_peer`.
 """
@@ -26,9 +26,9 @@ from viewlet.linalg.array_engine import ArrayEngine, out_of_range
 from viewlet.linalg.arrays import Array, Operator, Sparse, Value
 from viewlet.linalg.delta import Delta, Dense, Factored
 from viewlet.linalg.expr import Expr, Matrix
-from viewlet.linalg.ops import Code, Machine
+from viewlet.linalg.ops import Machine, OpList
 from viewlet.linalg.plan import CompiledTrigger, MaintenancePlan
-from viewlet.linalg.spark_blocks import BlockMachine, Blocks, Rows
+from viewlet.linalg.spark_blocks import BlockMachine, Blocks, ScatteredMatrix
 from viewlet.linalg.spark_peer import LARGE, Moved, SparkReevaluation
 from viewlet.linalg.spark_worker import MatrixBlocks, bounds, encode
 from viewlet.linalg.updates import Change
@@ -42,10 +42,10 @@ FEW_PARTITIONS = 16
 
 def start_engine(
     plan: MaintenancePlan, inputs: Mapping[Matrix, Array | Sparse], **options: Any
-) -> SparkEngine | SparkReevaluation:
+) -> SparkMatrixEngine | SparkReevaluation:
     """The engine that the plan's strategy asks for."""
     if plan.strategy != "reevaluation":
-        return SparkEngine(plan, inputs, **options)
+        return SparkMatrixEngine(plan, inputs, **options)
     options.pop("layout", None)
     options.pop("checkpoint", None)  # nothing is kept that could not be computed again
     return SparkReevaluation(plan, inputs, **options)
@@ -54,7 +54,7 @@ def start_engine(
 class Remote(Operator):
     """A large matrix in the partitions, seen from the driver."""
 
-    def __init__(self, engine: SparkEngine, matrix: Matrix) -> None:
+    def __init__(self, engine: SparkMatrixEngine, matrix: Matrix) -> None:
         self.engine = engine
         self.matrix = matrix
         self.shape = matrix.shape
@@ -89,7 +89,7 @@ class Remote(Operator):
         return math.isfinite(self.frobenius())
 
 
-class SparkEngine(ArrayEngine):
+class SparkMatrixEngine(ArrayEngine):
     """Maintains the views of one plan with its large matrices in Spark partitions."""
 
     def __init__(
@@ -201,7 +201,7 @@ class SparkEngine(ArrayEngine):
                 if matrix not in self.remote:
                     kept[matrix] = np.ascontiguousarray(arrays.dense_of(value))
                     continue
-                rows = value if isinstance(value, Rows) else self.blocks.scatter(value)
+                rows = value if isinstance(value, ScatteredMatrix) else self.blocks.scatter(value)
                 self.step(_pieces(self.blocks, rows, matrix.name, self.layout), commit=False)
                 rows.rdd.unpersist()
                 kept[matrix] = self.remote[matrix]
@@ -244,7 +244,7 @@ class SparkEngine(ArrayEngine):
 
     # -- maintenance ------------------------------------------------------------------------------
 
-    def _code(self, compiled: CompiledTrigger) -> Code:
+    def _code(self, compiled: CompiledTrigger) -> OpList:
         """Waves share a job already, and say better than a fused product what moves."""
         return compiled.code
 
@@ -278,11 +278,11 @@ class SparkEngine(ArrayEngine):
 class _WaveMachine(Machine):
     """Runs a trigger on the driver; products with remote matrices that are ready share a job."""
 
-    def __init__(self, engine: SparkEngine, read: Callable[[Expr], Value]) -> None:
+    def __init__(self, engine: SparkMatrixEngine, read: Callable[[Expr], Value]) -> None:
         super().__init__(read)
         self.engine = engine
 
-    def run(self, code: Code, keep: Any = None, after: Any = None) -> dict[Expr, Value]:
+    def run(self, code: OpList, keep: Any = None, after: Any = None) -> dict[Expr, Value]:
         slots: dict[int, Value] = {}
         waiting = list(code.ops)
         while waiting:
@@ -334,7 +334,7 @@ def _as_factors(delta: Delta, factors: Mapping[Expr, Value]) -> tuple[Array, Arr
     return np.asfortranarray(dense), np.eye(dense.shape[1])
 
 
-def _pieces(blocks: Blocks, rows: Rows, name: str, layout: str) -> Any:
+def _pieces(blocks: Blocks, rows: ScatteredMatrix, name: str, layout: str) -> Any:
     """A matrix as inputs of a load step: each partition's rows, and its columns piece by piece."""
     height, count = rows.shape[0], blocks.partitions
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.partitions.session import spark_session
 from viewlet.linalg import arrays
-from viewlet.linalg.array_engine import Stats
+from viewlet.linalg.array_engine import RefreshStats
 from viewlet.linalg.arrays import Array, Sparse, Value
 from viewlet.linalg.expr import Matrix
 from viewlet.linalg.plan import MaintenancePlan
-from viewlet.linalg.spark_blocks import BlockMachine, Blocks, Rows
+from viewlet.linalg.spark_blocks import BlockMachine, Blocks, ScatteredMatrix
 from viewlet.linalg.updates import Change
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SparkReevaluation:
     ) -> None:
         self.plan = plan
         self.tolerance = tolerance
-        self.stats = Stats()
+        self.stats = RefreshStats()
         self.spark = spark_session(spark)
         self.large = large
         cores = int(self.spark.sparkContext.defaultParallelism)
@@ -73,12 +73,12 @@ class SparkReevaluation:
         made = machine.evaluate(self.plan.evaluation(changed))
         fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.kept}
         for value in fresh.values():
-            if isinstance(value, Rows):
+            if isinstance(value, ScatteredMatrix):
                 value.persist().rdd.count()
         machine.release(keep=fresh.values())
         for matrix in fresh:
             old = self.values.get(matrix)
-            if isinstance(old, Rows):
+            if isinstance(old, ScatteredMatrix):
                 old.rdd.unpersist()
         self.values |= fresh
         self.moved.shuffled += int(self.blocks.shuffled.value - before)
@@ -87,7 +87,7 @@ class SparkReevaluation:
     def apply(self, changes: Mapping[Matrix, Change]) -> None:
         for matrix, (u, v) in changes.items():
             held = self.values[matrix]
-            if isinstance(held, Rows):
+            if isinstance(held, ScatteredMatrix):
                 left, right = arrays.dense_of(u), arrays.dense_of(v)
                 fresh = held.updated(left, right).persist()
                 fresh.rdd.count()
@@ -106,7 +106,7 @@ class SparkReevaluation:
 
     def read(self, matrix: Matrix) -> Value:
         value = self.values[matrix]
-        return value.collect() if isinstance(value, Rows) else value
+        return value.collect() if isinstance(value, ScatteredMatrix) else value
 
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
         value = arrays.dense_of(self.read(matrix))
@@ -122,5 +122,5 @@ class SparkReevaluation:
 
     def close(self) -> None:
         for value in self.values.values():
-            if isinstance(value, Rows):
+            if isinstance(value, ScatteredMatrix):
                 value.rdd.unpersist()

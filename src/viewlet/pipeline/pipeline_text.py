@@ -27,7 +27,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, ResolutionError, UnsupportedError
-from viewlet.frontend.parse import Source, split, statement_of
+from viewlet.frontend.parse import SourceText, split, statement_of
 from viewlet.frontend.statements import (
     Copy,
     CreateRelation,
@@ -119,7 +119,7 @@ class Pipeline:
 
 def parse_pipeline(text: str) -> Pipeline:
     """A pipeline's text -> its parts; the first error, with its place, ends it."""
-    reader = _Reader(Source(text))
+    reader = _Reader(SourceText(text))
     for tokens in split(reader.source):
         reader.read(tokens)
     if not reader.views:
@@ -138,7 +138,7 @@ def parse_pipeline(text: str) -> Pipeline:
 
 def parse_definitions(text: str) -> list[Statement]:
     """The statements of any SQL file: a pipeline's without its places, sinks' queries as views."""
-    reader = _Reader(Source(text))
+    reader = _Reader(SourceText(text))
     found: list[Statement] = []
     for tokens in split(reader.source):
         if _is_relation(tokens):
@@ -159,7 +159,7 @@ def parse_definitions(text: str) -> list[Statement]:
 class _Reader:
     """Statements go in one by one, the parts of the pipeline come together."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.relations: list[CreateRelation] = []
         self.sources: list[SourceOf] = []
@@ -293,7 +293,7 @@ class _Reader:
 class _Clauses:
     """The tokens of FROM place WITH (options), or of place WITH (options) query."""
 
-    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
+    def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         self._source = source
         self._tokens = list(tokens)
         self._at = 0

@@ -33,7 +33,7 @@ POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Step:
+class ProcessedBatch:
     """One atomic batch that was processed."""
 
     batch: int
@@ -45,10 +45,10 @@ class SinkFailedError(Exception):
     """The views have a batch that a sink has not: only a replay can bring them together."""
 
 
-class Run(Protocol):
+class PipelineRun(Protocol):
     """A pipeline on an engine."""
 
-    def step(self) -> Step | None:
+    def step(self) -> ProcessedBatch | None:
         """Process what is new as one batch; None where nothing is."""
         ...
 
@@ -63,7 +63,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """What the command line says beside the pipeline."""
 
     engine: str = "spark"
@@ -74,7 +74,7 @@ class Settings:
     """Settings of the Spark session that is made."""
 
 
-def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None:
+def run_file(file: Path, text: str, directory: Path, settings: RunSettings) -> None:
     """Run a pipeline to its end; errors of the family are for the caller to show."""
     pipeline = checked_pipeline(text)
     check_places(pipeline, settings.engine)
@@ -100,7 +100,9 @@ def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None
                 progress.end("stopped in the middle of a batch; run it again to go on")
 
 
-def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress) -> Run:
+def _make(
+    pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
+) -> PipelineRun:
     if settings.engine == "spark":
         from viewlet.pipeline.run_spark import SparkRun
 
@@ -110,7 +112,9 @@ def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Pro
     return LocalRun(pipeline, directory, settings, progress)
 
 
-def _loop(run: Run, settings: Settings, progress: Progress, stop: threading.Event) -> None:
+def _loop(
+    run: PipelineRun, settings: RunSettings, progress: Progress, stop: threading.Event
+) -> None:
     saved = time.monotonic()
     unsaved = False
     try:

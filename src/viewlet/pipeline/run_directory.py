@@ -27,7 +27,7 @@ _DATABASE = "database"
 
 
 @dataclass(frozen=True)
-class Saved:
+class RunCheckpoint:
     """A checkpoint: batches done, each source's progress, and where the database is."""
 
     batch: int
@@ -57,7 +57,7 @@ class RunDirectory:
                 f"another run uses {root}", hint="stop it, or give this one --checkpoint DIR"
             ) from None
 
-    def load(self) -> Saved | None:
+    def load(self) -> RunCheckpoint | None:
         """The last checkpoint of the run; None before the first."""
         pointer = self.root / _CURRENT
         if not pointer.exists():
@@ -65,7 +65,7 @@ class RunDirectory:
         directory = self.root / pointer.read_text(encoding="utf-8").strip()
         try:
             found = json.loads((directory / _PROGRESS).read_text(encoding="utf-8"))
-            return Saved(
+            return RunCheckpoint(
                 found["batch"], found["fingerprint"], found["sources"], directory / _DATABASE
             )
         except (OSError, ValueError, KeyError) as error:
@@ -99,7 +99,7 @@ class RunDirectory:
         unfinished.replace(self._intent(batch))
         self._intent(batch - 2).unlink(missing_ok=True)
 
-    def intended(self, batch: int | None = None) -> Saved | None:
+    def intended(self, batch: int | None = None) -> RunCheckpoint | None:
         """The progress with a batch, or with the last one that was begun."""
         numbers = [int(path.stem.partition("-")[2]) for path in self.root.glob("intent-*.json")]
         if not numbers:
@@ -111,7 +111,7 @@ class RunDirectory:
                 hint="run with --restart to begin anew",
             )
         found = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
-        return Saved(chosen, found["fingerprint"], found["sources"], self.root / _DATABASE)
+        return RunCheckpoint(chosen, found["fingerprint"], found["sources"], self.root / _DATABASE)
 
     def _intent(self, batch: int) -> Path:
         return self.root / f"intent-{batch}.json"

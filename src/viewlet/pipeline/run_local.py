@@ -18,15 +18,15 @@ from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.subscribe import ViewBatch
 from viewlet.pipeline.pipeline_text import Pipeline, Place, SinkOf, SourceOf
 from viewlet.pipeline.run import (
-    Settings,
+    ProcessedBatch,
+    RunSettings,
     SinkFailedError,
-    Step,
     check_fingerprint,
     fingerprint,
     located,
     make_sink,
 )
-from viewlet.pipeline.run_directory import RunDirectory, Saved
+from viewlet.pipeline.run_directory import RunCheckpoint, RunDirectory
 from viewlet.pipeline.sinks import WEIGHT, Sink
 from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
 from viewlet.schema import BIGINT, Column, Relation
@@ -42,7 +42,7 @@ class LocalRun:
     """Rows that `_marked` adds to a batch."""
 
     def __init__(
-        self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
+        self, pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
     ) -> None:
         self._pipeline = pipeline
         self._once = settings.once
@@ -87,10 +87,10 @@ class LocalRun:
     def _sink(self, sink: SinkOf) -> Sink:
         return make_sink(sink, self._out)
 
-    def _load(self) -> Saved | None:
+    def _load(self) -> RunCheckpoint | None:
         return self._directory.load()
 
-    def _found(self, saved: Saved | None) -> Saved | None:
+    def _found(self, saved: RunCheckpoint | None) -> RunCheckpoint | None:
         """What the restored database says about the checkpoint: here they are one."""
         return saved
 
@@ -98,10 +98,10 @@ class LocalRun:
         """The batch as it is applied."""
         return changes
 
-    def _open(self, saved: Saved | None) -> Database:
+    def _open(self, saved: RunCheckpoint | None) -> Database:
         return connect("local") if saved is None else restore(str(saved.database), engine="local")
 
-    def _start(self, saved: Saved | None, progress: Progress) -> Database:
+    def _start(self, saved: RunCheckpoint | None, progress: Progress) -> Database:
         if saved is not None:
             with progress.busy("restoring the checkpoint"):
                 return self._open(saved)
@@ -124,7 +124,7 @@ class LocalRun:
             if self._relations[source.relation].static and feed.is_stored:
                 database.apply(feed.changes(self._reader(source, database)))
 
-    def _resume(self, saved: Saved | None, restart: bool) -> None:
+    def _resume(self, saved: RunCheckpoint | None, restart: bool) -> None:
         """Sinks and sources back to the checkpoint; a new run takes its first one at once."""
         for place, (_, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
             with located(place.place):
@@ -145,7 +145,7 @@ class LocalRun:
 
     # --- batches ----------------------------------------------------------------------------------
 
-    def step(self) -> Step | None:
+    def step(self) -> ProcessedBatch | None:
         before = self._progress()
         changes: list[Change] = []
         start = time.perf_counter()
@@ -167,7 +167,7 @@ class LocalRun:
         self._deliver()
         if any(feed.replays for feed in self._feeds.values()):
             self.checkpoint()
-        return Step(self.batch, rows, seconds)
+        return ProcessedBatch(self.batch, rows, seconds)
 
     def _reader(self, source: SourceOf, database: Database) -> ReadFile:
         return lambda path, format: self._from_file(source, path, database, format)

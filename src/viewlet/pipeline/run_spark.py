@@ -22,8 +22,8 @@ from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.progress import Progress
 from viewlet.pipeline.pipeline_text import Pipeline, Place, SinkOf
-from viewlet.pipeline.run import Settings, fingerprint, make_sink
-from viewlet.pipeline.run_directory import Saved
+from viewlet.pipeline.run import RunSettings, fingerprint, make_sink
+from viewlet.pipeline.run_directory import RunCheckpoint
 from viewlet.pipeline.run_local import LocalRun
 from viewlet.pipeline.sinks import SINKS, Sink, Snapshot
 from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
@@ -50,7 +50,7 @@ class SparkRun(LocalRun):
     marks = 2
 
     def __init__(
-        self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
+        self, pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
     ) -> None:
         with progress.busy("starting Spark"):
             self._stops_spark = active_session() is None
@@ -60,7 +60,7 @@ class SparkRun(LocalRun):
         super().__init__(pipeline, directory, settings, progress)
         try:
             for feed in self._feeds.values():
-                if isinstance(feed, Stream):
+                if isinstance(feed, SparkStream):
                     feed.start()
         except BaseException:
             self.close()
@@ -75,7 +75,7 @@ class SparkRun(LocalRun):
         if place.format in SOURCES:
             return super()._feed(relation, place)
         where = self._directory.root / "streams" / relation.name
-        return Stream(self._spark, relation, place, str(where), self._once)
+        return SparkStream(self._spark, relation, place, str(where), self._once)
 
     def _sink(self, sink: SinkOf) -> Sink:
         if sink.place.format in SINKS:
@@ -85,13 +85,13 @@ class SparkRun(LocalRun):
     # Every batch is durable when it returns. It carries its number into a table of the database,
     # so the two can be told apart: a batch that was begun, and one that is in the state.
 
-    def _load(self) -> Saved | None:
+    def _load(self) -> RunCheckpoint | None:
         saved = self._directory.intended()
         if saved is None:
             self._directory.clear()  # of a start that was cut short
         return saved
 
-    def _open(self, saved: Saved | None) -> Database:
+    def _open(self, saved: RunCheckpoint | None) -> Database:
         if saved is not None:
             return restore(str(saved.database), engine="spark", spark=self._spark)
         place = self._directory.root / "database"
@@ -99,7 +99,7 @@ class SparkRun(LocalRun):
         database.execute(f"CREATE TABLE {MARKS} (batch BIGINT NOT NULL)")
         return database
 
-    def _found(self, saved: Saved | None) -> Saved | None:
+    def _found(self, saved: RunCheckpoint | None) -> RunCheckpoint | None:
         if saved is None:
             self._database.insert(MARKS, (0,))
             return None
@@ -119,7 +119,7 @@ class SparkRun(LocalRun):
             feed.saved()
 
 
-class Stream:
+class SparkStream:
     """The micro-batches of one streaming query, handed over one at a time."""
 
     replays = True

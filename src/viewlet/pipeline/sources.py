@@ -66,7 +66,7 @@ class Feed(Protocol):
         ...
 
 
-class Files:
+class FileFeed:
     """New files of a folder, of a pattern, or one file."""
 
     replays = False
@@ -225,7 +225,7 @@ class SourceFormat:
 def _open_files(relation: Relation, place: Place) -> Feed:
     # As Spark calls it; no limit is the default there and here.
     limit = place.whole_number("maxFilesPerTrigger", 0) or None
-    return Files(str(place.path), place.format, limit=limit, position=place.position)
+    return FileFeed(str(place.path), place.format, limit=limit, position=place.position)
 
 
 def _open_lines(relation: Relation, place: Place) -> Feed:

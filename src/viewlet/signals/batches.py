@@ -183,7 +183,7 @@ class Deferred:
 
 
 @dataclass(frozen=True)
-class Step:
+class WindowStep:
     """A step of a pipeline: function(windows [n, size]) -> one array or number per window.
 
     `views` says that the function also takes a WindowView, and copies nothing out.
@@ -206,7 +206,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class WindowPipeline:
     """Windows and the steps that are still to be done on them.
 
     Some windows at a time go through all steps, so that what lies between two steps is still in the
@@ -215,14 +215,14 @@ class Pipeline:
     """
 
     windows: WindowView
-    steps: tuple[Step, ...]
+    steps: tuple[WindowStep, ...]
 
     def __len__(self) -> int:
         return len(self.windows)
 
-    def then(self, step: Step) -> Pipeline:
+    def then(self, step: WindowStep) -> WindowPipeline:
         """The same windows, with one more step to do."""
-        return Pipeline(self.windows, (*self.steps, step))
+        return WindowPipeline(self.windows, (*self.steps, step))
 
     def parts(self) -> Iterator[tuple[int, Array]]:
         """(number of the first window, results) of some windows after the other."""
@@ -249,7 +249,7 @@ class Pipeline:
 
 def as_array(column: Any) -> Array:
     """A column as an array: windows are copied out (or viewed), arrays are themselves."""
-    return column.array() if isinstance(column, WindowView | Pipeline) else column
+    return column.array() if isinstance(column, WindowView | WindowPipeline) else column
 
 
 def samples(slots: Ints, offsets: Ints, frontier: Ints, columns: Columns, index: Ints) -> Samples:

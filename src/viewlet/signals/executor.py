@@ -14,7 +14,7 @@ from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.base import Node, Schema, times
 from viewlet.signals.operators.grouping import Group
 from viewlet.signals.operators.streams import Source
-from viewlet.signals.state import Journal, OperatorState, Store
+from viewlet.signals.state import ArrayStore, OperatorState, StepJournal
 
 
 class OperatorPlan:
@@ -93,7 +93,7 @@ def describe(schema: Schema) -> str:
     return f"{schema.form}{grid}{keys}{how}"
 
 
-class Executor:
+class PlanExecutor:
     """One lane: the operators' states in one store. Its slot s is key (s << bits) + lane.
 
     With `block`, a run over a finished table: its slot s is key block[s].
@@ -102,7 +102,7 @@ class Executor:
     def __init__(
         self,
         plan: OperatorPlan,
-        store: Store,
+        store: ArrayStore,
         keys: KeyDictionary,
         lane: int = 0,
         bits: int = 0,
@@ -152,7 +152,7 @@ class Executor:
             return _room(len(dictionary))
         return _room(self.slots())
 
-    def step(self, raw: dict[str, Events], floor: int, journal: Journal | None) -> Any:
+    def step(self, raw: dict[str, Events], floor: int, journal: StepJournal | None) -> Any:
         """One batch per source through the plan; the root's batch comes out."""
         found: dict[int, Any] = {}
         for place, node in enumerate(self.plan.nodes):
@@ -163,7 +163,7 @@ class Executor:
             found[place] = self._run(node, inputs, floor, journal)
         return found[len(self.plan.nodes) - 1]
 
-    def _run(self, node: Node, inputs: list[Any], floor: int, journal: Journal | None) -> Any:
+    def _run(self, node: Node, inputs: list[Any], floor: int, journal: StepJournal | None) -> Any:
         place = self.plan.place(node)
         state = self.states[place]
         state.journal = journal
@@ -234,4 +234,4 @@ def empty_events(columns: Columns, interval: bool) -> Events:
     )
 
 
-__all__ = ["NEVER", "Executor", "OperatorPlan", "empty_events"]
+__all__ = ["NEVER", "OperatorPlan", "PlanExecutor", "empty_events"]

@@ -47,7 +47,7 @@ def split(counts: Ints, whole: bool) -> Ints:
     return np.unique(np.concatenate([[0], cuts, np.arange(_MOST_KEYS, keys, _MOST_KEYS), [keys]]))
 
 
-class Rows:
+class SourceRows:
     """The rows of one source: `count` them, `deal` them into blocks, take every `block`."""
 
     def __init__(self, part: dict[str, Any], pool: Pool, lanes: int) -> None:

@@ -20,12 +20,12 @@ from viewlet.signals import saved_query as checkpoint
 from viewlet.signals import tables
 from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
 from viewlet.signals.collector import written
-from viewlet.signals.executor import Executor, OperatorPlan, empty_events
+from viewlet.signals.executor import OperatorPlan, PlanExecutor, empty_events
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.grouping import group_rows, single_clock
 from viewlet.signals.operators.streams import Source, late_error
 from viewlet.signals.pools import expand
-from viewlet.signals.state import Journal, MemoryStore, Store
+from viewlet.signals.state import ArrayStore, MemoryStore, StepJournal
 
 _THREADS_FROM = 50_000  # rows in a push from which a second thread pays
 
@@ -47,7 +47,7 @@ class Live:
     """
 
     def __init__(
-        self, plan: OperatorPlan, lanes: int = 1, stores: list[Store] | None = None
+        self, plan: OperatorPlan, lanes: int = 1, stores: list[ArrayStore] | None = None
     ) -> None:
         if lanes < 1 or lanes & (lanes - 1):
             raise TypingError(f"{lanes} lanes", hint="use 1, 2, 4 or 8 lanes")
@@ -57,7 +57,7 @@ class Live:
         self.lanes = lanes
         self.bits = lanes.bit_length() - 1
         self.keys = KeyDictionary(single=not plan.sources[0].schema.keys)
-        self.stores: list[Store] = stores or [MemoryStore() for _ in range(lanes)]
+        self.stores: list[ArrayStore] = stores or [MemoryStore() for _ in range(lanes)]
         self._make_executors()
         self._columns: dict[str, Columns] = {}
         for source in plan.sources:
@@ -71,7 +71,7 @@ class Live:
 
     def _make_executors(self) -> None:
         self.executors = [
-            Executor(self.plan, store, self.keys, lane, self.bits)
+            PlanExecutor(self.plan, store, self.keys, lane, self.bits)
             for lane, store in enumerate(self.stores)
         ]
 
@@ -124,13 +124,13 @@ class Live:
         if self.ended:
             raise StateError("this stream has ended", hint="start the query again")
         undo = self._checkpoint()
-        journals = [Journal() for _ in self.executors]
+        journals = [StepJournal() for _ in self.executors]
         try:
             self._floor = max(self._floor, floor)
             read = {name: self.read(name, table) for name, table in given.items()}
             rows = sum(len(part["start"]) for part in read.values())
 
-            def lane(executor: Executor) -> Columns:
+            def lane(executor: PlanExecutor) -> Columns:
                 raw = self._raw(executor, read)
                 journal = journals[executor.lane]
                 return written(executor.output(executor.step(raw, self._stream_floor(), journal)))
@@ -143,7 +143,7 @@ class Live:
             raise
         return join_columns(parts)
 
-    def _over_lanes(self, work: Callable[[Executor], Any], threads: bool) -> list[Any]:
+    def _over_lanes(self, work: Callable[[PlanExecutor], Any], threads: bool) -> list[Any]:
         if not threads or self.lanes == 1:
             return [work(executor) for executor in self.executors]
         with ThreadPoolExecutor(self.lanes) as pool:
@@ -243,7 +243,7 @@ class Live:
             floors.append(max(self._floor, clock - source.reorder if moved else NEVER))
         return min(floors)
 
-    def _raw(self, executor: Executor, read: dict[str, Any]) -> dict[str, Events]:
+    def _raw(self, executor: PlanExecutor, read: dict[str, Any]) -> dict[str, Events]:
         """The lane's share of what was read, in arrival order per key."""
         raw = {}
         for source in self.plan.sources:
@@ -263,7 +263,7 @@ class Live:
             raw[source.name] = replace(batch, frontier=frontier)
         return raw
 
-    def _grouped(self, executor: Executor, part: dict[str, Any]) -> Events:
+    def _grouped(self, executor: PlanExecutor, part: dict[str, Any]) -> Events:
         start, end, columns = part["start"], part["end"], part["columns"]
         if part["codes"] is None:
             slots, offsets = np.zeros(1, np.int64), np.array([0, len(start)])
@@ -319,7 +319,7 @@ class Live:
         }
 
     @classmethod
-    def load(cls, plan: OperatorPlan, memory: dict[str, Any], stores: list[Store]) -> Live:
+    def load(cls, plan: OperatorPlan, memory: dict[str, Any], stores: list[ArrayStore]) -> Live:
         """The reverse of dump: a query that goes on where the saved one stopped."""
         live = cls(plan, memory["lanes"], stores)
         live.keys = KeyDictionary.load(memory["keys"])

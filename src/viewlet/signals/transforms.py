@@ -20,7 +20,7 @@ _SHORTEST, _LONGEST = 8, 2048
 _THREADS_FROM = 1 << 17  # samples in all windows from which a second thread pays
 
 
-class Tables(NamedTuple):
+class TransformTables(NamedTuple):
     """What the kernel needs to know about a size (see kernels/transforms.py)."""
 
     twiddles: Array
@@ -30,7 +30,7 @@ class Tables(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def tables(size: int) -> Tables:
+def tables(size: int) -> TransformTables:
     """Roots of unity and the order of frequencies for transforms of this size."""
     half = size // 2
     parts, n = [], half
@@ -44,7 +44,7 @@ def tables(size: int) -> Tables:
     roots = np.exp(-2j * np.pi * np.arange(half) / size)
     twiddles = np.concatenate(parts).reshape(-1)
     numbers = (table.view(np.float64) for table in (roots / 2, roots / size))
-    return Tables(twiddles.view(np.float64), where, *numbers)
+    return TransformTables(twiddles.view(np.float64), where, *numbers)
 
 
 def _frequencies(rows: int) -> Ints:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.partitions import worker
-from viewlet.engine.partitions.partition_program import ClusterSite, Status, Step
+from viewlet.engine.partitions.partition_program import ClusterSite, Status, StepRequest
 from viewlet.errors import StateError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Jobs:
         return max(int(self._sc._jsc.sc().getExecutorMemoryStatus().size()) - 1, 1)
 
     @contextmanager
-    def shipped(self, spec: Step) -> Iterator[Any]:
+    def shipped(self, spec: StepRequest) -> Iterator[Any]:
         """A step as a closure carries it: small ones by value, large ones as a Spark broadcast."""
         if len(spec.broadcast) + len(spec.site.program) <= _INLINE:
             yield spec
@@ -172,9 +172,9 @@ def _hint(reason: str) -> str:
     return "the cause is above; repeat it when that is repaired"
 
 
-def _opened(shipped: Any) -> Step:
-    step = shipped if isinstance(shipped, Step) else shipped.value
-    assert isinstance(step, Step)
+def _opened(shipped: Any) -> StepRequest:
+    step = shipped if isinstance(shipped, StepRequest) else shipped.value
+    assert isinstance(step, StepRequest)
     return step
 
 

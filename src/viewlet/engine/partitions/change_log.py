@@ -65,7 +65,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Link:
+class LogLink:
     """One log record as its name tells it; reading the name is enough to walk the chain."""
 
     tick: int
@@ -78,7 +78,7 @@ class Link:
         return f"{self.tick:015d}-{self.chain}-{self.previous}"
 
     @classmethod
-    def parse(cls, name: str) -> Link | None:
+    def parse(cls, name: str) -> LogLink | None:
         """The link that a file's name says; None for other files."""
         parts = name.split("-")
         if len(parts) != 3 or not parts[0].isdigit():
@@ -95,20 +95,20 @@ class ChangeLog:
 
     def append(self, entry: Entry, chain: str) -> int:
         """Write an entry under its chain; the bytes that were written."""
-        link = Link(entry.tick, chain, entry.previous)
+        link = LogLink(entry.tick, chain, entry.previous)
         return self.store.put(f"{self.base}/log/{link.name}", entry.parts())
 
-    def links(self) -> dict[str, Link]:
+    def links(self) -> dict[str, LogLink]:
         """Chain -> link, of every entry that is there."""
-        found = (Link.parse(name) for name in self.store.list(f"{self.base}/log"))
+        found = (LogLink.parse(name) for name in self.store.list(f"{self.base}/log"))
         return {link.chain: link for link in found if link is not None}
 
-    def read(self, link: Link) -> Entry:
+    def read(self, link: LogLink) -> Entry:
         """The entry of a link, its digest checked."""
         path = f"{self.base}/log/{link.name}"
         return Entry.parse(path, link.chain, self.store.get(path))
 
-    def path_to(self, chain: str) -> list[Link]:
+    def path_to(self, chain: str) -> list[LogLink]:
         """The records that lead to `chain`, oldest first, as far back as the log is kept."""
         links, path = self.links(), []
         while (link := links.get(chain)) is not None:

@@ -23,7 +23,12 @@ from viewlet.engine.partitions import worker
 from viewlet.engine.partitions.anchored_jobs import Jobs
 from viewlet.engine.partitions.commit_log import Commit, CommitLog
 from viewlet.engine.partitions.metrics import Metrics, run_seconds, slowest
-from viewlet.engine.partitions.partition_program import ClusterSite, PartitionProgram, Status, Step
+from viewlet.engine.partitions.partition_program import (
+    ClusterSite,
+    PartitionProgram,
+    Status,
+    StepRequest,
+)
 from viewlet.engine.partitions.store import Store
 from viewlet.engine.partitions.version_history import VersionHistory
 from viewlet.errors import StateError, ViewletError
@@ -404,11 +409,11 @@ class Cluster:
         broadcast: bytes,
         snapshot: tuple[str, ...] | None = None,
         stages: int | None = None,
-    ) -> Step:
+    ) -> StepRequest:
         self._attempt += 1
         base = self._history.newest
         fence = (self._history.committed.epoch, self._attempt)
-        return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
+        return StepRequest(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
 
     def _sorted_out(
         self, records: Iterable[Any]

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
-from viewlet.engine.partitions.change_log import ChangeLog, Entry, Link
+from viewlet.engine.partitions.change_log import ChangeLog, Entry, LogLink
 from viewlet.engine.partitions.head import BUILDING, DamagedState, partition_lock
 from viewlet.engine.partitions.partition_program import (
     ADOPT,
@@ -25,7 +25,7 @@ from viewlet.engine.partitions.partition_program import (
     ClusterSite,
     Repartitioning,
     Status,
-    Step,
+    StepRequest,
     Undoing,
     program_of,
 )
@@ -189,7 +189,7 @@ class Partition:
         state.stamp(tick, chain, self._keep)
         return state
 
-    def _replay(self, state: PartitionState, path: list[Link], fence: tuple[int, int]) -> None:
+    def _replay(self, state: PartitionState, path: list[LogLink], fence: tuple[int, int]) -> None:
         for link in path:
             entry = self.log.read(link)
             state.begin(BUILDING, fence)
@@ -202,7 +202,7 @@ class Partition:
     # -- applying a tick ------------------------------------------------------------------------
 
     def advance(
-        self, step: Step, stage: int, chain: str, inputs: list[bytes]
+        self, step: StepRequest, stage: int, chain: str, inputs: list[bytes]
     ) -> tuple[dict[int, bytes], Status]:
         """(tick, chain) -> (tick + 1, chain'), once, however often it is asked for."""
         entry = Entry(chain, step.tick + stage + 1, stage, inputs, step.broadcast)
@@ -232,7 +232,7 @@ class Partition:
             raise
         return outputs, Status(following, logged=logged, run_seconds=[ran], notes=self.notes)
 
-    def adopt(self, step: Step, chunks: list[bytes]) -> Status:
+    def adopt(self, step: StepRequest, chunks: list[bytes]) -> Status:
         """Start this generation from the chunks of the one before, at the step's tick."""
         genesis = self.site.genesis(self.partition)
         entry = Entry(genesis, step.tick, ADOPT, chunks, b"")

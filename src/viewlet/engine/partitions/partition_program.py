@@ -116,7 +116,7 @@ class ClusterSite:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRequest:
     """One step as the driver asks for it; the same object for every task of the job."""
 
     site: ClusterSite

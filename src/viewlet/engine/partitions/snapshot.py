@@ -183,7 +183,7 @@ class Snapshots:
 
 
 @dataclass(frozen=True)
-class Order:
+class SnapshotOrder:
     """What a snapshot process is told; plain values, because it is told on the command line."""
 
     directory: str
@@ -207,7 +207,7 @@ def no_other(directory: Path, *, wait: bool) -> Iterator[bool]:
             yield True
 
 
-def take(order: Order, *, wait: bool) -> str | None:
+def take(order: SnapshotOrder, *, wait: bool) -> str | None:
     """Copy under the lock, then store and prune. Returns what went wrong, if anything did.
 
     If another snapshot is being taken: wait for it, or leave it at that.
@@ -232,7 +232,7 @@ def take(order: Order, *, wait: bool) -> str | None:
     return None
 
 
-def _copy(order: Order, directory: Path, copies: Path) -> Head:
+def _copy(order: SnapshotOrder, directory: Path, copies: Path) -> Head:
     state = PartitionState.attach(directory, order.partition, order.partitions, order.fingerprint)
     if state is None or state.head.dirty:
         raise StateError("the partition has no clean state on this executor")
@@ -255,7 +255,7 @@ def _copy(order: Order, directory: Path, copies: Path) -> Head:
     return state.head
 
 
-def start(order: Order) -> None:
+def start(order: SnapshotOrder) -> None:
     """Take the snapshot in a process of its own; the task does not wait for it.
 
     A thread would share the interpreter with the next task, and a fork would inherit the threads
@@ -293,7 +293,7 @@ def trouble(directory: Path) -> str | None:
 def main(argument: str) -> None:
     """In a process of its own: take the snapshot that an order describes."""
     os.nice(5)
-    order = Order(**json.loads(argument))
+    order = SnapshotOrder(**json.loads(argument))
     if not Path(order.directory).exists():
         return  # the cluster was closed meanwhile
     problem = take(order, wait=False)

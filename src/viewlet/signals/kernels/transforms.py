@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from viewlet.signals.kernels.vectors import WIDTH, Code, Vector, emitted, transposed
+from viewlet.signals.kernels.vectors import WIDTH, Vector, VectorCode, emitted, transposed
 
 LANES = WIDTH
 _ROW = 2 * LANES  # a row: re of all lanes, im of all lanes
@@ -54,34 +54,34 @@ class _Complex(NamedTuple):
 # --- pieces of vector code -----------------------------------------------------------------------
 
 
-def _row(code: Code, z: Any, row: Any) -> _Complex:
+def _row(code: VectorCode, z: Any, row: Any) -> _Complex:
     at = code.place(row, 0, _ROW)
     return _Complex(code.load(z, at), code.load(z, code.place(at, LANES)))
 
 
-def _put_row(code: Code, value: _Complex, z: Any, row: Any) -> None:
+def _put_row(code: VectorCode, value: _Complex, z: Any, row: Any) -> None:
     at = code.place(row, 0, _ROW)
     code.store(value.re, z, at)
     code.store(value.im, z, code.place(at, LANES))
 
 
-def _factor(code: Code, table: Any, place: Any) -> _Complex:
+def _factor(code: VectorCode, table: Any, place: Any) -> _Complex:
     """The complex number at a place of a table of numbers, for all lanes."""
     return _Complex(code.everywhere(table, place), code.everywhere(table, code.place(place, 1)))
 
 
-def _lanes(code: Code, places: Any, shift: Any) -> list[Any]:
+def _lanes(code: VectorCode, places: Any, shift: Any) -> list[Any]:
     """Where the lanes' windows lie, `shift` numbers after their begin."""
     return [code.place(code.number(places, code.place(n)), shift) for n in range(LANES)]
 
 
-def _read(code: Code, flat: Any, places: Any, shift: Any) -> list[Vector]:
+def _read(code: VectorCode, flat: Any, places: Any, shift: Any) -> list[Vector]:
     """Eight numbers of every window -> eight vectors over the lanes."""
     return transposed([code.load(flat, at) for at in _lanes(code, places, shift)])
 
 
 def _write(
-    code: Code, values: list[_Complex], flat: Any, places: Any, shift: Any, count: int = 8
+    code: VectorCode, values: list[_Complex], flat: Any, places: Any, shift: Any, count: int = 8
 ) -> None:
     """Four complex vectors over the lanes -> eight numbers of every window (the first `count`)."""
     vectors = transposed([part for value in values for part in value])
@@ -89,7 +89,7 @@ def _write(
         code.store(vector.mixed(vector, range(count)) if count < 8 else vector, flat, at)
 
 
-def _by_four(code: Code, z: Any, row: Any, distance: Any, table: Any, at: Any) -> None:
+def _by_four(code: VectorCode, z: Any, row: Any, distance: Any, table: Any, at: Any) -> None:
     """Rows row + (0, 1, 2, 3) distance, times the table's three factors from `at` on.
 
     Without a table all factors are 1.
@@ -107,20 +107,20 @@ def _by_four(code: Code, z: Any, row: Any, distance: Any, table: Any, at: Any) -
         _put_row(code, value, z, place)
 
 
-def _by_two(code: Code, z: Any, row: Any) -> None:
+def _by_two(code: VectorCode, z: Any, row: Any) -> None:
     other = code.place(row, 1)
     a, b = _row(code, z, row), _row(code, z, other)
     _put_row(code, a.plus(b), z, row)
     _put_row(code, a.minus(b), z, other)
 
 
-def _enter(code: Code, flat: Any, places: Any, shift: Any, z: Any) -> None:
+def _enter(code: VectorCode, flat: Any, places: Any, shift: Any, z: Any) -> None:
     """z[n] = number n of every window, for the eight n from `shift` on."""
     for n, vector in enumerate(_read(code, flat, places, shift)):
         code.store(vector, z, code.place(shift, n * LANES, LANES))
 
 
-def _leave(code: Code, z: Any, where: Any, row: Any, flat: Any, places: Any) -> None:
+def _leave(code: VectorCode, z: Any, where: Any, row: Any, flat: Any, places: Any) -> None:
     """The conjugates of rows where[row], where[row + 1], ... as eight numbers of every window."""
     rows = [code.number(where, code.place(row, n)) for n in range(4)]
     values = [_row(code, z, place).conjugate() for place in rows]
@@ -128,7 +128,15 @@ def _leave(code: Code, z: Any, where: Any, row: Any, flat: Any, places: Any) -> 
 
 
 def _separate(
-    code: Code, z: Any, where: Any, roots: Any, k: Any, half: Any, flat: Any, places: Any, full: int
+    code: VectorCode,
+    z: Any,
+    where: Any,
+    roots: Any,
+    k: Any,
+    half: Any,
+    flat: Any,
+    places: Any,
+    full: int,
 ) -> None:
     """Frequencies k to k + 3 and half - k - 3 to half - k of every window.
 
@@ -161,7 +169,7 @@ def _separate(
 
 
 def _unite(
-    code: Code, flat: Any, places: Any, k: Any, half: Any, scales: Any, z: Any, begin: bool
+    code: VectorCode, flat: Any, places: Any, k: Any, half: Any, scales: Any, z: Any, begin: bool
 ) -> None:
     """`_separate` undone and conjugated: rows k to k + 3 and half - k - 3 to half - k.
 
@@ -187,7 +195,7 @@ def _unite(
             _put_row(code, mean.minus(turn.conjugate()), z, code.minus(half, here))
 
 
-def _unite_middle(code: Code, flat: Any, places: Any, k: Any, scales: Any, z: Any) -> None:
+def _unite_middle(code: VectorCode, flat: Any, places: Any, k: Any, scales: Any, z: Any) -> None:
     """Row k = half / 2, whose mirror it is itself."""
     scale = code.everywhere(scales, code.place(0))
     at = code.place(k, 0, 2)
@@ -195,7 +203,7 @@ def _unite_middle(code: Code, flat: Any, places: Any, k: Any, scales: Any, z: An
     _put_row(code, _Complex((re + re) * scale, (im + im) * scale), z, k)
 
 
-def _move(code: Code, a: Any, at: Any, b: Any, place: Any, add: bool) -> None:
+def _move(code: VectorCode, a: Any, at: Any, b: Any, place: Any, add: bool) -> None:
     """Eight numbers of a to b, or added to what b has."""
     numbers = code.load(a, at)
     code.store(code.load(b, place) + numbers if add else numbers, b, place)

@@ -49,7 +49,7 @@ class Vector:
         return Vector(self._builder, self._builder.shuffle_vector(self.value, other.value, mask))
 
 
-class Code:
+class VectorCode:
     """Where a piece of code reads and writes: pointers to numbers, and places counted from them."""
 
     def __init__(self, builder: Any) -> None:
@@ -137,7 +137,7 @@ def emitted(emit: Callable[..., None], **fixed: Any) -> Any:
                 else value
                 for kind, value in zip(signature.args, given, strict=True)
             ]
-            emit(Code(builder), *values, **fixed)
+            emit(VectorCode(builder), *values, **fixed)
             return context.get_dummy_value()
 
         kinds = (a if isinstance(a, types.Array) else types.int64 for a in arguments)

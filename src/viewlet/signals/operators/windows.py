@@ -19,9 +19,9 @@ from viewlet.signals.batches import (
     Deferred,
     Frames,
     Ints,
-    Pipeline,
     Samples,
-    Step,
+    WindowPipeline,
+    WindowStep,
     WindowView,
     as_array,
     counts_to_offsets,
@@ -95,12 +95,12 @@ class Transform(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Frames:
         (batch,) = batches
-        step = Step(self.label, self.function, self.views)
+        step = WindowStep(self.label, self.function, self.views)
         columns: Columns = {}
         for name, column in batch.columns.items():
             if isinstance(column, WindowView):
-                columns[name] = Pipeline(column, (step,))
-            elif isinstance(column, Pipeline):
+                columns[name] = WindowPipeline(column, (step,))
+            elif isinstance(column, WindowPipeline):
                 columns[name] = column.then(step)
             else:
                 columns[name] = step(column)
@@ -315,14 +315,14 @@ class _Sum:
     def _without_last(self) -> tuple[Any, InverseReal | None]:
         """The column without an inverse transform at its end, which then sums its own windows."""
         column = self.column
-        if isinstance(column, Pipeline) and len(column.steps) > 1 and _alone():
+        if isinstance(column, WindowPipeline) and len(column.steps) > 1 and _alone():
             last = column.steps[-1].function
             if isinstance(last, InverseReal):
-                return Pipeline(column.windows, column.steps[:-1]), last
+                return WindowPipeline(column.windows, column.steps[:-1]), last
         return column, None
 
     def _parts(self, column: Any) -> Iterator[tuple[int, Array]]:
-        if isinstance(column, Pipeline) and _alone():
+        if isinstance(column, WindowPipeline) and _alone():
             for at, values in column.parts():
                 yield at, numeric(values)
         else:
