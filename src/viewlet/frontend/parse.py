@@ -56,6 +56,8 @@ class ViewletParser(PostgresParser):
 
 
 class ViewletDialect(Postgres):
+    """PostgreSQL's dialect with the words of ours."""
+
     Parser = ViewletParser
 
     class Tokenizer(Postgres.Tokenizer):
@@ -74,6 +76,7 @@ class SourceText:
         self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
 
     def position(self, offset: int) -> Position:
+        """The line and column of an offset, both counted from 1."""
         line = bisect.bisect_right(self._starts, offset)
         return Position(line, offset - self._starts[line - 1] + 1)
 
@@ -111,6 +114,7 @@ def _token_error(source: SourceText, message: str) -> ParseError:
 
 
 def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
+    """The tokens of one statement -> the statement"""
     start = source.position(tokens[0].start)
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     _check_words(source, tokens)

@@ -57,10 +57,12 @@ class Builder:
         raise NotImplementedError
 
     def weight_type(self, expr: Expr, scope: Scope) -> Physical:
+        """Whether the expression's weight is an int or a float, with these variables bound."""
         slots = {name: variable.slot for name, variable in scope.items()}
         return weight_type(expr, self.signatures, variable_slots(expr, self.signatures, slots))
 
     def index(self, map: str, index: Index) -> int:
+        """The number of such an index of the map, which has one from now on."""
         found = self.loops.indexes.setdefault(map, [])
         if index not in found:
             found.append(index)
@@ -81,6 +83,7 @@ class Builder:
         return i, [kept.index(sum) for sum in sums]
 
     def new_buffer(self, keys: tuple[KeyColumn, ...], columns: list[ValueColumn]) -> Map:
+        """A map that lives within the trigger, under a name that nothing else has."""
         name = self.loops.map_names.fresh(f"buffer_{len(self.loops.maps)}")
         buffer = Map(name, keys, tuple(ValueColumn(c.name, c.physical) for c in columns), True)
         self.loops.maps[name] = buffer

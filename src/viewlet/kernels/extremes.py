@@ -62,6 +62,7 @@ class ExtremeBuilder(Builder):
     def extreme(
         self, expr: Extreme, scope: dict[str, Variable], factors: Factors, rest: Rest
     ) -> Block:
+        """(x := min y in q): a walk of an ordered index where one serves, else a loop over q."""
         inner = {name: v for name, v in scope.items() if name != expr.target}
         free = outputs(expr.body) - inner.keys() - {expr.target}
         if free:

@@ -64,6 +64,8 @@ class Get:
 
 @dataclass
 class Scan:
+    """for record in map: body"""
+
     map: str
     record: str
     body: Block
@@ -71,6 +73,8 @@ class Scan:
 
 @dataclass
 class Slice:
+    """for record in the records of map that an index has under key: body"""
+
     map: str
     index: int
     record: str
@@ -230,6 +234,8 @@ class Present:
 
 @dataclass
 class Let:
+    """variable = scalar"""
+
     variable: Variable
     scalar: ScalarExpr
     scope: Scope
@@ -237,6 +243,8 @@ class Let:
 
 @dataclass
 class If:
+    """if scalar: body"""
+
     scalar: ScalarExpr
     scope: Scope
     body: Block
@@ -244,6 +252,8 @@ class If:
 
 @dataclass
 class NotNull:
+    """if variable is not NULL: body"""
+
     variable: Variable
     body: Block
 
@@ -259,6 +269,8 @@ class Total:
 
 @dataclass
 class AddTo:
+    """name += the product of the factors"""
+
     name: str
     physical: Physical
     factors: Factors
@@ -324,6 +336,8 @@ class Turn:
 
 @dataclass
 class ClearBuffer:
+    """Every record of a buffer is removed."""
+
     map: str
 
 

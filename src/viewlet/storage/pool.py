@@ -47,6 +47,7 @@ def table_room(slots: int) -> int:
 
 
 def mark_bytes(records: int) -> int:
+    """Bytes of one bit for each record."""
     return -(-records // 8)
 
 
@@ -103,10 +104,12 @@ class Pool:
 
     @property
     def records(self) -> Array:
+        """The records, as words."""
         return self._arrays.array(f"{self.layout.name}.records")
 
     @property
     def log(self) -> Array:
+        """The undo log, as words."""
         return self._arrays.array(f"{self.layout.name}.log")
 
     @property
@@ -115,10 +118,12 @@ class Pool:
 
     @property
     def address(self) -> int:
+        """Where kernels find the map: the address of its descriptor."""
         return int(self.descriptor.ctypes.data)
 
     @property
     def used(self) -> int:
+        """Records that were ever in use, removed ones included."""
         return int(self.descriptor[USED])
 
     def make_room(self) -> None:
