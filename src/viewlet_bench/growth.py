@@ -74,8 +74,8 @@ def _last_rows(compiled: CompiledQuery, workload: str, smallest: float) -> dict[
         name: first.table(name, compiled.program.relation(name).names[:1]).num_rows
         for name in compiled.streamed
     }
-    wanted = min(BATCH * BATCHES, max(sizes.values()) // 2)
-    return {name: wanted for name, size in sizes.items() if size >= 2 * wanted}
+    rows_needed = min(BATCH * BATCHES, max(sizes.values()) // 2)
+    return {name: rows_needed for name, size in sizes.items() if size >= 2 * rows_needed}
 
 
 def _source(

@@ -148,9 +148,9 @@ def _run_block(feed: RowFeed, run: Replay, block: Sequence[list[Span]], limit: f
     for _, changes in batches:
         started = clock()
         apply(changes)
-        taken = clock() - started
-        run.seconds.append(taken)
-        spent += taken
+        elapsed = clock() - started
+        run.seconds.append(elapsed)
+        spent += elapsed
         if spent >= limit:
             break
     run.cpu += time.process_time() - used

@@ -121,19 +121,19 @@ def _row(
     work: Work,
     paper: float | None,
 ) -> Row:
-    taken = seconds(machine, work, workers, batch)
+    elapsed = seconds(machine, work, workers, batch)
     return {
         "part": part,
         "query": query,
         "engine": "model",
         "batch": batch,
         "workers": workers,
-        "tuples_per_s": batch / taken,
-        "p50_ms": 1e3 * taken,
+        "tuples_per_s": batch / elapsed,
+        "p50_ms": 1e3 * elapsed,
         "p99_ms": None,
         "reference": None if paper is None else "paper",
         "reference_ms": None if paper is None else 1e3 * paper,
-        "ratio": None if paper is None else paper / taken,
+        "ratio": None if paper is None else paper / elapsed,
         "maps": None,
         "memory_mb": None,
     }

@@ -109,16 +109,16 @@ def work(spark: SparkSession, machine: SparkCosts, query: str, sf: float, rows: 
     tables = QueryTables(compiled("tpch", query, keyed=False), sf)
     with closing(SparkView(spark, tables, 2, sized=False)) as view:
         stages = stages_of(view.engine, list(tables.rows))
-        quarter, whole = _batches(spark, view, 2, [rows // 4, rows])
+        quarter, full = _batches(spark, view, 2, [rows // 4, rows])
     four = _shuffled(spark, tables, 4, rows // 4)
-    two = statistics.median(m.bytes_shuffled for _, m in whole) / rows
+    two = statistics.median(m.bytes_shuffled for _, m in full) / rows
     copied = max(0.0, (four - two) / 2)
     moved = max(0.0, two - 2 * copied)
-    collected = statistics.median(m.bytes_collected for _, m in whole) / 2
+    collected = statistics.median(m.bytes_collected for _, m in full) / 2
     bare = Work(query, len(stages), sum(stages), 0.0, 0.0, moved, copied, collected)
     points = []
-    for size, taken in ((rows // 4, quarter), (rows, whole)):
-        left = statistics.median(t for t, _ in taken) - seconds(machine, bare, 2, size)
+    for size, measured in ((rows // 4, quarter), (rows, full)):
+        left = statistics.median(t for t, _ in measured) - seconds(machine, bare, 2, size)
         points.append((size / 2, left))
     fixed, per_row = line(points)
     return replace(bare, fixed=fixed, per_row=per_row)
@@ -139,22 +139,22 @@ def _batches(
     low = _LOADED
     measured: list[list[tuple[float, Metrics]]] = []
     for size in sizes:
-        taken = []
+        seconds_of_batches = []
         for _ in range(ROUNDS + 1):
             high = low + size / tables.total
             frames = tables.frames(spark, low, high, workers)
-            taken.append((view.refresh_frames(frames), view.metrics()))
+            seconds_of_batches.append((view.refresh_frames(frames), view.metrics()))
             release(frames)
             low = high
-        measured.append(taken[1:])
+        measured.append(seconds_of_batches[1:])
     return measured
 
 
 def _shuffled(spark: SparkSession, tables: QueryTables, partitions: int, rows: int) -> float:
     """Bytes that a row sends through shuffles, with so many partitions."""
     with closing(SparkView(spark, tables, partitions, sized=False)) as view:
-        (taken,) = _batches(spark, view, partitions, [rows])
-        return statistics.median(m.bytes_shuffled for _, m in taken) / rows
+        (measured,) = _batches(spark, view, partitions, [rows])
+        return statistics.median(m.bytes_shuffled for _, m in measured) / rows
 
 
 def checked(machine: SparkCosts, works: Sequence[Work], sf: float, rows: int) -> Iterator[Row]:
@@ -197,8 +197,8 @@ def _on_executors(
         missing = {one.query: one for one in works}
         for text in process.stdout:
             if text.startswith("{"):
-                for query, taken in json.loads(text).items():
-                    yield missing.pop(query), taken
+                for query, measured in json.loads(text).items():
+                    yield missing.pop(query), measured
     if missing:
         raise StateError(
             f"{executors} executors gave no figure for {', '.join(missing)}",
@@ -214,8 +214,8 @@ def main() -> None:
     for query in queries.split(","):
         tables = QueryTables(compiled("tpch", query, keyed=False), float(sf))
         with closing(SparkView(spark, tables, count, sized=False)) as view:
-            (taken,) = _batches(spark, view, count, [int(rows) * count])
-        print(json.dumps({query: statistics.median(t for t, _ in taken)}), flush=True)
+            (measured,) = _batches(spark, view, count, [int(rows) * count])
+        print(json.dumps({query: statistics.median(t for t, _ in measured)}), flush=True)
     spark.stop()
 
 

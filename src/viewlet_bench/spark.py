@@ -105,15 +105,15 @@ def run(
     """All parts, or some; a quick run refreshes small tables. `seconds`: none begins after them."""
     scale = sf if sf is not None else 0.02 if quick else 1.0
     names = chosen("tpch", queries or (("q6", "q3") if quick else REFRESHED))
-    wanted = tuple(parts or (("refresh",) if quick else PARTS))
-    for part in wanted:
+    chosen_parts = tuple(parts or (("refresh",) if quick else PARTS))
+    for part in chosen_parts:
         if part not in PARTS:
             raise ResolutionError(f"there is no part {part}", hint=f"parts are {', '.join(PARTS)}")
     limit = seconds if seconds is not None else _QUICK_LIMIT if quick else _LIMIT
     bench = Bench(bench_session(), scale, names, _QUICK_ROUNDS if quick else (_WARM, _ROUNDS))
     rows: list[Row] = []
     started = time.monotonic()
-    for part, query, measure in bench.measurements(wanted):
+    for part, query, measure in bench.measurements(chosen_parts):
         if time.monotonic() - started > limit:
             print(f"no time left for {part} {query}", file=sys.stderr)
             continue
@@ -202,11 +202,11 @@ class Bench:
                     frames: Frames = []
                     if turn % 2:
                         frames = tables.frames(self.spark, low, high, view.engine.partitions)
-                        taken = view.refresh_frames(frames)
+                        elapsed = view.refresh_frames(frames)
                     else:
-                        taken = view.refresh(tables.part(low, high))
+                        elapsed = view.refresh(tables.part(low, high))
                     nothing = empty.run(stages[turn % 2], view.engine.given(frames))
-                    ours[turn % 2].add(taken, view.metrics(), nothing)
+                    ours[turn % 2].add(elapsed, view.metrics(), nothing)
                     release(frames)
                     if turn % 2 and recomputed is not None:
                         theirs.append(recomputed.run())

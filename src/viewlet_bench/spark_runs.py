@@ -69,13 +69,13 @@ class QueryTables:
     def _batch(self, name: str) -> Batch:
         """All columns, as users' rows have them; those that the SQL does not name are blank."""
         relation = self.compiled.program.relation(name)
-        wanted = set(relation.names) if relation.static else set(self._mentioned(name))
-        chosen = [column for column in relation.columns if column.name in wanted]
+        column_names = set(relation.names) if relation.static else set(self._mentioned(name))
+        chosen = [column for column in relation.columns if column.name in column_names]
         table = read(self.directory, name, [column.name for column in chosen])
         batch = make_batch(Relation(name, tuple(chosen)), table)
         blank = np.broadcast_to(np.int64(0), len(batch))  # takes no room, and nobody reads it
         columns, nulls = iter(batch.columns), iter(batch.nulls)
-        is_chosen = [column.name in wanted for column in relation.columns]
+        is_chosen = [column.name in column_names for column in relation.columns]
         return Batch(
             [next(columns) if is_here else blank for is_here in is_chosen],
             [next(nulls) if is_here else None for is_here in is_chosen],
@@ -211,12 +211,12 @@ class CachedTables:
         self._spark = spark
         self._frames: dict[str, Any] = {}
         self._sf = sf
-        self._wanted: dict[str, list[str]] = {}
+        self._column_names: dict[str, list[str]] = {}
         for compiled in queries:
             for name in (*compiled.static, *compiled.streamed):
                 names = compiled.program.relation(name).names
-                asked = self._wanted.setdefault(name, [])
-                asked += compiled.mentioned(name) or list(names[:1])
+                column_names = self._column_names.setdefault(name, [])
+                column_names += compiled.mentioned(name) or list(names[:1])
 
     def use(self, compiled: CompiledQuery) -> None:
         """Have the tables of a query under their names; each is cached once."""
@@ -225,7 +225,7 @@ class CachedTables:
         for name in names:
             if name not in self._frames:
                 frame = self._spark.read.parquet(str(directory / f"{name}.parquet"))
-                frame = frame.select(*dict.fromkeys(self._wanted[name])).coalesce(2).cache()
+                frame = frame.select(*dict.fromkeys(self._column_names[name])).coalesce(2).cache()
                 frame.count()
                 frame.createOrReplaceTempView(name)
                 self._frames[name] = frame
@@ -282,7 +282,7 @@ class EmptyJobs:
         self._anchor: Any = pairs.partitionBy(partitions, partition_of).persist()
         self._anchor.count()
 
-    def run(self, stages: Sequence[int], given: Sequence[Given] = ()) -> float:
+    def run(self, stages: Sequence[int], extra: Sequence[Given] = ()) -> float:
         """Seconds of one job after the other, of so many stages each.
 
         The first one reads the DataFrames that are given: Spark plans and converts them for anyone.
@@ -290,8 +290,8 @@ class EmptyJobs:
         started = time.perf_counter()
         for number, count in enumerate(stages):
             rdd = self._anchor
-            if given and number == 0:
-                rdd, _ = arrow_batches(self._spark, given, self._partitions)
+            if extra and number == 0:
+                rdd, _ = arrow_batches(self._spark, extra, self._partitions)
             for stage in range(count):
                 if stage:
                     shuffled = rdd.partitionBy(self._partitions, partition_of)

@@ -65,7 +65,7 @@ def _presence(deltas: list[Expr]) -> Expr | None:
 
 def _relaxed(monomial: Monomial, targets: Names) -> tuple[Names, Expr]:
     """The factors that need nothing from outside, as an upper bound of where they have weight."""
-    kept: list[Expr] = []
+    factors: list[Expr] = []
     bound: Names = frozenset()
     waiting = list(monomial.factors)
     progress = True
@@ -78,7 +78,7 @@ def _relaxed(monomial: Monomial, targets: Names) -> tuple[Names, Expr]:
                 ready = isinstance(factor, Cond | Assign) and inputs(factor) <= bound
             if ready:
                 waiting.remove(factor)
-                kept.append(exists_of(factor))
+                factors.append(exists_of(factor))
                 bound |= outputs(factor)
                 progress = True
-    return bound & targets, product_of(*kept)
+    return bound & targets, product_of(*factors)

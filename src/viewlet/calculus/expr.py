@@ -392,8 +392,8 @@ def _changed_fields(expr: Expr, changes: Mapping[str, Callable[[Any], Any]]) -> 
 
 def rebuild(expr: Expr, parts: Iterable[Expr]) -> Expr:
     """The same node over other children, normalized."""
-    given = iter(parts)
-    return mapped(expr, part=lambda _: next(given))
+    new_parts = iter(parts)
+    return mapped(expr, part=lambda _: next(new_parts))
 
 
 def transform(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:

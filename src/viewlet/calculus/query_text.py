@@ -151,19 +151,19 @@ class QueryParser(Parser):
 
     def definitions(self) -> dict[str, Expr]:
         """`name := expr`, as many as there are."""
-        found: dict[str, Expr] = {}
+        definitions: dict[str, Expr] = {}
         while self.next.kind == "name" and self.peek(":=", 1):
             name = self.name()
             self.expect(":=")
-            found[name] = self.expr()
-        return found
+            definitions[name] = self.expr()
+        return definitions
 
     def let(self) -> NestedValue:
         """(x := q): a lift or an extreme, and nothing else."""
-        found = self.factor()
-        if not isinstance(found, NestedValue):
+        factor = self.factor()
+        if not isinstance(factor, NestedValue):
             raise self.error("expected a lift")
-        return found
+        return factor
 
     def output_column(self) -> OutputColumn:
         """NAME : TYPE [not null] := SCALAR"""

@@ -84,8 +84,8 @@ def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
 class Names:
     """Fresh variable names: b -> b_1, b_2, ..."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._taken = set(reserved)
 
     def reserve(self, names: Iterable[str]) -> None:
         """These names are given to nobody from now on."""
@@ -157,9 +157,9 @@ class _OpenProduct:
     def names(self) -> frozenset[str]:
         return frozenset[str]().union(*(all_names(f) for f in self.factors))
 
-    def without(self, taken: frozenset[str], fresh: Names) -> _OpenProduct:
-        """The same product where no hidden variable has a taken name."""
-        clash = {name: fresh.fresh(name) for name in sorted(self.hidden & taken)}
+    def without(self, names: frozenset[str], fresh: Names) -> _OpenProduct:
+        """The same product where no hidden variable has one of these names."""
+        clash = {name: fresh.fresh(name) for name in sorted(self.hidden & names)}
         if not clash:
             return self
         hidden = frozenset(clash.get(name, name) for name in self.hidden)
@@ -330,11 +330,11 @@ def _ordered(
 
 def _first_occurrences(expr: Expr) -> list[str]:
     """The variables in the order in which the expression's text has them."""
-    seen: dict[str, None] = {}
+    order: dict[str, None] = {}
 
     def visit_scalar(scalar: ScalarExpr) -> None:
         if isinstance(scalar, Ref):
-            seen.setdefault(scalar.name)
+            order.setdefault(scalar.name)
         elif not isinstance(scalar, Const):
             for argument in scalar.arguments:
                 visit_scalar(argument)
@@ -344,9 +344,9 @@ def _first_occurrences(expr: Expr) -> list[str]:
             visit_scalar(scalar)
         if not isinstance(e, Sum):
             for name in own_variables(e):
-                seen.setdefault(name)
+                order.setdefault(name)
         for part in children(e):
             visit(part)
 
     visit(expr)
-    return list(seen)
+    return list(order)

@@ -224,9 +224,9 @@ class Parser:
 
     def accept(self, text: str) -> bool:
         """Read this text if it is next, and say whether it was."""
-        found = self.peek(text) and self.next.kind != "string"
-        self.at += found
-        return found
+        is_next = self.peek(text) and self.next.kind != "string"
+        self.at += is_next
+        return is_next
 
     def expect(self, text: str) -> None:
         """Read this text; anything else is an error at its position."""
@@ -235,8 +235,8 @@ class Parser:
 
     def error(self, message: str) -> ParseError:
         """The error to raise at the next token."""
-        found = self.next.text or "the end"
-        return ParseError(f"{message}, found {found!r}", position=self.next.position)
+        token = self.next.text or "the end"
+        return ParseError(f"{message}, found {token!r}", position=self.next.position)
 
     def name(self) -> str:
         """One name."""
@@ -251,12 +251,12 @@ class Parser:
 
     def separated(self, item: Callable[[], T], close: str) -> list[T]:
         """Items between commas up to and with the closing symbol."""
-        found: list[T] = []
+        items: list[T] = []
         while not self.accept(close):
-            if found:
+            if items:
                 self.expect(",")
-            found.append(item())
-        return found
+            items.append(item())
+        return items
 
     # Expressions.
 

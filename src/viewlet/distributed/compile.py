@@ -120,10 +120,10 @@ def _placed(
         emitter = Emitter("_".join(relations) if len(relations) == 1 else "batch", layout)
         trigger = _trigger(program, relations, layout, emitter, level)
         used = {name for b in trigger.blocks for o in b.operations for _, name in o.writes}
-        found = {**emitter.renamed, **emitter.buffers.maps}
-        buffers += [map for name, map in found.items() if name in used]
-        places = {**layout.locations, **emitter.buffers.locations}
-        placed |= {name: places[name] for name in found if name in used}
+        maps_by_name = {**emitter.renamed, **emitter.buffers.maps}
+        buffers += [map for name, map in maps_by_name.items() if name in used]
+        all_locations = {**layout.locations, **emitter.buffers.locations}
+        placed |= {name: all_locations[name] for name in maps_by_name if name in used}
         triggers.append(trigger)
     source = replace(program, triggers=())
     return check(DistributedProgram(source, placed, tuple(buffers), tuple(triggers), batch))
@@ -159,14 +159,14 @@ def _trigger(
 
 def _statements(program: Program, relations: tuple[str, ...], emitter: Emitter) -> list[Statement]:
     """All statements in order. Each relation has its own buffers: they are empty at its start."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for number, relation in enumerate(relations):
         trigger = program.trigger(relation)
         if trigger is None:
             continue
         names = emitter.own_buffers(relation, trigger.statements) if number else {}
-        found += [_with_maps_renamed(s, names) for s in trigger.statements]
-    return found
+        statements += [_with_maps_renamed(s, names) for s in trigger.statements]
+    return statements
 
 
 def _with_maps_renamed(statement: Statement, names: dict[str, str]) -> Statement:

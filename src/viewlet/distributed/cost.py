@@ -69,8 +69,8 @@ def effort(program: DistributedProgram) -> tuple[int, int]:
     operations = [o for t in program.triggers for block in t.blocks for o in block.operations]
     changed = {name for operation in operations for _, name in operation.writes}
     state = changed & {m.name for m in program.program.maps if not m.buffer}
-    taken = [_stages(jobs_of(trigger), state) for trigger in program.triggers]
-    return (taken[-1], sum(taken)) if taken else (0, 0)
+    stage_counts = [_stages(jobs_of(trigger), state) for trigger in program.triggers]
+    return (stage_counts[-1], sum(stage_counts)) if stage_counts else (0, 0)
 
 
 def _stages(jobs: Sequence[Job], state: set[str]) -> int:

@@ -110,7 +110,7 @@ class AtomLocations:
         self.batch_buffers = {m.name for m in program.maps if m.buffer}
         """What the program's own statements fill from the batch."""
 
-    def place(self, atom: Atom) -> Location:
+    def locate(self, atom: Atom) -> Location:
         """Where the contents of a relation, a batch or a map are."""
         return place_of(atom, self.maps, self.locations, self.batch)
 
@@ -119,14 +119,14 @@ class AtomLocations:
         source: Source = atom.name if isinstance(atom, MapRef) else RelationBatch(atom.name)
         map = self._batch_map(source) if isinstance(source, RelationBatch) else self.maps[source]
         variables = atom.keys if isinstance(atom, MapRef) else atom.variables
-        place = in_variables(to, variables, map.key_names)
-        if (source, place) not in self._copy_names:
-            self._copy_names[source, place] = self._stand_ins.fresh(f"@{map.name}@{place}")
-        name = self._copy_names[source, place]
+        location = in_variables(to, variables, map.key_names)
+        if (source, location) not in self._copy_names:
+            self._copy_names[source, location] = self._stand_ins.fresh(f"@{map.name}@{location}")
+        name = self._copy_names[source, location]
         copied = replace(map, name=name, buffer=True, change_of=None)
-        self.copies[name] = AtomCopy(name, source, place, copied)
+        self.copies[name] = AtomCopy(name, source, location, copied)
         self.maps[name] = self.copies[name].map
-        self.locations[name] = place
+        self.locations[name] = location
         column = atom.column if isinstance(atom, MapRef) else VALUE_COLUMN
         return MapRef(name, column, variables, buffer=True)
 
@@ -141,11 +141,11 @@ class AtomLocations:
         return self._move_names[number - 1]
 
     def _batch_map(self, batch: RelationBatch) -> Map:
-        found = self.program.relation(batch.relation)
-        slots = relation_signature(found).keys
-        keys = tuple(KeyColumn(n, s) for n, s in zip(found.names, slots, strict=True))
+        relation = self.program.relation(batch.relation)
+        slots = relation_signature(relation).keys
+        keys = tuple(KeyColumn(n, s) for n, s in zip(relation.names, slots, strict=True))
         columns = (ValueColumn(VALUE_COLUMN, Physical.INT),)
-        return Map(found.name, keys, columns, buffer=True)
+        return Map(relation.name, keys, columns, buffer=True)
 
 
 def with_lookups_in_loop(statement: Statement) -> Statement:
@@ -170,7 +170,7 @@ def items_of(
 ) -> list[StatementItem]:
     """The statement's items, each with a tag; `on_driver` has copies of all maps gathered there."""
     statement = with_lookups_in_loop(statement)
-    found: list[StatementItem] = []
+    items: list[StatementItem] = []
     batches = 0
     binders = [outputs(factor) for factor in factors_of(statement.loop)]
     for expr, columns, left in _factors(statement):
@@ -186,9 +186,9 @@ def items_of(
         else:
             expr, tag = _placed(expr, layout, left)
         # A lookup behind the bar binds nothing: its keys are bound by the loop.
-        given = outputs(expr) if columns is None else NONE
-        found.append(StatementItem(expr, columns, tag, (all_names(expr) - given) & left))
-    return found
+        bound_here = outputs(expr) if columns is None else NONE
+        items.append(StatementItem(expr, columns, tag, (all_names(expr) - bound_here) & left))
+    return items
 
 
 def _factors(statement: Statement) -> Iterator[tuple[Expr, frozenset[str] | None, Names]]:
@@ -213,28 +213,28 @@ def _atoms(expr: Expr) -> list[MapRef | Delta]:
 
 
 def _placed(expr: Expr, layout: AtomLocations, left: Names) -> tuple[Expr, Tag]:
-    places = {layout.place(atom) for atom in _atoms(expr)}
-    if LOCAL in places and places <= {LOCAL, REPLICATED}:
+    locations = {layout.locate(atom) for atom in _atoms(expr)}
+    if LOCAL in locations and locations <= {LOCAL, REPLICATED}:
         return expr, LOCAL
     try:
-        return expr, tag_of(expr, layout.place, left)
+        return expr, tag_of(expr, layout.locate, left)
     except ProgramError:
-        return _brought_together(expr, layout, left, places)
+        return _brought_together(expr, layout, left, locations)
 
 
 def _brought_together(
-    expr: Expr, layout: AtomLocations, left: Names, places: set[Location]
+    expr: Expr, layout: AtomLocations, left: Names, locations: set[Location]
 ) -> tuple[Expr, Tag]:
     """The same factor over copies, with the fewest copies, the fewest of them replicated."""
     best: tuple[tuple[int, int], Expr, Tag] | None = None
-    wanted: list[Location] = sorted((p for p in places if isinstance(p, Dist)), key=str)
-    for to in (*wanted, REPLICATED):
+    destinations: list[Location] = sorted((p for p in locations if isinstance(p, Dist)), key=str)
+    for to in (*destinations, REPLICATED):
         new = transform(expr, partial(_moved, to=to, layout=layout))
         try:
-            tag = tag_of(new, layout.place, left)
+            tag = tag_of(new, layout.locate, left)
         except ProgramError:
             continue
-        copies = [layout.place(a) for a in _atoms(new) if a.name in layout.copies]
+        copies = [layout.locate(a) for a in _atoms(new) if a.name in layout.copies]
         cost = (copies.count(REPLICATED), len(copies))
         if best is None or cost < best[0]:
             best = cost, new, tag
@@ -243,7 +243,7 @@ def _brought_together(
 
 
 def _moved(node: Expr, to: Location, layout: AtomLocations) -> Expr:
-    if not isinstance(node, MapRef | Delta) or layout.place(node) in (to, REPLICATED):
+    if not isinstance(node, MapRef | Delta) or layout.locate(node) in (to, REPLICATED):
         return node
     variables = node.keys if isinstance(node, MapRef) else node.variables
     fits = isinstance(to, Dist) and {*to.columns} <= {*variables}
@@ -256,10 +256,10 @@ def _gathered(expr: Expr, layout: AtomLocations, *, first: bool) -> tuple[Expr, 
         return expr, RANDOM
 
     def gather(node: Expr) -> Expr:
-        if isinstance(node, MapRef | Delta) and isinstance(layout.place(node), Dist | Random):
+        if isinstance(node, MapRef | Delta) and isinstance(layout.locate(node), Dist | Random):
             return layout.copy(node, LOCAL)
         return node
 
     new = transform(expr, gather)
-    here = any(isinstance(layout.place(atom), Local) for atom in _atoms(new))
+    here = any(isinstance(layout.locate(atom), Local) for atom in _atoms(new))
     return new, LOCAL if here else REPLICATED

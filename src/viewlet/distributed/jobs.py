@@ -128,11 +128,11 @@ def route_of(transfer: Transfer, program: DistributedProgram) -> Route:
     """repart[a](s) -> by the position of a in s's key"""
     keys = program.map(transfer.target).key_names
     by = transfer.to.columns if isinstance(transfer.to, Dist) else ()
-    held = sites(transfer.to)
+    target_sites = sites(transfer.to)
     return Route(
         transfer.source,
         transfer.target,
         tuple(keys.index(column) for column in by),
-        everywhere=Mode.DISTRIBUTED in held and not by,
-        driver=Mode.LOCAL in held,
+        everywhere=Mode.DISTRIBUTED in target_sites and not by,
+        driver=Mode.LOCAL in target_sites,
     )

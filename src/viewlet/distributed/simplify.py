@@ -238,5 +238,5 @@ def _copied_map(compute: Compute, maps: Mapping[str, Map]) -> str | None:
     if len({*loop.keys}) < len(loop.keys):
         return None
     columns: list[Expr] = [replace(loop, column=c.name) for c in maps[loop.name].columns]
-    whole = values == [ONE] and columns == [loop]
-    return loop.name if whole or (loop.column == PRESENCE and values == columns) else None
+    is_copy = values == [ONE] and columns == [loop]
+    return loop.name if is_copy or (loop.column == PRESENCE and values == columns) else None

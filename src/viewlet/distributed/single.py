@@ -78,7 +78,7 @@ class Emitter:
         """Partitioned where every column's result is and keeps its key; else partial sums."""
         if mode is Mode.LOCAL:
             return LOCAL
-        tags = {tag_of(expr, self._layout.place) for _, expr in statement.expressions()}
+        tags = {tag_of(expr, self._layout.locate) for _, expr in statement.expressions()}
         tag = tags.pop()
         if not tags and isinstance(tag, Dist) and {*tag.columns} <= {*statement.keys}:
             return tag
@@ -99,12 +99,12 @@ class Emitter:
         )
         return Map(name, keys, columns, buffer=True)
 
-    def _add(self, map: Map, place: Location) -> None:
+    def _add(self, map: Map, location: Location) -> None:
         self.buffers.maps[map.name] = map
-        self.buffers.locations[map.name] = place
+        self.buffers.locations[map.name] = location
         self._signatures[map.name] = map.signature
         self._layout.maps[map.name] = map
-        self._layout.locations[map.name] = place
+        self._layout.locations[map.name] = location
 
     def _renamed(self, statement: Statement, names: dict[str, str]) -> Statement:
         """Placeholders of moves and copies become the buffers that hold them."""
@@ -125,12 +125,12 @@ class Emitter:
     def _copy(self, copy: AtomCopy) -> str:
         """The buffer with the contents that the map or the batch has at this moment."""
         sent, received = self._names()
-        place = self._layout.place_of_source(copy.source)
-        mode = Mode.LOCAL if isinstance(place, Local) else Mode.DISTRIBUTED
+        location = self._layout.place_of_source(copy.source)
+        mode = Mode.LOCAL if isinstance(location, Local) else Mode.DISTRIBUTED
         if isinstance(copy.source, RelationBatch):
             columns = copy.map.key_names
             loop = Delta(copy.source.relation, columns)
-            self._add(replace(copy.map, name=sent), place)
+            self._add(replace(copy.map, name=sent), location)
             self.operations.append(
                 Compute(mode, Statement(sent, columns, "+=", loop, ((VALUE_COLUMN, ONE),)))
             )

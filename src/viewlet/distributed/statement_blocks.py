@@ -57,10 +57,10 @@ def fuse(blocks: list[StatementBlock]) -> list[StatementBlock]:
 def _merge_into_head(
     head: StatementBlock, tail: list[StatementBlock]
 ) -> tuple[StatementBlock, list[StatementBlock]]:
-    passed: list[StatementBlock] = []
+    apart: list[StatementBlock] = []
     for block in tail:
-        if block.mode is head.mode and all(blocks_commute(b, block) for b in passed):
+        if block.mode is head.mode and all(blocks_commute(b, block) for b in apart):
             head = StatementBlock(head.mode, head.operations + block.operations)
         else:
-            passed.append(block)
-    return head, passed
+            apart.append(block)
+    return head, apart

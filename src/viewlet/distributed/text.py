@@ -88,7 +88,7 @@ class DistributedParser(ProgramParser):
         relations: list[Relation] = []
         maps: list[Map] = []
         own = -1
-        places: dict[str, Location] = {}
+        locations: dict[str, Location] = {}
         triggers: list[DistributedTrigger] = []
         batch: Location = RANDOM
         views: list[View] = []
@@ -99,7 +99,7 @@ class DistributedParser(ProgramParser):
                 maps.append(self.map())
             elif self.accept("place"):
                 name = self.name()
-                places[name] = self.location()
+                locations[name] = self.location()
             elif self.accept("transfers"):
                 own = len(maps)
             elif self.accept("batch"):
@@ -112,7 +112,7 @@ class DistributedParser(ProgramParser):
                 raise self.error("expected relation, map, buffer, place, batch, on or view")
         own = len(maps) if own < 0 else own
         source = Program(tuple(relations), tuple(maps[:own]), (), tuple(views))
-        return DistributedProgram(source, places, tuple(maps[own:]), tuple(triggers), batch)
+        return DistributedProgram(source, locations, tuple(maps[own:]), tuple(triggers), batch)
 
     def location(self) -> Location:
         """local, random, replicated or dist(KEYS)"""
@@ -120,10 +120,10 @@ class DistributedParser(ProgramParser):
         if word == "dist":
             self.expect("(")
             return Dist(self.names(")"))
-        found = {str(place): place for place in (LOCAL, RANDOM, REPLICATED)}
-        if word not in found:
+        by_name = {str(location): location for location in (LOCAL, RANDOM, REPLICATED)}
+        if word not in by_name:
             raise ParseError(f"unknown location {word}", position=self.next.position)
-        return found[word]
+        return by_name[word]
 
     def distributed_trigger(self) -> DistributedTrigger:
         """RELATION, ...: and then blocks, each local: or distributed: with its operations."""
@@ -140,11 +140,11 @@ class DistributedParser(ProgramParser):
 
     def operations(self, mode: Mode) -> list[Operation]:
         """The statements and transfers of one block."""
-        found: list[Operation] = []
+        operations: list[Operation] = []
         while self.next.kind == "name" and (self.peek("[", 1) or self.peek(":=", 1)):
             transfer = self.peek(":=", 1)
-            found.append(self.transfer() if transfer else Compute(mode, self.statement()))
-        return found
+            operations.append(self.transfer() if transfer else Compute(mode, self.statement()))
+        return operations
 
     def transfer(self) -> Transfer:
         """TARGET := scatter<LOCATION>(SOURCE), and the same for repart and gather."""

@@ -51,10 +51,10 @@ def unite(operations: list[Operation], buffers: Buffers) -> list[Operation]:
 
 def _chains(operations: list[Operation], buffers: Buffers) -> Iterator[tuple[Identity, _Chain]]:
     for at, add in enumerate(operations):
-        found = _plain_addition(add, buffers)
-        if found is None or not isinstance(add, Compute):
+        chain = _plain_addition(add, buffers)
+        if chain is None or not isinstance(add, Compute):
             continue
-        received, order, columns = found
+        received, order, columns = chain
         transfer = _only(i for i, o in enumerate(operations) if _writes(o, received))
         if transfer is None or _readers(operations, received) != 1:
             continue
@@ -101,9 +101,9 @@ def _readers(operations: list[Operation], name: str) -> int:
     return sum(any(read == name for _, read in o.reads) for o in operations)
 
 
-def _only(found: Iterable[int]) -> int | None:
-    places = list(found)
-    return places[0] if len(places) == 1 else None
+def _only(indices: Iterable[int]) -> int | None:
+    candidates = list(indices)
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _movable(chains: list[_Chain], operations: list[Operation]) -> list[_Chain]:
@@ -139,12 +139,12 @@ def _join(chains: list[_Chain], to: Location, done: list[Operation], buffers: Bu
         done[chain.send] = replace(send, statement=_retargeted(send.statement, chain, sent.name))
     values = tuple(ValueColumn(name, physical) for name, physical in columns.items())
     united = Map(sent.name, keys, values, buffer=True)
-    place = in_variables(to, tuple(map(str, range(len(keys)))), united.key_names)
+    location = in_variables(to, tuple(map(str, range(len(keys)))), united.key_names)
     buffers.maps[sent.name] = united
     buffers.maps[transfer.target] = replace(united, name=transfer.target)
     buffers.locations[sent.name] = LOCAL if transfer.kind is TransferKind.SCATTER else RANDOM
-    buffers.locations[transfer.target] = place
-    done[last.transfer] = replace(transfer, to=place)
+    buffers.locations[transfer.target] = location
+    done[last.transfer] = replace(transfer, to=location)
     done[last.add] = replace(add, statement=_added(add.statement, transfer.target, columns))
 
 

@@ -153,12 +153,12 @@ class Definitions:
         texts = _Lookups({view: made.statement for view, made in self.views.items()})
         query = lower_view(statement, self.catalog(), texts)
         numbers = {relation: len(names) - 1 for relation, names in self.epochs.items()}
-        for view in sorted(texts.found):
+        for view in sorted(texts.relations):
             numbers |= self.epochs_read(view)
         numbers |= epochs or {}
         chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
         self.views[name] = ViewDefinition(
-            statement, with_relations(query, chosen), frozenset(texts.found)
+            statement, with_relations(query, chosen), frozenset(texts.relations)
         )
 
     def drop(self, statement: Drop) -> bool:
@@ -224,11 +224,11 @@ class _Lookups(Mapping[str, CreateView]):
 
     def __init__(self, views: Mapping[str, CreateView]) -> None:
         self._views = views
-        self.found: set[str] = set()
+        self.relations: set[str] = set()
 
     def __getitem__(self, name: str) -> CreateView:
         view = self._views[name]
-        self.found.add(name)
+        self.relations.add(name)
         return view
 
     def __contains__(self, name: object) -> bool:

@@ -103,10 +103,12 @@ def deliver(deliveries: Sequence[Delivery]) -> None:
         try:
             subscription.callback(batch)
         except BaseException as error:
-            for earlier, seen in reversed(called):
+            for earlier, delivered in reversed(called):
                 try:
-                    earlier(seen.inverse())
+                    earlier(delivered.inverse())
                 except Exception as second:
-                    error.add_note(f"a subscriber of {seen.view} could not take it back: {second}")
+                    error.add_note(
+                        f"a subscriber of {delivered.view} could not take it back: {second}"
+                    )
             raise
         called.append((subscription.callback, batch))

@@ -144,10 +144,10 @@ class Watch(AsyncIterator[ViewBatch]):
 
 def _weakly(watch: Watch) -> Callback:
     """A listener that does not keep a forgotten watch alive."""
-    found = weakref.ref(watch)
+    reference = weakref.ref(watch)
 
     def put(batch: ViewBatch) -> None:
-        alive = found()
+        alive = reference()
         if alive is not None:
             alive.put(batch)
 

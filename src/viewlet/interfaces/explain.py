@@ -63,15 +63,15 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     return "\n\n".join([relations, *queries]) + "\n"
 
 
-def distributed_text(program: Program, places: Mapping[str, Location] = NOWHERE) -> str:
+def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHERE) -> str:
     """The program for many nodes: what each round does where, and what moves between them.
 
-    `places`: where an engine keeps the maps already, of this program or of a larger one.
+    `locations`: where an engine keeps the maps already, of this program or of a larger one.
     """
     from viewlet.distributed import Hints, compile_distributed, explain
     from viewlet.distributed.placement import hints_about
 
-    return explain(compile_distributed(program, hints_about(program, Hints(maps=places))))
+    return explain(compile_distributed(program, hints_about(program, Hints(maps=locations))))
 
 
 def check_stage(stage: str) -> None:

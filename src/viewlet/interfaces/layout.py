@@ -109,19 +109,19 @@ def _order(layers: list[list[LayoutNode]], near: Near) -> None:
     for sweep in range(SWEEPS):
         forward = sweep % 2 == 0
         for layer in layers if forward else reversed(layers):
-            places = {node: at for nodes in layers for at, node in enumerate(nodes)}
+            positions = {node: at for nodes in layers for at, node in enumerate(nodes)}
             step = -1 if forward else 1
             means = {
                 node: _mean(
-                    [places[n] for n in near.get(node, ()) if n.layer == node.layer + step],
-                    places[node],
+                    [positions[n] for n in near.get(node, ()) if n.layer == node.layer + step],
+                    positions[node],
                 )
                 for node in layer
             }
             layer.sort(key=lambda node: means[node])
-        found = _crossings(layers, near)
-        if found < fewest:
-            best, fewest = [list(layer) for layer in layers], found
+        crossings = _crossings(layers, near)
+        if crossings < fewest:
+            best, fewest = [list(layer) for layer in layers], crossings
     for layer, chosen in zip(layers, best, strict=True):
         layer[:] = chosen
 
@@ -130,12 +130,12 @@ def _crossings(layers: Sequence[Sequence[LayoutNode]], near: Near) -> int:
     """Pairs of lines between two layers that start in one order and end in the other."""
     count = 0
     for left, right in pairwise(layers):
-        places = {node: at for at, node in enumerate(right)}
+        positions = {node: at for at, node in enumerate(right)}
         ends = [
-            (at, places[other])
+            (at, positions[other])
             for at, node in enumerate(left)
             for other in near.get(node, ())
-            if other in places
+            if other in positions
         ]
         for at, (start, end) in enumerate(ends):
             count += sum((start - before) * (end - other) < 0 for before, other in ends[:at])
@@ -152,13 +152,13 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 def _heights(layers: Sequence[Sequence[LayoutNode]], near: Near) -> float:
     """Set the middle of every node; the height of the picture."""
     for layer in layers:
-        for node, place in zip(layer, spread([0.0] * len(layer), _gaps(layer)), strict=True):
-            node.middle = place
+        for node, height in zip(layer, spread([0.0] * len(layer), _gaps(layer)), strict=True):
+            node.middle = height
     for sweep in range(SWEEPS):
         for layer in layers if sweep % 2 == 0 else reversed(layers):
-            wanted = [_mean([n.middle for n in near.get(node, ())], node.middle) for node in layer]
-            for node, place in zip(layer, spread(wanted, _gaps(layer)), strict=True):
-                node.middle = place
+            targets = [_mean([n.middle for n in near.get(node, ())], node.middle) for node in layer]
+            for node, height in zip(layer, spread(targets, _gaps(layer)), strict=True):
+                node.middle = height
     nodes = [node for layer in layers for node in layer]
     top = min((node.y for node in nodes), default=0.0)
     for node in nodes:
@@ -175,23 +175,23 @@ def _gaps(layer: Sequence[LayoutNode]) -> list[float]:
     ]
 
 
-def spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """The places p nearest to the wanted ones with p[i+1] - p[i] >= gaps[i].
+def spread(targets: Sequence[float], gaps: Sequence[float]) -> list[float]:
+    """The positions p nearest to the targets with p[i+1] - p[i] >= gaps[i].
 
-    Without the gaps' sum before it, each place must not be below the one before: neighbors that
+    Without the gaps' sum before it, each position must not be below the one before: neighbors that
     violate that are pooled, and stand at the mean of what they want.
     """
     offsets = [0.0]
     for gap in gaps:
         offsets.append(offsets[-1] + gap)
     pools: list[tuple[float, int]] = []  # sum of wants, how many
-    for want, offset in zip(wanted, offsets, strict=False):
+    for want, offset in zip(targets, offsets, strict=False):
         pools.append((want - offset, 1))
         while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
             total, count = pools.pop()
             pools[-1] = pools[-1][0] + total, pools[-1][1] + count
     flat = [total / count for total, count in pools for _ in range(count)]
-    return [place + offset for place, offset in zip(flat, offsets, strict=False)]
+    return [position + offset for position, offset in zip(flat, offsets, strict=False)]
 
 
 # --- columns and paths ----------------------------------------------------------------------------
@@ -264,13 +264,13 @@ def _ports(links: Sequence[LayoutLine]) -> dict[LayoutLine, tuple[float, float]]
         sides.setdefault((link.target, not forward and not _level(link)), []).append(
             (before.middle, at, link, False)
         )
-    found: dict[LayoutLine, list[float]] = {}
+    ports: dict[LayoutLine, list[float]] = {}
     for (box, _), meeting in sides.items():
         meeting.sort(key=lambda port: port[:2])
-        for place, (_, _, link, leaves) in enumerate(meeting, start=1):
-            height = box.y + box.height * place / (len(meeting) + 1)
-            found.setdefault(link, [0.0, 0.0])[0 if leaves else 1] = height
-    return {link: (leaves, enters) for link, (leaves, enters) in found.items()}
+        for number, (_, _, link, leaves) in enumerate(meeting, start=1):
+            height = box.y + box.height * number / (len(meeting) + 1)
+            ports.setdefault(link, [0.0, 0.0])[0 if leaves else 1] = height
+    return {link: (leaves, enters) for link, (leaves, enters) in ports.items()}
 
 
 def _level(link: LayoutLine) -> bool:

@@ -40,7 +40,7 @@ class RelationRoute:
         self.static_users = self.views if relation.static else []
         self.timings = [timings.setdefault(view, Timings()) for view in self.views]
         self.only = self.instances[0] if len(self.instances) == 1 else None
-        self.seen = False
+        self.has_rows = False
 
     def encode(self, row: Sequence[Any]) -> tuple[Scalar, ...]:
         """One row of the right width; DataError says which value does not fit."""

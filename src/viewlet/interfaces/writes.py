@@ -70,10 +70,10 @@ class Writes:
 
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
-        given = list(changes)
-        bar = waiting("applying the batch") if _is_large(given) else nullcontext()
+        change_list = list(changes)
+        bar = waiting("applying the batch") if _is_large(change_list) else nullcontext()
         with bar:
-            return self.apply_batch(given)
+            return self.apply_batch(change_list)
 
     def apply_batch(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch; the number of its rows."""
@@ -171,8 +171,8 @@ class Writes:
             if delivered:
                 state.journal.wait(ticket)  # listeners hear of what stands
         for route in routes:
-            if not route.seen:
-                route.seen = True
+            if not route.has_rows:
+                route.has_rows = True
                 if route.relation.is_stream:
                     state.definitions.saw_rows((route.relation.name,))
         timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
@@ -192,7 +192,7 @@ def _checked(change: Change) -> Change:
 def _is_large(changes: Sequence[Change]) -> bool:
     """Whether there are so many rows that somebody may have to wait for them."""
     rows = (change.rows for change in changes if isinstance(change, Change))
-    return any(isinstance(given, Sized) and len(given) > _MANY_ROWS for given in rows)
+    return any(isinstance(data, Sized) and len(data) > _MANY_ROWS for data in rows)
 
 
 def _all_timings(routes: Sequence[RelationRoute]) -> list[Timings]:

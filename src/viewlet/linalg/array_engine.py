@@ -77,7 +77,7 @@ class ArrayEngine:
         self._hooks: dict[CompiledTrigger, dict[int, Callable[[dict[int, Value]], None]]] = {}
         for matrix, value in self._evaluate(None).items():
             self.values[matrix] = value
-        for matrix in plan.kept:
+        for matrix in plan.stored:
             self.running.reset(matrix, arrays.EPS, arrays.norm(self.values[matrix]))
 
     def read(self, matrix: Matrix) -> Value:
@@ -89,8 +89,8 @@ class ArrayEngine:
         value = self.values[matrix]
         if isinstance(value, Operator):
             return value.take_rows(indices) if axis == 0 else value.take_columns(indices)
-        taken: Array = value[indices] if axis == 0 else value[:, indices]
-        return taken
+        part: Array = value[indices] if axis == 0 else value[:, indices]
+        return part
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None:
         """One atomic update of one or more inputs."""
@@ -133,7 +133,7 @@ class ArrayEngine:
 
     def _evaluate(self, changed: frozenset[Matrix] | None) -> dict[Matrix, Array]:
         code = self.plan.evaluation(changed)
-        results = Machine(self._leaf({})).run(code, keep=self.plan.kept)
+        results = Machine(self._leaf({})).run(code, keep=self.plan.stored)
         fresh = {}
         for symbol, value in results.items():
             assert isinstance(symbol, Matrix)
@@ -156,9 +156,9 @@ class ArrayEngine:
     def _store(self, fresh: Mapping[Matrix, Array]) -> None:
         """Write into the arrays that readers already hold."""
         for matrix, value in fresh.items():
-            held = self.values.get(matrix)
-            if isinstance(held, np.ndarray) and held.shape == value.shape:
-                np.copyto(held, value)
+            current = self.values.get(matrix)
+            if isinstance(current, np.ndarray) and current.shape == value.shape:
+                np.copyto(current, value)
             else:
                 self.values[matrix] = value
             self.running.reset(matrix, arrays.EPS, arrays.norm(value))
@@ -197,11 +197,11 @@ class ArrayEngine:
                 raise out_of_range(matrix)
             return restore
         assert isinstance(value, Sparse)
-        kept = value.copy()
+        changed = value.copy()
         arrays.rank_update(value, u, v)
 
         def restore_sparse() -> None:
-            self.values[matrix] = kept
+            self.values[matrix] = changed
 
         return restore_sparse
 
@@ -222,7 +222,7 @@ class ArrayEngine:
         amplification = max(machine.amplifications, default=1.0)
         self._write(compiled.trigger.updates(), factors)
         for matrix, delta in compiled.trigger.updates():
-            if matrix in self.plan.kept:
+            if matrix in self.plan.stored:
                 if isinstance(delta, Dense):
                     size = arrays.norm(factors[delta.d])
                 else:
@@ -313,7 +313,7 @@ class ArrayEngine:
 
     def error(self, matrix: Matrix) -> float:
         """The estimated relative error of a view, probed now."""
-        if matrix not in self.plan.kept:
+        if matrix not in self.plan.stored:
             return 0.0
         return Probe(self.plan.views, self._probe_read).relative_error(matrix)
 
@@ -347,12 +347,12 @@ class ArrayEngine:
         start = time.perf_counter()
         self._since_probe = 0
         probe = Probe(self.plan.views, self._probe_read)
-        seen: dict[str, float] = {}
+        errors: dict[str, float] = {}
         repair = False
-        outputs = set(self.plan.views.outputs.values()) & self.plan.kept
+        outputs = set(self.plan.views.outputs.values()) & self.plan.stored
         for matrix in sorted(outputs, key=lambda m: m.name):
             measured, floor = probe.measure(matrix)
-            seen[matrix.name] = measured + floor
+            errors[matrix.name] = measured + floor
             # What re-evaluation itself could not improve must not be repaired again and again.
             limit = max(self.tolerance, 10.0 * floor, 10.0 * self._accepted.get(matrix, 0.0))
             repair = repair or not measured <= limit
@@ -363,14 +363,14 @@ class ArrayEngine:
             for matrix in outputs:
                 measured, floor = again.measure(matrix)
                 self._accepted[matrix] = measured if np.isfinite(measured) else float("inf")
-                seen[matrix.name] = measured + floor
+                errors[matrix.name] = measured + floor
         else:
-            for matrix in self.plan.kept:
+            for matrix in self.plan.stored:
                 size = arrays.norm(self.values[matrix])
-                worst = max(seen.values(), default=arrays.EPS)
+                worst = max(errors.values(), default=arrays.EPS)
                 self.running.reset(matrix, min(worst, 0.001 * self.tolerance), size)
         self._probe_time += time.perf_counter() - start
-        return seen
+        return errors
 
 
 def out_of_range(matrix: Matrix) -> RangeError:

@@ -102,8 +102,8 @@ class Sparse(Operator):
     @property
     def nbytes(self) -> int:
         """Bytes of the sparse part and of the factors beside it."""
-        held = (self.base.data, self.base.indices, self.base.indptr, self.left, self.right)
-        return sum(part.nbytes for part in held)
+        parts = (self.base.data, self.base.indices, self.base.indptr, self.left, self.right)
+        return sum(part.nbytes for part in parts)
 
     def copy(self) -> Sparse:
         """The same matrix, to be changed on its own."""

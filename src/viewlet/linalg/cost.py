@@ -162,9 +162,9 @@ def trigger_seconds(
     return total
 
 
-def memory_bytes(kept: Iterable[Expr]) -> int:
+def memory_bytes(stored: Iterable[Expr]) -> int:
     """The state of a plan, all of it dense."""
-    return sum(8 * m.shape[0] * m.shape[1] for m in kept)
+    return sum(8 * m.shape[0] * m.shape[1] for m in stored)
 
 
 _TABLE = {

@@ -50,14 +50,14 @@ def _reordered(code: OpList, batches: list[list[Op]]) -> list[Op] | None:
     replaced: list[Op] = []
     for batch in batches:
         width = sum(op.shape[1] for op in batch)
-        whole = Op(
+        fused_op = Op(
             "fused",
             slot,
             (batch[0].shape[0], width),
             (batch[0].args[0], *(op.args[1] for op in batch)),
         )
         for at, op in enumerate(batch):
-            fused[op.out] = whole
+            fused[op.out] = fused_op
             part = replace(op, kind="part", args=((slot, False),), grid=(at,))
             replaced.append(part)
         slot += 1
@@ -77,8 +77,8 @@ def _reordered(code: OpList, batches: list[list[Op]]) -> list[Op] | None:
         if not ready:
             return None
         # One at a time, in the old order, so that values still die early.
-        taken = ready[0]
-        ordered.append(taken)
-        done.add(taken.out)
-        waiting.remove(taken)
+        following = ready[0]
+        ordered.append(following)
+        done.add(following.out)
+        waiting.remove(following)
     return ordered

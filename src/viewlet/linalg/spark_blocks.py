@@ -99,10 +99,10 @@ class Blocks:
         """M^T: every block is cut into columns, which move to the block of their row."""
 
         def join(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Array]]:
-            held = list(items)
-            parts = dict(piece for _, piece in held)
+            blocks = list(items)
+            parts = dict(piece for _, piece in blocks)
             stacked = np.vstack([parts[p] for p in sorted(parts)])
-            yield held[0][0], np.ascontiguousarray(stacked.T)
+            yield blocks[0][0], np.ascontiguousarray(stacked.T)
 
         rdd = self.spread(rows, "columns").mapPartitions(join, preservesPartitioning=True)
         return ScatteredMatrix(rdd, (rows.shape[1], rows.shape[0]), self)
@@ -120,9 +120,9 @@ class Blocks:
                     own[partition] = block
                 else:
                     parts[source] = block
-            whole = np.vstack([parts[p] for p in sorted(parts)])
+            right_matrix = np.vstack([parts[p] for p in sorted(parts)])
             for partition, block in own.items():
-                made = arrays.multiply(block, False, whole, False, alpha)
+                made = arrays.multiply(block, False, right_matrix, False, alpha)
                 yield partition, np.ascontiguousarray(made)
 
         # A union of equally partitioned RDDs needs no shuffle; only the right factor moves.
@@ -203,7 +203,7 @@ class BlockMachine(Machine):
     def release(self, keep: Collection[Any] = ()) -> None:
         """Drop what was cached on the way; `keep` names the results that stay."""
         for rows in self.cached:
-            if not any(rows is kept for kept in keep):
+            if not any(rows is value for value in keep):
                 rows.rdd.unpersist()
 
     def _read(self, slots: Mapping[int, Any], ref: tuple[int, bool]) -> Any:

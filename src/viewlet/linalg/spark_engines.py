@@ -63,10 +63,10 @@ class Remote(Operator):
         return self.engine.products([(self.matrix, transposed, y)])[0]
 
     def take_rows(self, indices: Any) -> Array:
-        found: dict[int, Array] = {}
+        rows_by_position: dict[int, Array] = {}
         for part in self.engine.ask("rows", name=self.matrix.name, indices=[*map(int, indices)]):
-            found.update(part)
-        return np.array([found[at] for at in range(len(found))])
+            rows_by_position.update(part)
+        return np.array([rows_by_position[at] for at in range(len(rows_by_position))])
 
     def take_columns(self, indices: Any) -> Array:
         return np.vstack(
@@ -108,12 +108,16 @@ class SparkMatrixEngine(ArrayEngine):
             raise TypingError(f"unknown layout {layout!r}", hint="use 'auto', 'rows' or 'both'")
         self.spark = spark_session(spark)
         self.large = large
-        held = {m for m in {*plan.views.inputs, *plan.kept} if self._is_large(m, inputs)}
+        large_matrices = {
+            m for m in {*plan.views.inputs, *plan.stored} if self._is_large(m, inputs)
+        }
         if layout == "auto":
-            layout = choose_layout(partitions or choose_partitions(self.spark, held, "rows"))
+            layout = choose_layout(
+                partitions or choose_partitions(self.spark, large_matrices, "rows")
+            )
         self.layout = layout
-        self.partitions = partitions or choose_partitions(self.spark, held, layout)
-        shapes = {m.name: m.shape for m in held}
+        self.partitions = partitions or choose_partitions(self.spark, large_matrices, layout)
+        shapes = {m.name: m.shape for m in large_matrices}
         self.cluster = Cluster(
             self.spark,
             MatrixBlocks(shapes, self.layout),
@@ -123,7 +127,7 @@ class SparkMatrixEngine(ArrayEngine):
         )
         self.blocks = Blocks(self.spark.sparkContext, self.partitions)
         self.moved = Moved()
-        self.remote: dict[Matrix, Remote] = {m: Remote(self, m) for m in held}
+        self.remote: dict[Matrix, Remote] = {m: Remote(self, m) for m in large_matrices}
         self._sources = dict(inputs)
         super().__init__(plan, inputs, tolerance=tolerance)
         self._sources = {}
@@ -142,12 +146,12 @@ class SparkMatrixEngine(ArrayEngine):
         self.moved.collected += sum(map(len, answers))
         return [pickle.loads(answer) for answer in answers]
 
-    def products(self, wanted: list[tuple[Matrix, bool, Array]]) -> list[Array]:
+    def products(self, requests: list[tuple[Matrix, bool, Array]]) -> list[Array]:
         """op(M) y for several at once, in one job."""
-        sent = [(m.name, transposed, np.asfortranarray(y)) for m, transposed, y in wanted]
+        sent = [(m.name, transposed, np.asfortranarray(y)) for m, transposed, y in requests]
         answers = self.ask("products", products=sent)
         results = []
-        for at, (_, transposed, _) in enumerate(wanted):
+        for at, (_, transposed, _) in enumerate(requests):
             parts = [answer[at] for answer in answers]
             if transposed and self.layout == "rows":
                 results.append(np.asfortranarray(sum(parts[1:], parts[0])))
@@ -173,7 +177,7 @@ class SparkMatrixEngine(ArrayEngine):
         fresh: dict[Matrix, Any] = {}
         for symbol, value in machine.evaluate(code).items():
             assert isinstance(symbol, Matrix)
-            if symbol not in self.plan.kept:
+            if symbol not in self.plan.stored:
                 continue
             if symbol not in self.remote and not arrays.is_finite(value):
                 raise out_of_range(symbol)
@@ -195,28 +199,28 @@ class SparkMatrixEngine(ArrayEngine):
 
     def _load(self, fresh: dict[Matrix, Any]) -> dict[Matrix, Any]:
         """Move large values into the partitions, all or none; the rest stays on the driver."""
-        kept: dict[Matrix, Any] = {}
+        local: dict[Matrix, Any] = {}
         try:
             for matrix, value in fresh.items():
                 if matrix not in self.remote:
-                    kept[matrix] = np.ascontiguousarray(arrays.dense_of(value))
+                    local[matrix] = np.ascontiguousarray(arrays.dense_of(value))
                     continue
                 rows = value if isinstance(value, ScatteredMatrix) else self.blocks.scatter(value)
                 self.step(_pieces(self.blocks, rows, matrix.name, self.layout), commit=False)
                 rows.rdd.unpersist()
-                kept[matrix] = self.remote[matrix]
+                local[matrix] = self.remote[matrix]
                 if not self.remote[matrix].is_finite():
                     raise out_of_range(matrix)
         except Exception:
             self.cluster.abort()
             raise
         self.step()
-        return kept
+        return local
 
     def _store(self, fresh: Mapping[Matrix, Any]) -> None:
         for matrix, value in fresh.items():
             self.values[matrix] = value
-            if matrix in self.plan.kept:
+            if matrix in self.plan.stored:
                 self.running.reset(matrix, arrays.EPS, arrays.norm(value))
 
     def replace(self, inputs: Mapping[Matrix, Array | Sparse]) -> None:
@@ -234,8 +238,12 @@ class SparkMatrixEngine(ArrayEngine):
         """Re-evaluate from changed copies of the inputs; the old state stays until all is new."""
         fresh: dict[Matrix, Array | Sparse] = {}
         for matrix, (u, v) in changes.items():
-            held = self.values[matrix]
-            value = held.copy() if isinstance(held, Sparse) else np.array(arrays.dense_of(held))
+            current = self.values[matrix]
+            value = (
+                current.copy()
+                if isinstance(current, Sparse)
+                else np.array(arrays.dense_of(current))
+            )
             arrays.rank_update(value, u, v)
             if not arrays.is_finite(value):
                 raise out_of_range(matrix)
@@ -295,9 +303,9 @@ class _WaveMachine(Machine):
                 else:
                     slots[op.out] = self.execute(op, slots)
             if remote:
-                wanted = [_remote_product(op.args, slots) for op in remote]
-                answers = self.engine.products([(m, t, y) for m, t, y, _ in wanted])
-                for op, (*_, flipped), answer in zip(remote, wanted, answers, strict=True):
+                requests = [_remote_product(op.args, slots) for op in remote]
+                answers = self.engine.products([(m, t, y) for m, t, y, _ in requests])
+                for op, (*_, flipped), answer in zip(remote, requests, answers, strict=True):
                     scaled = answer if op.alpha[0] == 1.0 else op.alpha[0] * answer
                     slots[op.out] = scaled.T if flipped else scaled
             waiting = blocked
@@ -364,13 +372,13 @@ def choose_layout(partitions: int) -> str:
     return "rows" if partitions <= FEW_PARTITIONS else "both"
 
 
-def choose_partitions(spark: SparkSession, held: set[Matrix], layout: str) -> int:
+def choose_partitions(spark: SparkSession, large: set[Matrix], layout: str) -> int:
     """As many as there are cores, and more if a partition would outgrow an executor's share."""
     cores = int(spark.sparkContext.defaultParallelism)
     conf = spark.sparkContext.getConf()
     memory = _bytes(conf.get("spark.executor.memory", "1g") or "1g")
     per_core = memory // max(int(conf.get("spark.executor.cores", "1") or "1"), 1)
-    total = sum(8 * m.shape[0] * m.shape[1] for m in held) * (2 if layout == "both" else 1)
+    total = sum(8 * m.shape[0] * m.shape[1] for m in large) * (2 if layout == "both" else 1)
     return max(cores, -(-total // per_core))
 
 

@@ -71,7 +71,7 @@ class SparkReevaluation:
         before = self.blocks.shuffled.value
         machine = BlockMachine(self.blocks, lambda leaf: self.values[leaf], self.large)  # type: ignore[index]
         made = machine.evaluate(self.plan.evaluation(changed))
-        fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.kept}
+        fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.stored}
         for value in fresh.values():
             if isinstance(value, ScatteredMatrix):
                 value.persist().rdd.count()
@@ -86,16 +86,16 @@ class SparkReevaluation:
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None:
         for matrix, (u, v) in changes.items():
-            held = self.values[matrix]
-            if isinstance(held, ScatteredMatrix):
+            current = self.values[matrix]
+            if isinstance(current, ScatteredMatrix):
                 left, right = arrays.dense_of(u), arrays.dense_of(v)
-                fresh = held.updated(left, right).persist()
+                fresh = current.updated(left, right).persist()
                 fresh.rdd.count()
-                held.rdd.unpersist()
+                current.rdd.unpersist()
                 self.values[matrix] = fresh
                 self.moved.broadcast += left.nbytes + right.nbytes
             else:
-                arrays.rank_update(held, u, v)
+                arrays.rank_update(current, u, v)
         self._refresh(frozenset(changes))
         self.stats.updates += 1
 
@@ -110,8 +110,8 @@ class SparkReevaluation:
 
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
         value = arrays.dense_of(self.read(matrix))
-        taken: Array = value[indices] if axis == 0 else value[:, indices]
-        return taken
+        part: Array = value[indices] if axis == 0 else value[:, indices]
+        return part
 
     def error(self, matrix: Matrix) -> float:
         """Re-evaluated results carry the rounding of one evaluation."""

@@ -92,21 +92,23 @@ class MatrixBlocks:
     def read(self, state: PartitionState, request: bytes) -> bytes:
         """A product, some rows or columns, a norm or the blocks of this partition."""
         limit_threads(1)
-        asked = decode(request)
-        match asked["what"]:
+        question = decode(request)
+        match question["what"]:
             case "products":
-                answers = [self._product(state, *p) for p in asked["products"]]
+                answers = [self._product(state, *p) for p in question["products"]]
                 return pickle.dumps(answers, protocol=5)
             case "rows":
-                return pickle.dumps(self._rows(state, asked["name"], asked["indices"]), protocol=5)
+                return pickle.dumps(
+                    self._rows(state, question["name"], question["indices"]), protocol=5
+                )
             case "columns":
-                block = state.array(f"rows/{asked['name']}")
-                return pickle.dumps(block[:, asked["indices"]], protocol=5)
+                block = state.array(f"rows/{question['name']}")
+                return pickle.dumps(block[:, question["indices"]], protocol=5)
             case "norm":
-                total = float(np.sum(np.square(state.array(f"rows/{asked['name']}"))))
+                total = float(np.sum(np.square(state.array(f"rows/{question['name']}"))))
                 return pickle.dumps(total)
             case _:
-                return pickle.dumps(state.array(f"rows/{asked['name']}"), protocol=5)
+                return pickle.dumps(state.array(f"rows/{question['name']}"), protocol=5)
 
     def _product(self, state: PartitionState, name: str, transposed: bool, y: Array) -> Array:
         """This partition's rows of op(M) y, or its summand of them."""

@@ -64,9 +64,12 @@ class RunDirectory:
             return None
         directory = self.root / pointer.read_text(encoding="utf-8").strip()
         try:
-            found = json.loads((directory / _PROGRESS).read_text(encoding="utf-8"))
+            progress = json.loads((directory / _PROGRESS).read_text(encoding="utf-8"))
             return RunCheckpoint(
-                found["batch"], found["fingerprint"], found["sources"], directory / _DATABASE
+                progress["batch"],
+                progress["fingerprint"],
+                progress["sources"],
+                directory / _DATABASE,
             )
         except (OSError, ValueError, KeyError) as error:
             raise StateError(
@@ -110,8 +113,10 @@ class RunDirectory:
                 f"{self.root} does not say how far the sources were at batch {chosen}",
                 hint="run with --restart to begin anew",
             )
-        found = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
-        return RunCheckpoint(chosen, found["fingerprint"], found["sources"], self.root / _DATABASE)
+        intent = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
+        return RunCheckpoint(
+            chosen, intent["fingerprint"], intent["sources"], self.root / _DATABASE
+        )
 
     def _intent(self, batch: int) -> Path:
         return self.root / f"intent-{batch}.json"

@@ -138,8 +138,8 @@ class _Planner:
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
         change = self._change(relation)
         if self._must_recompute(definition, relation, change):
-            whole = self._materializer.recomputed(definition, frozenset((relation,)))
-            self.maintenance.recompute(relation, planned.name, column, schedule(whole))
+            recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
+            self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
             return
         difference = simplify(delta(definition, change), planned.keys)
         if difference == ZERO:

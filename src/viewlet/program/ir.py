@@ -166,17 +166,17 @@ class Program:
 
     def signatures(self) -> dict[str, Signature]:
         """Slots of relations and maps by name; relations weigh int."""
-        found = {m.name: m.signature for m in self.maps}
+        signatures = {m.name: m.signature for m in self.maps}
         for relation in self.relations:
-            found[relation.name] = relation_signature(relation)
-        return found
+            signatures[relation.name] = relation_signature(relation)
+        return signatures
 
     def names(self) -> FreshNames:
         """All names in use, and new ones for maps."""
-        found = FreshNames(relation.name for relation in self.relations)
-        found.reserve(map.name for map in self.maps)
-        found.reserve(view.name for view in self.views)
-        return found
+        names = FreshNames(relation.name for relation in self.relations)
+        names.reserve(map.name for map in self.maps)
+        names.reserve(view.name for view in self.views)
+        return names
 
     def with_maps(self, maps: tuple[Map, ...]) -> Program:
         """The same program with other maps."""

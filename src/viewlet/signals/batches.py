@@ -194,8 +194,8 @@ class WindowStep:
     views: bool
 
     def __call__(self, windows: Any) -> Array:
-        given = windows if self.views else as_array(windows)
-        out = np.asarray(self.function(given))
+        argument = windows if self.views else as_array(windows)
+        out = np.asarray(self.function(argument))
         if out.ndim == 0 or len(out) != len(windows):
             raise TypingError(
                 f"{self.label} turned {len(windows)} windows into an array of shape "

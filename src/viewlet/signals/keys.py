@@ -81,9 +81,9 @@ class IntegerCodes:
 
     def truncate(self, known: int) -> None:
         """Forget the keys that got their code after the first `known`."""
-        kept = self.values[:known].copy()
+        values = self.values[:known].copy()
         self._clear()
-        self.encode(kept)
+        self.encode(values)
 
     def _reserve(self, more: int) -> None:
         if self.known + more > len(self.values):

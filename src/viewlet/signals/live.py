@@ -79,13 +79,13 @@ class Live:
 
     def push(self, batch: Any = None, /, **named: Any) -> Any:
         """Take a batch (or one per source name) and return the results that are now final."""
-        given = self.given(batch, named)
-        self._kind = tables.kind_of(next(iter(given.values())))
-        return tables.write(self.push_columns(given), self._kind)
+        tables_by_source = self.by_source(batch, named)
+        self._kind = tables.kind_of(next(iter(tables_by_source.values())))
+        return tables.write(self.push_columns(tables_by_source), self._kind)
 
-    def push_columns(self, given: dict[str, Any]) -> Columns:
+    def push_columns(self, tables_by_source: dict[str, Any]) -> Columns:
         """`push` for tables by source name; the results as NumPy columns."""
-        return self.step(given, NEVER)
+        return self.step(tables_by_source, NEVER)
 
     def advance(self, time: int) -> Any:
         """Say that no event before `time` will come any more, for any key."""
@@ -101,7 +101,7 @@ class Live:
         self.ended = True
         return out
 
-    def given(self, batch: Any, named: dict[str, Any]) -> dict[str, Any]:
+    def by_source(self, batch: Any, named: dict[str, Any]) -> dict[str, Any]:
         """Tables by source name."""
         names = [source.name for source in self.plan.sources]
         if batch is not None:
@@ -119,7 +119,7 @@ class Live:
             )
         return named
 
-    def step(self, given: dict[str, Any], floor: int) -> Columns:
+    def step(self, tables_by_source: dict[str, Any], floor: int) -> Columns:
         """One atomic step: a table per source, and the time that all keys have passed."""
         if self.ended:
             raise StateError("this stream has ended", hint="start the query again")
@@ -127,7 +127,7 @@ class Live:
         journals = [StepJournal() for _ in self.executors]
         try:
             self._floor = max(self._floor, floor)
-            read = {name: self.read(name, table) for name, table in given.items()}
+            read = {name: self.read(name, table) for name, table in tables_by_source.items()}
             rows = sum(len(part["start"]) for part in read.values())
 
             def lane(executor: PlanExecutor) -> Columns:
@@ -175,8 +175,8 @@ class Live:
         source = next(source for source in self.plan.sources if source.name == name)
         schema = source.schema
         fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
-        wanted = None if source.values is None else [*fixed, *source.values]
-        columns = tables.read(table, wanted)
+        column_names = None if source.values is None else [*fixed, *source.values]
+        columns = tables.read(table, column_names)
         start = tables.times(columns[schema.time], schema.time)
         end = tables.times(columns[schema.end], schema.end) if schema.end else None
         if end is not None and (end <= start).any():
@@ -205,12 +205,12 @@ class Live:
             )
         keys = [columns[key] for key in schema.keys]
         if source.clock == "stream" and len(start):
-            kept = self._in_time(source, start)
-            if kept is not None:
-                start = start[kept]
-                end = None if end is None else end[kept]
-                payload = {key: column[kept] for key, column in payload.items()}
-                keys = [column[kept] for column in keys]
+            in_time = self._in_time(source, start)
+            if in_time is not None:
+                start = start[in_time]
+                end = None if end is None else end[in_time]
+                payload = {key: column[in_time] for key, column in payload.items()}
+                keys = [column[in_time] for column in keys]
         if len(start):
             self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
         names = list(schema.keys)
@@ -253,11 +253,11 @@ class Live:
             else:
                 batch = self._grouped(executor, part)
             floor = self._floor
-            whole = floor == INF or not read
+            is_last = floor == INF or not read
             if source.clock == "stream" and self._clock[source.name] != NEVER:
                 floor = max(floor, self._clock[source.name] - source.reorder)
-                whole = True
-            if whole:
+                is_last = True
+            if is_last:
                 batch = expand(batch, np.arange(executor.slots()))
             frontier = np.full(len(batch.slots), floor)
             raw[source.name] = replace(batch, frontier=frontier)
@@ -299,8 +299,8 @@ class Live:
     def memory(self) -> dict[str, Any]:
         """What is remembered besides the operators' states."""
         groups = {
-            str(place): state.dictionary.dump()
-            for place, state in enumerate(self.executors[0].states)
+            str(position): state.dictionary.dump()
+            for position, state in enumerate(self.executors[0].states)
             if state.dictionary is not None
         }
         return {
@@ -324,8 +324,8 @@ class Live:
         live = cls(plan, memory["lanes"], stores)
         live.keys = KeyDictionary.load(memory["keys"])
         live._make_executors()
-        for place, dumped in memory["groups"].items():
-            live.executors[0].states[int(place)].dictionary = KeyDictionary.load(dumped)
+        for position, dumped in memory["groups"].items():
+            live.executors[0].states[int(position)].dictionary = KeyDictionary.load(dumped)
         live._columns = {
             name: {key: np.empty(0, dtype) for key, dtype in columns.items()}
             for name, columns in memory["columns"].items()

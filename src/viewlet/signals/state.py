@@ -184,5 +184,5 @@ class OperatorState:
             else:
                 values[key] = value
         kind = _POOLS[described["kind"]]
-        wanted = {field.name for field in dataclasses.fields(kind)}
-        return kind(**{key: value for key, value in values.items() if key in wanted})
+        field_names = {field.name for field in dataclasses.fields(kind)}
+        return kind(**{key: value for key, value in values.items() if key in field_names})

@@ -54,7 +54,7 @@ class Market:
         self._ticks = 0
         self._open: deque[tuple[pa.Table, pa.Table]] = deque(maxlen=200)
         self._bids: deque[pa.Table] = deque()
-        self._held = 0
+        self._bid_count = 0
 
     def opening(self) -> list[MarketDelta]:
         """All customers."""
@@ -79,10 +79,10 @@ class Market:
             changes += self._cancelled()
         self._open.append((made, lines))
         changes.append(MarketDelta("bids", self._new_bids(bids), 1))
-        while self._held > self._book:
-            gone = self._bids.popleft()
-            self._held -= len(gone)
-            changes.append(MarketDelta("bids", gone, -1))
+        while self._bid_count > self._book:
+            oldest = self._bids.popleft()
+            self._bid_count -= len(oldest)
+            changes.append(MarketDelta("bids", oldest, -1))
         return changes
 
     def _orders(self, count: int) -> tuple[pa.Table, pa.Table]:
@@ -123,8 +123,8 @@ class Market:
         del self._open[at]
         going = np.asarray(made["o_orderkey"])[::10]
         orders = made.filter(pa.array(np.isin(made["o_orderkey"], going)))
-        gone = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
-        return [MarketDelta("orders", orders, -1), MarketDelta("lineitem", gone, -1)]
+        cancelled = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
+        return [MarketDelta("orders", orders, -1), MarketDelta("lineitem", cancelled, -1)]
 
     def _new_bids(self, count: int) -> pa.Table:
         self._price += float(self._random.normal(0, 5))
@@ -140,7 +140,7 @@ class Market:
             }
         )
         self._bids.append(bids)
-        self._held += count
+        self._bid_count += count
         return bids
 
 

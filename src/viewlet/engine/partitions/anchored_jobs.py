@@ -96,12 +96,12 @@ class Jobs:
             return self.anchor.union(inputs.partitionBy(n, worker.partition_of))
         # One record per slice, so that the JVM can zip it to the anchor's one: no shuffle, and the
         # anchor's place. RDD.zip itself would first send the anchor through Python to rebatch it.
-        given = self._sc.parallelize([inputs.get(p) for p in range(n)], n)
+        records = self._sc.parallelize([inputs.get(p) for p in range(n)], n)
         pair: Any = PairDeserializer
         return RDD(
-            self.anchor._jrdd.zip(given._jrdd),
+            self.anchor._jrdd.zip(records._jrdd),
             self._sc,
-            pair(self.anchor._jrdd_deserializer, given._jrdd_deserializer),
+            pair(self.anchor._jrdd_deserializer, records._jrdd_deserializer),
         )
 
     def collect(self, build: Callable[[], RDD[Any]], what: str) -> list[Any]:
@@ -112,8 +112,8 @@ class Jobs:
         self.tag = f"viewlet-{secrets.token_hex(6)}"
         self._sc.addJobTag(self.tag)
         try:
-            found: list[Any] = build().collect()
-            return found
+            results: list[Any] = build().collect()
+            return results
         except (Py4JError, PySparkException) as problem:
             reason = reason_of(str(problem))
             raise StateError(
@@ -136,8 +136,8 @@ class Jobs:
         for job in jobs:
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
-                found = tracker.getStageInfo(stage)
-                if found is not None and found.numCompletedTasks > 0:
+                stage_info = tracker.getStageInfo(stage)
+                if stage_info is not None and stage_info.numCompletedTasks > 0:
                     stages.add(stage)
         return len(jobs), len(stages)
 

@@ -100,8 +100,8 @@ class ChangeLog:
 
     def links(self) -> dict[str, LogLink]:
         """Chain -> link, of every entry that is there."""
-        found = (LogLink.parse(name) for name in self.store.list(f"{self.base}/log"))
-        return {link.chain: link for link in found if link is not None}
+        links = (LogLink.parse(name) for name in self.store.list(f"{self.base}/log"))
+        return {link.chain: link for link in links if link is not None}
 
     def read(self, link: LogLink) -> Entry:
         """The entry of a link, its digest checked."""

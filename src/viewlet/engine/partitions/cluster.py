@@ -262,7 +262,7 @@ class Cluster:
             self._usable()
             self._add(Metrics(run_seconds=run_seconds), [output])
 
-    def gather(self, given: RDD[Any]) -> list[bytes]:
+    def gather(self, rdd: RDD[Any]) -> list[bytes]:
         """The outputs among the records (worker.py) of an RDD that needs no partition.
 
         They are part of the version that is being made, as a step's outputs are.
@@ -271,21 +271,21 @@ class Cluster:
             self._usable()
             started = time.perf_counter()
             what = f"step {self.version + 1}"
-            outputs, _, worked = self._sorted_out(self._jobs.collect(lambda: given, what))
-            taken = Metrics(
+            outputs, _, worked = self._sorted_out(self._jobs.collect(lambda: rdd, what))
+            metrics = Metrics(
                 bytes_collected=sum(map(len, outputs)),
                 seconds=time.perf_counter() - started,
                 run_seconds=run_seconds((), worked),
             )
-            self._add(taken, outputs, self._jobs.tag)
+            self._add(metrics, outputs, self._jobs.tag)
             return outputs
 
-    def _add(self, taken: Metrics, outputs: Iterable[bytes], *tags: str) -> None:
+    def _add(self, metrics: Metrics, outputs: Iterable[bytes], *tags: str) -> None:
         """Add what needed no partition to the open version, which begins here if none is open."""
         if self._history.pending is None:
             self._metrics, self._step_tags = Metrics(), []
         self._history.extend(outputs)
-        self._metrics += taken
+        self._metrics += metrics
         self._step_tags += tags
 
     def commit(self, batch_id: str | None = None) -> None:
@@ -366,8 +366,8 @@ class Cluster:
                     hint="end them with a step that commits, or with abort()",
                 )
             with self._jobs.shipped(self._spec(b"")) as shipped:
-                taken = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
-            for _, notes in taken:
+                snapshots = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
+            for _, notes in snapshots:
                 self._notes(notes)
             self._history.prune()
 

@@ -80,13 +80,13 @@ class CommitLog:
         if "cluster" not in self.store.list(""):
             return None
         try:
-            found: dict[str, Any] = json.loads(unseal("cluster", self.store.get("cluster")))
+            identity: dict[str, Any] = json.loads(unseal("cluster", self.store.get("cluster")))
         except DamagedFile as problem:
             raise StateError(
                 f"the checkpoint {self.store.name} does not say whose it is: {problem}",
                 hint="restore the file `cluster` from a backup of the checkpoint",
             ) from problem
-        return found
+        return identity
 
     def write_identity(self, identity: dict[str, Any]) -> None:
         """Name the cluster that owns this checkpoint."""
@@ -124,18 +124,18 @@ class CommitLog:
         # Where two epochs have written a version the later one counts: the earlier driver had been
         # replaced by then. Names sort by epoch, so that the later one overwrites.
         files = {int(name.partition("-")[2]): name for name in self.names()}
-        found: list[list[bytes]] = []
+        outputs: list[list[bytes]] = []
         for version in versions:
             try:
                 if version not in files:
                     raise DamagedFile(f"version {version} is no longer kept")
-                found.append(list(self.read(files[version]).outputs))
+                outputs.append(list(self.read(files[version]).outputs))
             except DamagedFile as problem:
                 raise StateError(
                     f"outputs of version {version} of {newest.version} are lost: {problem}",
                     hint="rebuild what was made of them from the state itself",
                 ) from problem
-        return found
+        return outputs
 
     def save(self, commit: Commit, driver_state: bytes) -> None:
         """Keep a driver state with its version, and the one before it."""

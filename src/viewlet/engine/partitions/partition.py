@@ -62,8 +62,8 @@ class Partition:
         """The partition, while no other process of this machine has it."""
         with partition_lock(site.directory(partition)):
             part = cls(site, partition)
-            if said := trouble(part.directory):
-                part._note(said)
+            if problem := trouble(part.directory):
+                part._note(problem)
             yield part
 
     # -- bringing the state to a tick -----------------------------------------------------------
@@ -207,16 +207,16 @@ class Partition:
         """(tick, chain) -> (tick + 1, chain'), once, however often it is asked for."""
         entry = Entry(chain, step.tick + stage + 1, stage, inputs, step.broadcast)
         following = entry.chain()
-        found = self.attach(step.fence)
-        if found is not None and (entry.tick, following) in found.head.history:
+        attached = self.attach(step.fence)
+        if attached is not None and (entry.tick, following) in attached.head.history:
             try:
-                outputs, said = self._recorded(entry.tick, following)
+                outputs, notes = self._recorded(entry.tick, following)
             except (OSError, DamagedFile):
                 self._note(f"outputs of tick {entry.tick} are lost; making them again")
             else:
-                self._remember(found)
-                return outputs, Status(following, notes=said + self.notes)
-        state = self.settle(found, step.tick + stage, chain, step.fence)
+                self._remember(attached)
+                return outputs, Status(following, notes=notes + self.notes)
+        state = self.settle(attached, step.tick + stage, chain, step.fence)
         state.begin(entry.tick, step.fence)
         started = time.perf_counter()
         try:
@@ -258,18 +258,19 @@ class Partition:
         Notes go with them: Spark may have given up the task that rebuilt the state (a fetch failed
         elsewhere) while its Python process went on, and only the repetition reports.
         """
-        kept = self.directory / "outputs"
+        outputs_directory = self.directory / "outputs"
         try:
-            kept.mkdir(exist_ok=True)
-            with (kept / f"{tick:015d}-{chain}").open("wb") as file:
+            outputs_directory.mkdir(exist_ok=True)
+            with (outputs_directory / f"{tick:015d}-{chain}").open("wb") as file:
                 for part in seal(pickle.dumps((outputs, self.notes), protocol=5)):
                     file.write(part)
         except OSError as problem:
             raise StateError(
-                f"partition {self.partition}: cannot record outputs in {kept}: {problem.strerror}",
+                f"partition {self.partition}: cannot record outputs in "
+                f"{outputs_directory}: {problem.strerror}",
                 hint="free space there, or set the state directory to a larger disk",
             ) from problem
-        for old in kept.iterdir():
+        for old in outputs_directory.iterdir():
             if int(old.name.partition("-")[0]) <= tick - self._keep:
                 old.unlink(missing_ok=True)
 

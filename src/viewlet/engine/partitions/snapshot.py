@@ -69,8 +69,8 @@ class Snapshots:
     def manifest(self, name: str) -> dict[str, Any]:
         """What a snapshot contains, its checksum verified."""
         path = f"{self.base}/snapshots/{name}"
-        found: dict[str, Any] = json.loads(unseal(path, self.store.get(path)))
-        return found
+        manifest: dict[str, Any] = json.loads(unseal(path, self.store.get(path)))
+        return manifest
 
     def load(self, name: str, state: PartitionState) -> tuple[int, str]:
         """Fill an empty state; every block is checked against its digest."""
@@ -165,21 +165,21 @@ class Snapshots:
         """Keep the two newest snapshots that lead to a committed version, and the log since."""
         path = log.path_to(committed)
         way = [path[0].previous if path else committed, *(link.chain for link in path)]
-        kept = self.on(way)[:2]
-        if len(kept) < 2:
+        recent = self.on(way)[:2]
+        if len(recent) < 2:
             return
         needed: set[str] = set()
         for name in self.names():
-            if name < kept[1]:
+            if name < recent[1]:
                 self.store.delete(f"{self.base}/snapshots/{name}")
             else:
                 with contextlib.suppress(DamagedFile):
                     needed.update(self.manifest(name)["packs"])
         for lineage in ("packs0", "packs1"):
             for name in self.store.list(f"{self.base}/{lineage}"):
-                if f"{lineage}/{name}" not in needed and name < kept[0]:
+                if f"{lineage}/{name}" not in needed and name < recent[0]:
                     self.store.delete(f"{self.base}/{lineage}/{name}")
-        log.prune(int(kept[1].partition("-")[0]))
+        log.prune(int(recent[1].partition("-")[0]))
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ class Store:
 
     def below(self, path: str) -> str:
         """The location of a path in here; the options of a URI stay at its end."""
-        place, mark, options = self.location.partition("?")
-        return f"{place.rstrip('/')}/{path}{mark}{options}"
+        base, mark, options = self.location.partition("?")
+        return f"{base.rstrip('/')}/{path}{mark}{options}"
 
     def put(self, path: str, parts: Iterable[bytes | memoryview]) -> int:
         """Write a file whole; returns its length."""

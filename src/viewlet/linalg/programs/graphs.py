@@ -117,11 +117,11 @@ class PageRank:
 
     def remove_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Remove links; each must exist."""
-        wanted = [(int(i), int(j)) for i, j in links]
-        for i, j in wanted:
+        pairs = [(int(i), int(j)) for i, j in links]
+        for i, j in pairs:
             if self._page(i) and self._page(j) and j not in self._out(i):
                 raise DataError(f"there is no link from {i} to {j}")
-        self._change([(i, j, 0.0) for i, j in wanted])
+        self._change([(i, j, 0.0) for i, j in pairs])
 
     def _page(self, i: int) -> bool:
         if not 0 <= i < self.n:

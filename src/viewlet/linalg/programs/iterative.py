@@ -109,8 +109,8 @@ class Jacobi:
 
 def _jacobi_rows(a: Array, b: Array, rows: Any) -> tuple[Array, Array]:
     """The given rows of I - D^-1 A and of D^-1 b."""
-    places = np.arange(len(rows))
-    diagonal = a[places, rows]
+    positions = np.arange(len(rows))
+    diagonal = a[positions, rows]
     if not np.isfinite(a).all() or not np.isfinite(b).all():
         raise DataError("the equations hold NaN or infinite values", hint="nothing was changed")
     if (diagonal == 0.0).any():
@@ -119,7 +119,7 @@ def _jacobi_rows(a: Array, b: Array, rows: Any) -> tuple[Array, Array]:
             hint="Jacobi divides by the diagonal; reorder the equations",
         )
     j = -a / diagonal[:, None]
-    j[places, rows] = 0.0
+    j[positions, rows] = 0.0
     return j, b / diagonal[:, None]
 
 

@@ -179,9 +179,9 @@ def results(value: Any, batch: Any, what: str) -> Columns:
     """The columns that a user's function returned: an array, or a mapping of names to arrays."""
     if isinstance(value, View):
         return dict(value._columns)
-    given = dict(value) if isinstance(value, Mapping) else {sole_name(batch.columns): value}
+    columns = dict(value) if isinstance(value, Mapping) else {sole_name(batch.columns): value}
     out: Columns = {}
-    for name, column in given.items():
+    for name, column in columns.items():
         array = np.asarray(as_array(column))
         if array.ndim == 0:
             array = np.full(batch.rows, array)
