@@ -72,6 +72,7 @@ class Type:
 
     @property
     def is_number(self) -> bool:
+        """Whether arithmetic and SUM take it; dates, strings and truths are no numbers."""
         return self.kind in (Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
 
     @property
@@ -81,6 +82,7 @@ class Type:
 
     @property
     def physical(self) -> Physical:
+        """What kernels make of its values: int, float or string."""
         return _PHYSICAL[self.kind]
 
 
@@ -144,9 +146,11 @@ class Relation:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
+        """The column of this name."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -160,6 +164,7 @@ class Catalog:
     relations: dict[str, Relation] = field(default_factory=dict)
 
     def add(self, relation: Relation) -> None:
+        """Declare a relation; a second one of a name is an error."""
         if relation.name in self.relations:
             raise ResolutionError(f"relation {relation.name} already exists")
         self.relations[relation.name] = relation

@@ -194,6 +194,7 @@ class Grouped(RowScalars):
     # Aggregates.
 
     def aggregate(self, node: exp.AggFunc, filter_: exp.Expr | None) -> Typed:
+        """SUM(x) FILTER (WHERE c) and the like: components of the view, and a scalar over them."""
         for part in walk_level(node):
             if part is not node and isinstance(part, exp.AggFunc):
                 raise fault(UnsupportedError, "aggregates cannot be nested", part)
@@ -386,8 +387,10 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate is in the expression, outside of subqueries."""
     return any(isinstance(part, exp.AggFunc) for part in walk_level(node))
 
 
 def has_extreme(node: exp.Expr) -> bool:
+    """Whether MIN, MAX or a sibling of them is in the expression, outside of subqueries."""
     return any(type(part) in EXTREMES for part in walk_level(node))

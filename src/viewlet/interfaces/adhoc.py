@@ -51,13 +51,14 @@ class AdHoc:
 
     def _syntax(self, text: str) -> Any:
         """The query's syntax tree, as DuckDB writes it in JSON."""
-        found = self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
-        tree = json.loads(found[0][0])
+        answer = self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+        tree = json.loads(answer[0][0])
         if tree["error"]:
             raise ParseError(tree["error_message"], hint="query() takes one SELECT")
         return tree
 
     def close(self) -> None:
+        """Close DuckDB; the next query opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -72,11 +73,11 @@ def _used(tree: Any, sources: Mapping[str, Source], streams: frozenset[str]) -> 
             f"{stream} is a stream, and its rows are not kept",
             hint=f"query a view over {stream}, or declare it with CREATE TABLE",
         )
-    found = frozenset(name for name in sources if name.lower() in named)
-    for name in sorted(named - {name.lower() for name in found}):
+    used_sources = frozenset(name for name in sources if name.lower() in named)
+    for name in sorted(named - {name.lower() for name in used_sources}):
         if "." not in name:  # else a file, which DuckDB reads itself
             raise unknown("table or view", name, sources)
-    return found
+    return used_sources
 
 
 def _values(tree: Any, field: str) -> Iterator[str]:
@@ -92,6 +93,7 @@ def _values(tree: Any, field: str) -> Iterator[str]:
 
 
 def quoted(name: str) -> str:
+    """a"b -> "a""b", an identifier as DuckDB reads it."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -129,6 +131,6 @@ def _first_line(error: Exception) -> str:
     """Binder Error: message -> message; of a CSV file the line, and what is wrong with it."""
     lines = str(error).strip().splitlines()
     line = lines[0].partition("Error: ")[2] or lines[0]
-    place = line.partition("CSV Error on Line: ")[2]
+    line_number = line.partition("CSV Error on Line: ")[2]
     what = next((text for text in lines[1:] if not text.startswith("Original Line")), "")
-    return f"line {place}: {what[:1].lower()}{what[1:]}" if place and what else line
+    return f"line {line_number}: {what[:1].lower()}{what[1:]}" if line_number and what else line

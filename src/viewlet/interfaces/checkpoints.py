@@ -14,7 +14,7 @@ from viewlet.frontend.statements import CreateRelation, CreateView
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.saved_database import Saved, read_checkpoint, write_checkpoint
+from viewlet.interfaces.saved_database import SavedDatabase, read_checkpoint, write_checkpoint
 
 
 class Checkpoints:
@@ -62,7 +62,7 @@ class Checkpoints:
         """Take definitions and state from the newest checkpoint in a directory."""
         self.restore_saved(read_checkpoint(root))
 
-    def restore_saved(self, saved: Saved) -> None:
+    def restore_saved(self, saved: SavedDatabase) -> None:
         """Take definitions and state from a checkpoint that was read and checked."""
         state = self._state
         with state.lock:
@@ -78,7 +78,7 @@ class Checkpoints:
             state.version = saved.version
 
 
-def _definitions_of(saved: Saved) -> Definitions:
+def _definitions_of(saved: SavedDatabase) -> Definitions:
     definitions = Definitions()
     for text in saved.relations:
         (relation,) = parse(text)

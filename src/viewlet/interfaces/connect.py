@@ -96,13 +96,13 @@ def connect(
         )
     if path is not None:
         others = (checkpoint, spark, partitions, hints)
-        return _on_disk(engine, path, synchronous, any(given is not None for given in others))
+        return _on_disk(engine, path, synchronous, any(option is not None for option in others))
     if synchronous is not None:
         raise StateError(
             "a database in memory has no log to synchronize",
             hint='say connect("name.viewlet", synchronous=...)',
         )
-    if engine != "spark" and any(given is not None for given in (spark, partitions, hints)):
+    if engine != "spark" and any(option is not None for option in (spark, partitions, hints)):
         raise StateError(
             f"the engine {engine} has no Spark session, no partitions and no hints for them",
             hint='say connect(engine="spark", ...)',
@@ -131,15 +131,15 @@ def _require_spark() -> None:
     require("pyspark", 'engine "spark"', 'connect with engine="local"')
 
 
-def _as_path(given: str | PathLike[str]) -> str | PathLike[str]:
+def _as_path(location: str | PathLike[str]) -> str | PathLike[str]:
     """A name that is nearly an engine's is rather a slip than a directory."""
-    close = difflib.get_close_matches(given, ENGINES, 1) if isinstance(given, str) else []
-    if close and not Path(given).exists():
+    close = difflib.get_close_matches(location, ENGINES, 1) if isinstance(location, str) else []
+    if close and not Path(location).exists():
         raise ResolutionError(
-            f"there is no engine {given}",
-            hint=f"did you mean {close[0]}? For a database on disk write './{given}'",
+            f"there is no engine {location}",
+            hint=f"did you mean {close[0]}? For a database on disk write './{location}'",
         )
-    return given
+    return location
 
 
 def _on_disk(

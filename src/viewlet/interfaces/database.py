@@ -23,7 +23,7 @@ from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.events import Watch
-from viewlet.interfaces.execute import Executor
+from viewlet.interfaces.execute import StatementExecutor
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.stats import Stats
@@ -62,7 +62,7 @@ class Database:
         self._writes = Writes(state, self._checkpoints, self._subscribers)
         changes = DefinitionChanges(state, self._checkpoints, self._subscribers)
         self._directory: DurableDirectory | None = None
-        self._executor = Executor(state, changes, self._writes, self._reads)
+        self._executor = StatementExecutor(state, changes, self._writes, self._reads)
 
     def execute(self, text: str) -> Any:
         """Run SQL statements; the last one's result: a table, a number of rows, or None.

@@ -28,7 +28,7 @@ from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.engine.durable.segment import ORIGIN, SegmentReader, SegmentWriter
 from viewlet.engine.values.batch_codec import changes_from_bytes
 from viewlet.errors import StateError
-from viewlet.interfaces.journal import STATEMENT, Journal
+from viewlet.interfaces.journal import STATEMENT, DatabaseJournal
 from viewlet.interfaces.saved_database import read_state, write_state
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class DurableDirectory:
             log = Log.start(self._disk, self.path, 1, ORIGIN, level)
             self._point_to(None, 1)
             self._disk.sync_directory(self.path.parent)
-        state.journal = Journal(log, lambda: self._snapshot_if_due(database))
+        state.journal = DatabaseJournal(log, lambda: self._snapshot_if_due(database))
 
     def replay(self, database: Database, stop: int | None) -> list[SegmentReader]:
         """The snapshot and the records behind it, up to the segment `stop` where one is given."""

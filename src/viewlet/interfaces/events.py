@@ -129,6 +129,7 @@ class Watch(AsyncIterator[ViewBatch]):
             waiting[0].call_soon_threadsafe(waiting[1].set)
 
     async def aclose(self) -> None:
+        """What `async with contextlib.aclosing(watch)` calls: the same as close."""
         self.close()
 
     async def __aenter__(self) -> Watch:
@@ -143,10 +144,10 @@ class Watch(AsyncIterator[ViewBatch]):
 
 def _weakly(watch: Watch) -> Callback:
     """A listener that does not keep a forgotten watch alive."""
-    found = weakref.ref(watch)
+    reference = weakref.ref(watch)
 
     def put(batch: ViewBatch) -> None:
-        alive = found()
+        alive = reference()
         if alive is not None:
             alive.put(batch)
 

@@ -21,7 +21,7 @@ from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.writes import Writes
 
 
-class Executor:
+class StatementExecutor:
     """Runs the statements of a text in order, under one lock."""
 
     def __init__(

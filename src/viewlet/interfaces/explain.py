@@ -63,24 +63,26 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     return "\n\n".join([relations, *queries]) + "\n"
 
 
-def distributed_text(program: Program, places: Mapping[str, Location] = NOWHERE) -> str:
+def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHERE) -> str:
     """The program for many nodes: what each round does where, and what moves between them.
 
-    `places`: where an engine keeps the maps already, of this program or of a larger one.
+    `locations`: where an engine keeps the maps already, of this program or of a larger one.
     """
     from viewlet.distributed import Hints, compile_distributed, explain
     from viewlet.distributed.placement import hints_about
 
-    return explain(compile_distributed(program, hints_about(program, Hints(maps=places))))
+    return explain(compile_distributed(program, hints_about(program, Hints(maps=locations))))
 
 
 def check_stage(stage: str) -> None:
+    """Raise for a stage that explain does not have, and say which it has."""
     known = STAGES + ENGINE_STAGES
     if stage not in known:
         raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(known)}")
 
 
 def view_of(program: Program, name: str) -> View:
+    """The view of this name in a program."""
     return next(view for view in program.views if view.name == name)
 
 

@@ -65,13 +65,15 @@ def _read_csv(
 
     A first line that names a column of the table is a header.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    delimiter = given.get("delimiter", given.get("sep", "|" if format == "tbl" else ","))
+    options_by_name = {name.lower(): value for name, value in options.items()}
+    delimiter = options_by_name.get(
+        "delimiter", options_by_name.get("sep", "|" if format == "tbl" else ",")
+    )
     first = _first_line(path)
     words = {word.strip().strip('"').lower() for word in first.split(delimiter)}
     named = [column for column in relation.columns if column.name.lower() in words]
-    said = given.get("header")
-    header = said.lower() == "true" if said is not None else bool(named)
+    header_option = options_by_name.get("header")
+    header = header_option.lower() == "true" if header_option is not None else bool(named)
     types = [f"{_text(c.name)}: '{c.type}'" for c in (named if header else relation.columns)]
     if header:
         arguments = f"header = true, types = {{{', '.join(types)}}}" if types else "header = true"
@@ -82,8 +84,8 @@ def _read_csv(
         arguments = f"header = false, columns = {{{', '.join(types)}}}"
         names = ", ".join(map(quoted, relation.names))
     arguments += f", delim = {_text(delimiter)}"
-    if "nullvalue" in given:
-        arguments += f", nullstr = {_text(given['nullvalue'])}"
+    if "nullvalue" in options_by_name:
+        arguments += f", nullstr = {_text(options_by_name['nullvalue'])}"
     try:
         return query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
     except ViewletError as error:
@@ -118,8 +120,8 @@ def _text(value: Any) -> str:
 
 def _first_line(path: str) -> str:
     """Of the file, or of the first file that a pattern matches."""
-    found = path if Path(path).exists() else min(glob.iglob(path), default="")  # noqa: PTH207
-    if not found:
+    first_path = path if Path(path).exists() else min(glob.iglob(path), default="")  # noqa: PTH207
+    if not first_path:
         return ""
-    with Path(found).open(encoding="utf-8") as file:
+    with Path(first_path).open(encoding="utf-8") as file:
         return file.readline().rstrip("\r\n")

@@ -33,7 +33,7 @@ FORMAT = 3
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedDatabase:
     """What a checkpoint says about a database, apart from the engine's own files."""
 
     directory: str
@@ -148,7 +148,7 @@ def _about(engine_name: str, version: int, definitions: Definitions) -> dict[str
     }
 
 
-def read_checkpoint(root: str) -> Saved:
+def read_checkpoint(root: str) -> SavedDatabase:
     """The newest checkpoint of a directory, checked; StateError names what is damaged."""
     if not has_checkpoint(root):
         raise StateError(
@@ -171,7 +171,7 @@ def read_checkpoint(root: str) -> Saved:
     return _saved(store.below(name), about)
 
 
-def read_state(directory: Path) -> Saved:
+def read_state(directory: Path) -> SavedDatabase:
     """What `write_state` wrote; StateError names the file that is not as it was."""
     try:
         check_directory(directory)
@@ -181,10 +181,10 @@ def read_state(directory: Path) -> Saved:
     return _saved(str(directory), about)
 
 
-def _saved(directory: str, about: Mapping[str, Any]) -> Saved:
+def _saved(directory: str, about: Mapping[str, Any]) -> SavedDatabase:
     if about["format"] != FORMAT:
         raise _other_format(directory, about["format"])
-    return Saved(
+    return SavedDatabase(
         directory,
         about["engine"],
         about["version"],

@@ -43,6 +43,7 @@ class Timings:
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     def add(self, seconds: float, rows: int) -> None:
+        """Count one refresh that changed so many rows of the view."""
         self.refreshes += 1
         self.changed_rows += rows
         self.seconds += seconds
@@ -59,6 +60,7 @@ class Timings:
     def of(
         self, view: str, maps: Mapping[str, MapSize], rows: int, jobs: int = 0, stages: int = 0
     ) -> Stats:
+        """The figures of a view: these timings with the sizes of its maps as they are now."""
         memory = sum(size.bytes for size in maps.values())
         records = sum(size.records for size in maps.values())
         return Stats(

@@ -20,7 +20,7 @@ from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.routes import Route
+from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import check_frame, frames_engine
 from viewlet.interfaces.stats import Timings
 
@@ -70,10 +70,10 @@ class Writes:
 
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
-        given = list(changes)
-        bar = waiting("applying the batch") if _is_large(given) else nullcontext()
+        change_list = list(changes)
+        bar = waiting("applying the batch") if _is_large(change_list) else nullcontext()
         with bar:
-            return self.apply_batch(given)
+            return self.apply_batch(change_list)
 
     def apply_batch(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch; the number of its rows."""
@@ -97,7 +97,7 @@ class Writes:
         with self._state.lock:
             self._apply_batches([(self._route(name), batch) for name, batch in changes], b"")
 
-    def _apply_batches(self, batches: Sequence[tuple[Route, Batch]], record: bytes) -> int:
+    def _apply_batches(self, batches: Sequence[tuple[RelationRoute, Batch]], record: bytes) -> int:
         fed = [(instance, batch) for route, batch in batches for instance in route.instances]
         start = time.perf_counter()
         self._state.engine.apply(fed)
@@ -142,7 +142,7 @@ class Writes:
         self._state.refuse_while_delivering()
         self._checkpoints.write_if_due()
 
-    def _route(self, name: str) -> Route:
+    def _route(self, name: str) -> RelationRoute:
         """Where a relation's rows go, if they may go anywhere."""
         relation = self._state.definitions.relation(name)
         route = self._state.routes[relation.name]
@@ -155,7 +155,9 @@ class Writes:
             )
         return route
 
-    def _applied(self, routes: Sequence[Route], seconds: float, count: int, record: bytes) -> int:
+    def _applied(
+        self, routes: Sequence[RelationRoute], seconds: float, count: int, record: bytes
+    ) -> int:
         """After the engine: callbacks, whose errors take the batch back, then log and statistics.
 
         What to wait for until the batch is durable; 0 in a database that is not.
@@ -169,8 +171,8 @@ class Writes:
             if delivered:
                 state.journal.wait(ticket)  # listeners hear of what stands
         for route in routes:
-            if not route.seen:
-                route.seen = True
+            if not route.has_rows:
+                route.has_rows = True
                 if route.relation.is_stream:
                     state.definitions.saw_rows((route.relation.name,))
         timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
@@ -190,9 +192,9 @@ def _checked(change: Change) -> Change:
 def _is_large(changes: Sequence[Change]) -> bool:
     """Whether there are so many rows that somebody may have to wait for them."""
     rows = (change.rows for change in changes if isinstance(change, Change))
-    return any(isinstance(given, Sized) and len(given) > _MANY_ROWS for given in rows)
+    return any(isinstance(data, Sized) and len(data) > _MANY_ROWS for data in rows)
 
 
-def _all_timings(routes: Sequence[Route]) -> list[Timings]:
+def _all_timings(routes: Sequence[RelationRoute]) -> list[Timings]:
     """Each view's once, though several of its relations changed."""
     return list({id(timing): timing for route in routes for timing in route.timings}.values())

@@ -68,6 +68,8 @@ class Get:
 
 @dataclass
 class Scan:
+    """for record in map: body"""
+
     map: str
     record: str
     body: Block
@@ -75,6 +77,8 @@ class Scan:
 
 @dataclass
 class Slice:
+    """for record in the records of map that an index has under key: body"""
+
     map: str
     index: int
     record: str
@@ -139,8 +143,8 @@ class Border:
     """name = the key of a group where the sums over all keys beyond it make a condition turn
 
     The condition is true of large sums if `rises`, else of small ones. `upper`: it is met up to
-    the border, else from there on. Beside `name` it defines `name_some`, whether any key meets it,
-    and `name_in`, whether the border itself does.
+    the border, else from there on. Beside the name it defines NAME_some, whether any key meets it,
+    and NAME_in, whether the border itself does.
     """
 
     name: str
@@ -234,6 +238,8 @@ class Present:
 
 @dataclass
 class Let:
+    """variable = scalar"""
+
     variable: Variable
     scalar: ScalarExpr
     scope: Scope
@@ -241,6 +247,8 @@ class Let:
 
 @dataclass
 class If:
+    """if scalar: body"""
+
     scalar: ScalarExpr
     scope: Scope
     body: Block
@@ -248,6 +256,8 @@ class If:
 
 @dataclass
 class NotNull:
+    """if variable is not NULL: body"""
+
     variable: Variable
     body: Block
 
@@ -263,6 +273,8 @@ class Total:
 
 @dataclass
 class AddTo:
+    """name += the product of the factors"""
+
     name: str
     physical: Physical
     factors: Factors
@@ -328,6 +340,8 @@ class TestChange:
 
 @dataclass
 class ClearBuffer:
+    """Every record of a buffer is removed."""
+
     map: str
 
 

@@ -38,6 +38,7 @@ class Bound:
 
     @property
     def upper(self) -> bool:
+        """Whether it bounds the key from above."""
         return self.operator[0] == "<"
 
 

@@ -27,7 +27,7 @@ _DATABASE = "database"
 
 
 @dataclass(frozen=True)
-class Saved:
+class RunCheckpoint:
     """A checkpoint: batches done, each source's progress, and where the database is."""
 
     batch: int
@@ -57,15 +57,19 @@ class RunDirectory:
                 f"another run uses {root}", hint="stop it, or give this one --checkpoint DIR"
             ) from None
 
-    def load(self) -> Saved | None:
+    def load(self) -> RunCheckpoint | None:
+        """The last checkpoint of the run; None before the first."""
         pointer = self.root / _CURRENT
         if not pointer.exists():
             return None
         directory = self.root / pointer.read_text(encoding="utf-8").strip()
         try:
-            found = json.loads((directory / _PROGRESS).read_text(encoding="utf-8"))
-            return Saved(
-                found["batch"], found["fingerprint"], found["sources"], directory / _DATABASE
+            progress = json.loads((directory / _PROGRESS).read_text(encoding="utf-8"))
+            return RunCheckpoint(
+                progress["batch"],
+                progress["fingerprint"],
+                progress["sources"],
+                directory / _DATABASE,
             )
         except (OSError, ValueError, KeyError) as error:
             raise StateError(
@@ -98,7 +102,7 @@ class RunDirectory:
         unfinished.replace(self._intent(batch))
         self._intent(batch - 2).unlink(missing_ok=True)
 
-    def intended(self, batch: int | None = None) -> Saved | None:
+    def intended(self, batch: int | None = None) -> RunCheckpoint | None:
         """The progress with a batch, or with the last one that was begun."""
         numbers = [int(path.stem.partition("-")[2]) for path in self.root.glob("intent-*.json")]
         if not numbers:
@@ -109,8 +113,10 @@ class RunDirectory:
                 f"{self.root} does not say how far the sources were at batch {chosen}",
                 hint="run with --restart to begin anew",
             )
-        found = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
-        return Saved(chosen, found["fingerprint"], found["sources"], self.root / _DATABASE)
+        intent = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
+        return RunCheckpoint(
+            chosen, intent["fingerprint"], intent["sources"], self.root / _DATABASE
+        )
 
     def _intent(self, batch: int) -> Path:
         return self.root / f"intent-{batch}.json"
@@ -124,4 +130,5 @@ class RunDirectory:
                 shutil.rmtree(old)
 
     def close(self) -> None:
+        """Unlock the directory for other processes."""
         self._lock.close()

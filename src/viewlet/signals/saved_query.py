@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import StateError
-from viewlet.signals.state import MemoryStore, Store
+from viewlet.signals.state import ArrayStore, MemoryStore
 
 _FORMAT = 1
 
 
-def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[Store]) -> None:
+def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[ArrayStore]) -> None:
     """Write a stream's state beside the one before, then take its place."""
     fresh = path.with_name(path.name + ".new")
     old = path.with_name(path.name + ".old")
@@ -46,7 +46,7 @@ def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[Stor
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[Store]]:
+def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[ArrayStore]]:
     """The state that `save` wrote, if it is of the same query."""
     old = path.with_name(path.name + ".old")
     if not path.exists() and old.exists():
@@ -64,7 +64,7 @@ def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[Store]]:
         raise StateError(
             f"{path} was saved by another query", hint="restore it with the query that saved it"
         )
-    stores: list[Store] = []
+    stores: list[ArrayStore] = []
     for lane, saved in enumerate(described["lanes"]):
         store = MemoryStore()
         store.meta = saved["meta"]

@@ -191,8 +191,8 @@ class SegmentReader:
         if end + _CHAIN > self.size:
             return None
         payload, chain = _masked(data[start:end]), data[end : end + _CHAIN]
-        whole = chain == _next_chain(self.chain, head, payload)
-        return Record(kind, payload, chain) if whole else None
+        is_intact = chain == _next_chain(self.chain, head, payload)
+        return Record(kind, payload, chain) if is_intact else None
 
     def _check_end(self, data: bytes) -> None:
         """Zeros to the end are the end; a record before them is torn, or else damaged."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
-from viewlet.engine.partitions.change_log import ChangeLog, Entry, Link
+from viewlet.engine.partitions.change_log import ChangeLog, Entry, LogLink
 from viewlet.engine.partitions.head import BUILDING, DamagedState, partition_lock
 from viewlet.engine.partitions.partition_program import (
     ADOPT,
@@ -25,7 +25,7 @@ from viewlet.engine.partitions.partition_program import (
     ClusterSite,
     Repartitioning,
     Status,
-    Step,
+    StepRequest,
     Undoing,
     program_of,
 )
@@ -33,7 +33,9 @@ from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.partitions.snapshot import Snapshots, trouble
 from viewlet.errors import ProgramError, StateError, ViewletError
 
-_ATTACHED: OrderedDict[tuple[str, int], PartitionState] = OrderedDict()  # a cache, see state.py
+_ATTACHED: OrderedDict[tuple[str, int], PartitionState] = (
+    OrderedDict()
+)  # a cache: partition_state.py
 _ATTACHED_LIMIT = 64
 
 
@@ -57,10 +59,11 @@ class Partition:
     @classmethod
     @contextmanager
     def locked(cls, site: ClusterSite, partition: int) -> Iterator[Partition]:
+        """The partition, while no other process of this machine has it."""
         with partition_lock(site.directory(partition)):
             part = cls(site, partition)
-            if said := trouble(part.directory):
-                part._note(said)
+            if problem := trouble(part.directory):
+                part._note(problem)
             yield part
 
     # -- bringing the state to a tick -----------------------------------------------------------
@@ -186,7 +189,7 @@ class Partition:
         state.stamp(tick, chain, self._keep)
         return state
 
-    def _replay(self, state: PartitionState, path: list[Link], fence: tuple[int, int]) -> None:
+    def _replay(self, state: PartitionState, path: list[LogLink], fence: tuple[int, int]) -> None:
         for link in path:
             entry = self.log.read(link)
             state.begin(BUILDING, fence)
@@ -199,21 +202,21 @@ class Partition:
     # -- applying a tick ------------------------------------------------------------------------
 
     def advance(
-        self, step: Step, stage: int, chain: str, inputs: list[bytes]
+        self, step: StepRequest, stage: int, chain: str, inputs: list[bytes]
     ) -> tuple[dict[int, bytes], Status]:
         """(tick, chain) -> (tick + 1, chain'), once, however often it is asked for."""
         entry = Entry(chain, step.tick + stage + 1, stage, inputs, step.broadcast)
         following = entry.chain()
-        found = self.attach(step.fence)
-        if found is not None and (entry.tick, following) in found.head.history:
+        attached = self.attach(step.fence)
+        if attached is not None and (entry.tick, following) in attached.head.history:
             try:
-                outputs, said = self._recorded(entry.tick, following)
+                outputs, notes = self._recorded(entry.tick, following)
             except (OSError, DamagedFile):
                 self._note(f"outputs of tick {entry.tick} are lost; making them again")
             else:
-                self._remember(found)
-                return outputs, Status(following, notes=said + self.notes)
-        state = self.settle(found, step.tick + stage, chain, step.fence)
+                self._remember(attached)
+                return outputs, Status(following, notes=notes + self.notes)
+        state = self.settle(attached, step.tick + stage, chain, step.fence)
         state.begin(entry.tick, step.fence)
         started = time.perf_counter()
         try:
@@ -229,7 +232,7 @@ class Partition:
             raise
         return outputs, Status(following, logged=logged, run_seconds=[ran], notes=self.notes)
 
-    def adopt(self, step: Step, chunks: list[bytes]) -> Status:
+    def adopt(self, step: StepRequest, chunks: list[bytes]) -> Status:
         """Start this generation from the chunks of the one before, at the step's tick."""
         genesis = self.site.genesis(self.partition)
         entry = Entry(genesis, step.tick, ADOPT, chunks, b"")
@@ -255,18 +258,19 @@ class Partition:
         Notes go with them: Spark may have given up the task that rebuilt the state (a fetch failed
         elsewhere) while its Python process went on, and only the repetition reports.
         """
-        kept = self.directory / "outputs"
+        outputs_directory = self.directory / "outputs"
         try:
-            kept.mkdir(exist_ok=True)
-            with (kept / f"{tick:015d}-{chain}").open("wb") as file:
+            outputs_directory.mkdir(exist_ok=True)
+            with (outputs_directory / f"{tick:015d}-{chain}").open("wb") as file:
                 for part in seal(pickle.dumps((outputs, self.notes), protocol=5)):
                     file.write(part)
         except OSError as problem:
             raise StateError(
-                f"partition {self.partition}: cannot record outputs in {kept}: {problem.strerror}",
+                f"partition {self.partition}: cannot record outputs in "
+                f"{outputs_directory}: {problem.strerror}",
                 hint="free space there, or set the state directory to a larger disk",
             ) from problem
-        for old in kept.iterdir():
+        for old in outputs_directory.iterdir():
             if int(old.name.partition("-")[0]) <= tick - self._keep:
                 old.unlink(missing_ok=True)
 

@@ -25,11 +25,11 @@ from viewlet.engine.partitions.partition_program import (
     PartitionProgram,
     Repartitioning,
     Status,
-    Step,
+    StepRequest,
     spare_collector,
 )
 from viewlet.engine.partitions.partition_state import PartitionState
-from viewlet.engine.partitions.snapshot import Order, no_other, start, take
+from viewlet.engine.partitions.snapshot import SnapshotOrder, no_other, start, take
 from viewlet.errors import StateError, ViewletError
 
 __all__ = ["DRIVER", "PartitionProgram", "PartitionState", "Repartitioning"]
@@ -41,7 +41,7 @@ Record = tuple[str, int, Any, Any]  # kind, stage, source (for the order), paylo
 
 
 def run_stage(
-    step: Step, stage: int, partition: int, records: Iterable[Any]
+    step: StepRequest, stage: int, partition: int, records: Iterable[Any]
 ) -> Iterator[tuple[int, Record]]:
     """One task: the records that arrived for a partition -> (destination, record) pairs.
 
@@ -97,8 +97,9 @@ def run_stage(
     yield partition, (STATUS, stage, partition, status)
 
 
-def snapshot_order(site: ClusterSite, partition: int, committed: str) -> Order:
-    return Order(
+def snapshot_order(site: ClusterSite, partition: int, committed: str) -> SnapshotOrder:
+    """What the process that writes snapshots must know to write one of this partition."""
+    return SnapshotOrder(
         str(site.directory(partition)),
         site.store().location,
         site.generation,
@@ -109,7 +110,7 @@ def snapshot_order(site: ClusterSite, partition: int, committed: str) -> Order:
     )
 
 
-def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
+def snapshot_partition(step: StepRequest, partition: int) -> tuple[int, list[str]]:
     """Take a snapshot of the step's tick now and wait for it."""
     with Partition.locked(step.site, partition) as part:
         part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
@@ -118,7 +119,7 @@ def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
 
 
 def split_partition(
-    step: Step, partitions: int, partition: int
+    step: StepRequest, partitions: int, partition: int
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
     """This partition's state as (new partition, (old partition, chunk)) pairs."""
     with Partition.locked(step.site, partition) as part:
@@ -130,7 +131,7 @@ def split_partition(
 
 
 def adopt_partition(
-    step: Step, partition: int, chunks: Iterable[tuple[int, bytes]]
+    step: StepRequest, partition: int, chunks: Iterable[tuple[int, bytes]]
 ) -> tuple[int, Status]:
     """Begin a generation from the chunks that the old partitions sent here."""
     ordered = [chunk for _, chunk in sorted(chunks)]
@@ -144,11 +145,14 @@ def problem_of(problem: ViewletError) -> tuple[type[ViewletError], str, Any, str
 
 
 def raise_problem(data: bytes) -> None:
+    """An error that a task caught and sent, raised again on the driver."""
     kind, message, position, hint = pickle.loads(data)
     raise kind(message, position=position, hint=hint)
 
 
-def read_partition(step: Step, partition: int, request: bytes) -> tuple[int, bytes, list[str]]:
+def read_partition(
+    step: StepRequest, partition: int, request: bytes
+) -> tuple[int, bytes, list[str]]:
     """Answer a request at the step's tick, bringing the state there first if it is not."""
     with Partition.locked(step.site, partition) as part:
         state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)

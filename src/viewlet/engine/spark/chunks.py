@@ -56,6 +56,7 @@ class Message:
     problem: bytes | None = None
 
     def pack(self) -> bytes:
+        """As bytes; integers in as few bytes as they need."""
         rows = [(r.target, r.words.shape, r.words.tobytes(), r.texts) for r in self.rows]
         columns = [
             (c.relation, [_narrowed(part) for part in c.columns], c.nulls, _narrow(c.weights))
@@ -65,6 +66,7 @@ class Message:
 
     @classmethod
     def unpack(cls, data: bytes) -> Message:
+        """The reverse of pack."""
         rows, columns, origin, problem = pickle.loads(data)
         return cls(
             [
@@ -298,6 +300,7 @@ class TextHashes:
         self._words: Array = np.zeros(1, np.uint64)
 
     def of(self, dictionary: Dictionary) -> Array:
+        """The hash of every string of a dictionary, by code; only new strings are hashed."""
         known = len(self._words)
         if known < len(dictionary):
             more = [zlib.crc32(text.encode()) for text in dictionary.strings[known:] if text]

@@ -8,6 +8,8 @@ from enum import Enum
 
 
 class Action(Enum):
+    """What a step does in a partition."""
+
     BATCH = "batch"  # run a trigger's job over the rows that came, which tables take in first
     TABLES = "tables"  # take rows into tables; no view depends on them
     LOAD = "load"  # run a trigger over the partition's own rows of tables
@@ -28,15 +30,19 @@ class Order:
     skip: int = 0
 
     def pack(self) -> bytes:
+        """As bytes, for the broadcast of a step."""
         return pickle.dumps((self.action.value, self.trigger, self.job, self.begin, self.skip))
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:
+        """The reverse of pack."""
         action, *rest = pickle.loads(data)
         return cls(Action(action), *rest)
 
 
 class Wanted(Enum):
+    """What a read asks of a partition."""
+
     NOW = "now"  # the rows of maps
     BEFORE = "before"  # the rows that they had before the last batch
     CHANGED = "changed"  # the rows that it touched, before and after: two answers for each map
@@ -53,9 +59,11 @@ class Request:
     names: tuple[str, ...]
 
     def pack(self) -> bytes:
+        """As bytes, for the request of a read."""
         return pickle.dumps((self.wanted.value, self.names))
 
     @classmethod
     def unpack(cls, data: bytes) -> Request:
+        """The reverse of pack."""
         wanted, names = pickle.loads(data)
         return cls(Wanted(wanted), names)

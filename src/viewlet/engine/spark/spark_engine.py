@@ -120,10 +120,12 @@ class SparkEngine:
 
     @property
     def partitions(self) -> int:
+        """How many partitions the state has."""
         return self._partitions
 
     @property
     def plan(self) -> StagedProgram:
+        """The program as the stages that run on partitions and on the driver."""
         return self._plan
 
     @property
@@ -322,6 +324,7 @@ class SparkEngine:
         ]
 
     def is_committed(self, batch_id: str | None) -> bool:
+        """Whether a batch of this id was applied already."""
         return batch_id is not None and self.cluster.committed(batch_id) is not None
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:

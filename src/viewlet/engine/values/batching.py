@@ -44,6 +44,7 @@ class Batch:
         return len(self.weights)
 
     def rows(self, low: int, high: int) -> Batch:
+        """The rows from low up to high, as views of the same arrays."""
         return Batch(
             [column[low:high] for column in self.columns],
             [None if nulls is None else nulls[low:high] for nulls in self.nulls],

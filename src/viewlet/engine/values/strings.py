@@ -34,6 +34,7 @@ class Dictionary:
         return len(self.strings)
 
     def code(self, text: str | None) -> int:
+        """The code of a string, a new one if it has none."""
         found = self.codes.get(text)
         if found is None:
             found = self.codes[text] = len(self.strings)
@@ -91,6 +92,7 @@ class Translation:
             self._codes = longer
 
     def one(self, code: int) -> int:
+        """The target's code of a string, from its code in the source."""
         self._reserve()
         found = int(self._codes[code])
         if not found and code:
