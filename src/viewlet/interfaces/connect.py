@@ -64,6 +64,7 @@ def connect(
     spark: SparkSession | None = None,
     partitions: int | None = None,
     hints: Hints | None = None,
+    files: bool = False,
 ) -> Database:
     """A new, empty database in memory; or with a path, the database on disk that is there.
 
@@ -84,6 +85,9 @@ def connect(
     local session that is made where none is given or active. With `checkpoint` a directory that
     driver and executors share, every batch is durable when it returns. `hints` say how large
     tables are and where maps should be, where the plan that `explain` shows can be better.
+
+    `files` lets SELECTs of `query` and `execute` read files of this machine, as in
+    SELECT * FROM 'prices.csv'; without it only COPY does.
     """
     if isinstance(database, str) and database in ENGINES and engine is None:
         engine = database
@@ -96,7 +100,8 @@ def connect(
         )
     if path is not None:
         others = (checkpoint, spark, partitions, hints)
-        return _on_disk(engine, path, synchronous, any(given is not None for given in others))
+        has_others = any(given is not None for given in others)
+        return _on_disk(engine, path, synchronous, has_others, files)
     if synchronous is not None:
         raise StateError(
             "a database in memory has no log to synchronize",
@@ -123,7 +128,7 @@ def connect(
             "checkpoint": checkpoint,
             "hints": hints,
         }
-    return _database(engine, checkpoint, options)
+    return _database(engine, checkpoint, options, files)
 
 
 def _require_spark() -> None:
@@ -143,7 +148,11 @@ def _as_path(given: str | PathLike[str]) -> str | PathLike[str]:
 
 
 def _on_disk(
-    engine: str, path: str | PathLike[str], synchronous: Synchronous | None, has_others: bool
+    engine: str,
+    path: str | PathLike[str],
+    synchronous: Synchronous | None,
+    has_others: bool,
+    files: bool,
 ) -> Database:
     if engine == "spark" or has_others:
         raise StateError(
@@ -154,7 +163,7 @@ def _on_disk(
     if level not in LEVELS:
         raise StateError(f"synchronous={level!r}", hint=f"it is one of {', '.join(LEVELS)}")
     directory = DurableDirectory(Path(path).expanduser().absolute(), Disk())
-    database = memory_database(engine)
+    database = _database(engine, None, {}, files)
     try:
         database._open(directory, level)
     except BaseException:
@@ -165,14 +174,16 @@ def _on_disk(
 
 def memory_database(engine: str) -> Database:
     """An empty database of an engine in this process."""
-    return _database(engine, None, {})
+    return _database(engine, None, {}, files=False)
 
 
-def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
+def _database(
+    engine: str, checkpoint: str | None, options: dict[str, Any], files: bool
+) -> Database:
     from viewlet.planner.viewlets import compile_program
 
     plan = partial(compile_program, keyed=engine != "spark")
-    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint, files=files)
 
 
 def restore(
@@ -181,11 +192,12 @@ def restore(
     engine: str | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
+    files: bool = False,
 ) -> Database:
     """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
 
     On Spark it is as of the last batch that was committed. Another number of `partitions` than
-    before splits the state anew.
+    before splits the state anew. `files` as for `connect`.
 
     >>> db.checkpoint(folder).endswith("checkpoint-1")
     True
@@ -198,7 +210,7 @@ def restore(
     if chosen == "spark":
         _require_spark()
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
-    database = _database(chosen, directory, options)
+    database = _database(chosen, directory, options, files)
     with waiting(f"restoring {directory}"):
         database._restore(directory)
     return database

@@ -51,14 +51,20 @@ class Database:
     """
 
     def __init__(
-        self, engine: Engine, name: str, compiler: Compiler, checkpoint: str | None
+        self,
+        engine: Engine,
+        name: str,
+        compiler: Compiler,
+        checkpoint: str | None,
+        *,
+        files: bool = False,
     ) -> None:
         state = DatabaseState(engine, name, compiler)
         self._engine = engine
         self._state = state
         self._checkpoints = Checkpoints(state, checkpoint)
         self._subscribers = Subscribers(state)
-        self._reads = Reads(state)
+        self._reads = Reads(state, files)
         self._writes = Writes(state, self._checkpoints, self._subscribers)
         changes = DefinitionChanges(state, self._checkpoints, self._subscribers)
         self._directory: DurableDirectory | None = None
@@ -196,7 +202,9 @@ class Database:
         return self._reads.changes(view)
 
     def query(self, text: str) -> pa.Table:
-        """Ad-hoc SQL over tables and views, all as they are after the last batch.
+        """One SELECT over tables and views, all as they are after the last batch.
+
+        It reads nothing else, and files only where `connect` was told so.
 
         >>> db.query("SELECT MAX(total) AS most FROM v").to_pylist()
         [{'most': 5}]

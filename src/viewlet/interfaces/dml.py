@@ -55,7 +55,7 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
             )
         return [Change(name, found.rename_columns(list(columns)))]
     if isinstance(statement, Copy):
-        found = read_file(statement.path, statement.format, relation, query, statement.position)
+        found = read_file(statement.path, statement.format, relation, statement.position)
         return [Change(name, found)]
     _check_kept(statement, relation)
     where = f" WHERE {statement.where}" if statement.where else ""

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 class Reads:
     """How a database is read."""
 
-    def __init__(self, state: DatabaseState) -> None:
+    def __init__(self, state: DatabaseState, files: bool) -> None:
+        """`files`: whether ad-hoc queries may read these too."""
         self._state = state
-        self._adhoc = AdHoc()
+        self._adhoc = AdHoc(files)
         self._rows: dict[str, tuple[int, list[Row]]] = {}
 
     def view(self, name: str) -> View:
