@@ -189,8 +189,17 @@ def _checked(change: Change) -> Change:
 
 def _is_large(changes: Sequence[Change]) -> bool:
     """Whether there are so many rows that somebody may have to wait for them."""
-    rows = (change.rows for change in changes if isinstance(change, Change))
-    return any(isinstance(given, Sized) and len(given) > _MANY_ROWS for given in rows)
+    return any(
+        _row_count(change.rows) > _MANY_ROWS for change in changes if isinstance(change, Change)
+    )
+
+
+def _row_count(rows: Any) -> int:
+    """What rows say of their number; 0 where they do not."""
+    try:
+        return len(rows) if isinstance(rows, Sized) else 0
+    except Exception:  # `make_batch` says what is wrong with them
+        return 0
 
 
 def _all_timings(routes: Sequence[Route]) -> list[Timings]:
