@@ -15,10 +15,12 @@ from viewlet.engine.durable.log import LEVELS, Synchronous
 from viewlet.engine.partitions.store import shown
 from viewlet.errors import ResolutionError, StateError
 from viewlet.extras import require
+from viewlet.interfaces.arguments import name_of, path_of
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.durable_database import DurableDirectory
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.saved_database import check_writable, has_checkpoint, read_checkpoint
+from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +62,7 @@ def connect(
     engine: str | None = None,
     path: str | PathLike[str] | None = None,
     synchronous: Synchronous | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
     hints: Hints | None = None,
@@ -93,11 +95,10 @@ def connect(
         engine = database
     elif database is not None:
         path = _as_path(database) if path is None else path
-    engine = DEFAULT_ENGINE if engine is None else engine
+    checkpoint = None if checkpoint is None else path_of(checkpoint)
+    engine = DEFAULT_ENGINE if engine is None else name_of(engine, "engine")
     if engine not in ENGINES:
-        raise ResolutionError(
-            f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
-        )
+        raise _no_engine(engine)
     if path is not None:
         others = (checkpoint, spark, partitions, hints)
         has_others = any(given is not None for given in others)
@@ -131,6 +132,11 @@ def connect(
     return _database(engine, checkpoint, options, files)
 
 
+def _no_engine(name: str) -> ResolutionError:
+    known = ", ".join(sorted(ENGINES))
+    return ResolutionError(f"there is no engine {name}", hint=f"engines are {known}")
+
+
 def _require_spark() -> None:
     """Before anything is looked at: without Spark nothing else would help."""
     require("pyspark", 'engine "spark"', 'connect with engine="local"')
@@ -139,7 +145,7 @@ def _require_spark() -> None:
 def _as_path(given: str | PathLike[str]) -> str | PathLike[str]:
     """A name that is nearly an engine's is rather a slip than a directory."""
     close = difflib.get_close_matches(given, ENGINES, 1) if isinstance(given, str) else []
-    if close and not Path(given).exists():
+    if close and not Path(path_of(given)).exists():
         raise ResolutionError(
             f"there is no engine {given}",
             hint=f"did you mean {close[0]}? For a database on disk write './{given}'",
@@ -160,9 +166,11 @@ def _on_disk(
             hint='leave the other options out; on Spark say connect("spark", checkpoint="dir")',
         )
     level: Synchronous = "full" if synchronous is None else synchronous
-    if level not in LEVELS:
-        raise StateError(f"synchronous={level!r}", hint=f"it is one of {', '.join(LEVELS)}")
-    directory = DurableDirectory(Path(path).expanduser().absolute(), Disk())
+    if not isinstance(level, str) or level not in LEVELS:
+        raise StateError(
+            f"synchronous={shown_value(level)}", hint=f"it is one of {', '.join(LEVELS)}"
+        )
+    directory = DurableDirectory(Path(path_of(path)).expanduser().absolute(), Disk())
     database = _database(engine, None, {}, files)
     try:
         database._open(directory, level)
@@ -187,7 +195,7 @@ def _database(
 
 
 def restore(
-    directory: str,
+    directory: str | PathLike[str],
     *,
     engine: str | None = None,
     spark: SparkSession | None = None,
@@ -204,8 +212,11 @@ def restore(
     >>> viewlet.restore(folder).view("v")[1].total
     5
     """
+    directory = path_of(directory)
     saved = read_checkpoint(directory)
-    chosen = engine or saved.engine
+    chosen = saved.engine if engine is None else name_of(engine, "engine")
+    if chosen not in ENGINES:
+        raise _no_engine(chosen)
     options: dict[str, Any] = {}
     if chosen == "spark":
         _require_spark()

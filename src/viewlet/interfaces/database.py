@@ -13,10 +13,11 @@ of the views in an engine. A call that raises has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Engine
-from viewlet.errors import ResolutionError
+from viewlet.interfaces.arguments import callback_of
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import Compiler, DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
@@ -160,11 +161,7 @@ class Database:
         1
         >>> subscription.close()
         """
-        if callback is not None and not callable(callback):
-            raise ResolutionError(
-                f"{callback!r} cannot be called", hint="give a function of one batch"
-            )
-        return self._subscribers.add(view, callback)
+        return self._subscribers.add(view, None if callback is None else callback_of(callback))
 
     def watch(self, *views: str) -> Watch:
         """For asyncio: the batches that change any of the views, from now on.
@@ -240,7 +237,7 @@ class Database:
 
     # --- life -------------------------------------------------------------------------------------
 
-    def checkpoint(self, directory: str | None = None) -> str:
+    def checkpoint(self, directory: str | PathLike[str] | None = None) -> str:
         """Save everything to a directory: this one, or the one given to `connect`.
 
         >>> db.checkpoint(folder).endswith("checkpoint-1")

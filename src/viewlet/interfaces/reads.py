@@ -12,6 +12,7 @@ from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.interfaces.adhoc import AdHoc, Source
+from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
 from viewlet.interfaces.spark_frames import changes_arrow, jobs_and_stages, session_of
@@ -85,6 +86,7 @@ class Reads:
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views."""
+        text = sql_of(text)
         with self._state.lock:
             relations = self._state.definitions.relations
             streams = frozenset(n for n, made in relations.items() if made.relation.is_stream)
@@ -107,7 +109,7 @@ class Reads:
         state = self._state
         with state.lock:
             definition = state.definitions.view(view)
-            if format == "text":
+            if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
             return explain_as(part_for_view(state.engine.program, view), stage, format)
 

@@ -39,7 +39,7 @@ from viewlet.engine.partitions.worker import (
 from viewlet.engine.spark.chunks import Columns, Message, batch_columns, spread
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.errors import DataError, ViewletError
-from viewlet.schema import Column, Kind, Relation
+from viewlet.schema import Column, Kind, Relation, shown_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +62,10 @@ _FITTING: dict[Kind, set[str]] = {
 
 def check_frame(frame: DataFrame, relation: Relation) -> None:
     """One error for a column that is missing or of another type; further columns do not matter."""
+    if not isinstance(getattr(frame, "dtypes", None), list):
+        raise DataError(
+            f"{shown_value(frame)} is not a DataFrame of Spark", hint="give other rows to insert()"
+        )
     types = dict(frame.dtypes)
     for column in relation.columns:
         found = types.get(column.name)
