@@ -9,7 +9,6 @@ step that was given up), the head and the change log decide what to make of it.
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any, cast
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.engine.partitions.change_log import ChangeLog, Entry, Link
 from viewlet.engine.partitions.head import BUILDING, DamagedState, partition_lock
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.partition_program import (
     ADOPT,
     DRIVER,
@@ -259,7 +259,7 @@ class Partition:
         try:
             kept.mkdir(exist_ok=True)
             with (kept / f"{tick:015d}-{chain}").open("wb") as file:
-                for part in seal(pickle.dumps((outputs, self.notes), protocol=5)):
+                for part in seal(pack((outputs, self.notes))):
                     file.write(part)
         except OSError as problem:
             raise StateError(
@@ -273,7 +273,7 @@ class Partition:
     def _recorded(self, tick: int, chain: str) -> tuple[dict[int, bytes], list[str]]:
         name = f"{tick:015d}-{chain}"
         data = (self.directory / "outputs" / name).read_bytes()
-        outputs, notes = pickle.loads(unseal(name, data))
+        outputs, notes = unpack(unseal(name, data))
         return outputs, notes
 
     def _remember(self, state: PartitionState | None) -> None:

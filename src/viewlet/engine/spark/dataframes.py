@@ -11,7 +11,6 @@ travel as the error that they are, so that the step that meets them is refused a
 
 from __future__ import annotations
 
-import pickle
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -144,7 +143,7 @@ def _encoded(
         parts = spread(sent, table, partitions) if table is not None else [sent]
         messages = [Message(columns=[part]) for part in parts]
     except ViewletError as problem:
-        messages = [Message(problem=pickle.dumps(problem_of(problem)))]
+        messages = [Message(problem=problem_of(problem))]
     places = list(range(partitions)) if len(messages) > 1 else [here % partitions]
     yield pa.record_batch(
         [
@@ -224,7 +223,7 @@ class Opener:
         try:
             sent = self._sent(index, source, rows)
         except ViewletError as problem:
-            data = pickle.dumps(problem_of(problem))
+            data = problem_of(problem)
             for target in range(self.partitions):
                 yield target, (FAILURE, OPENING, index, data)
             return

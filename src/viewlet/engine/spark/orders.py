@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,11 +28,12 @@ class Order:
     skip: int = 0
 
     def pack(self) -> bytes:
-        return pickle.dumps((self.action.value, self.trigger, self.job, self.begin, self.skip))
+        parts = (self.action.value, self.trigger, self.job, self.begin, self.skip)
+        return json.dumps(parts).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:
-        action, *rest = pickle.loads(data)
+        action, *rest = json.loads(data)
         return cls(Action(action), *rest)
 
 
@@ -53,9 +54,9 @@ class Request:
     names: tuple[str, ...]
 
     def pack(self) -> bytes:
-        return pickle.dumps((self.wanted.value, self.names))
+        return json.dumps((self.wanted.value, self.names)).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Request:
-        wanted, names = pickle.loads(data)
-        return cls(Wanted(wanted), names)
+        wanted, names = json.loads(data)
+        return cls(Wanted(wanted), tuple(names))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ from viewlet.engine.contract import (
 from viewlet.engine.durable.sealed import DamagedFile
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.metrics import Metrics
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
 from viewlet.engine.spark.conductor import Conductor
@@ -516,13 +516,13 @@ def _driver_state(conductor: Conductor) -> bytes:
     conductor.node.save()
     arrays = conductor.arrays
     found = {name: arrays.array(name) for name in arrays.names()}
-    return pickle.dumps((found, conductor.node.dictionary.strings[1:]), protocol=5)
+    return pack((found, conductor.node.dictionary.strings[1:]))
 
 
 def _conductor_of(
     plan: StagedProgram, tables: Sequence[Relation], cluster: Cluster, state: bytes
 ) -> Conductor:
-    arrays, strings = pickle.loads(state)
+    arrays, strings = unpack(state)
     return Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
 
 
