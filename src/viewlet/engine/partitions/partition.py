@@ -165,9 +165,12 @@ class Partition:
                 records = len(path) - start
                 self._note(f"state of tick {tick} rebuilt from {kind} and {records} log records")
             return state
+        if not lost:
+            before = path[0].tick - 1 if path else tick
+            lost.append(f"{self.log.base}/log/{before:015d}-{way[0]}-*: the record is gone")
         raise StateError(
             f"partition {self.partition} cannot be brought to tick {tick}: its state is lost. "
-            + (f"Damaged: {'; '.join(lost)}" if lost else "No snapshot or log leads there"),
+            f"Damaged: {'; '.join(lost)}",
             hint="restore the named files of the checkpoint from a backup, or load the data again",
         )
 
@@ -259,7 +262,7 @@ class Partition:
         try:
             kept.mkdir(exist_ok=True)
             with (kept / f"{tick:015d}-{chain}").open("wb") as file:
-                for part in seal(pack((outputs, self.notes))):
+                for part in seal(pack((outputs, self.notes)), f"{tick:015d}-{chain}"):
                     file.write(part)
         except OSError as problem:
             raise StateError(
@@ -273,7 +276,7 @@ class Partition:
     def _recorded(self, tick: int, chain: str) -> tuple[dict[int, bytes], list[str]]:
         name = f"{tick:015d}-{chain}"
         data = (self.directory / "outputs" / name).read_bytes()
-        outputs, notes = unpack(unseal(name, data))
+        outputs, notes = unpack(unseal(name, data, name))
         return outputs, notes
 
     def _remember(self, state: PartitionState | None) -> None:

@@ -67,7 +67,7 @@ class Snapshots:
 
     def manifest(self, name: str) -> dict[str, Any]:
         path = f"{self.base}/snapshots/{name}"
-        found: dict[str, Any] = json.loads(unseal(path, self.store.get(path)))
+        found: dict[str, Any] = json.loads(unseal(path, self.store.get(path), path))
         return found
 
     def load(self, name: str, state: PartitionState) -> tuple[int, str]:
@@ -131,7 +131,8 @@ class Snapshots:
             "meta": json.loads(head.meta),
         }
         payload = json.dumps(manifest, separators=(",", ":")).encode()
-        self.store.put(f"{self.base}/snapshots/{name}", seal(payload))
+        path = f"{self.base}/snapshots/{name}"
+        self.store.put(path, seal(payload, path))
 
     def _predecessor(
         self, existing: list[str]
