@@ -7,10 +7,12 @@ not be written yet are due: no batch is taken before they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 
 from viewlet.errors import StateError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import CreateRelation, CreateView
+from viewlet.interfaces.arguments import path_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.progress import waiting
@@ -28,13 +30,13 @@ class Checkpoints:
         self.write_own: Callable[[], str] | None = None
         """How a database on disk writes its snapshot."""
 
-    def write(self, directory: str | None = None) -> str:
+    def write(self, directory: str | PathLike[str] | None = None) -> str:
         """Save everything to this directory, or to the database's own; where it lies."""
         self._state.refuse_while_delivering()
         if directory is None and self.write_own is not None:
             with self._state.lock:
                 return self.write_own()
-        chosen = directory or self._directory
+        chosen = self._directory if directory is None else path_of(directory)
         if chosen is None:
             raise StateError(
                 "no directory to write the checkpoint to",

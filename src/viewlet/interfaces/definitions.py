@@ -22,6 +22,7 @@ from viewlet.calculus.query import Query, expressions, with_expressions
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.lower import lower_view
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
 from viewlet.schema import Catalog, Relation
 
@@ -57,13 +58,15 @@ class Definitions:
     # What is there.
 
     def relation(self, name: str) -> Relation:
-        """The table or stream of this name; the error for another says which there are."""
+        """A table or stream, or an error that names those that there are."""
+        name = name_of(name, "table or stream")
         if name not in self.relations:
             raise unknown("table or stream", name, self.relations)
         return self.relations[name].relation
 
     def view(self, name: str) -> ViewDefinition:
-        """The definition of a view; the error for another name says which there are."""
+        """The definition of a view, or an error that names those that there are."""
+        name = name_of(name, "view")
         if name not in self.views:
             raise unknown("view", name, self.views)
         return self.views[name]

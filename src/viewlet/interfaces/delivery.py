@@ -10,7 +10,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 from viewlet.interfaces.view import row_class
-from viewlet.schema import decode
+from viewlet.schema import decode, shown_value
 
 Delivery = tuple[Subscription, ViewBatch]
 
@@ -66,7 +66,7 @@ class Subscribers:
             state.version += 1
             if isinstance(error, Exception):
                 raise ViewletError(
-                    f"a subscriber failed, and the batch was undone: {error!r}",
+                    f"a subscriber failed, and the batch was undone: {shown_value(error)}",
                     hint="make the callback handle its own errors",
                 ) from error
             raise

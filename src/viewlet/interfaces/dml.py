@@ -55,7 +55,7 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
             )
         return [Change(name, result.rename_columns(list(columns)))]
     if isinstance(statement, Copy):
-        result = read_file(statement.path, statement.format, relation, query, statement.position)
+        result = read_file(statement.path, statement.format, relation, statement.position)
         return [Change(name, result)]
     _check_kept(statement, relation)
     where = f" WHERE {statement.where}" if statement.where else ""

@@ -13,6 +13,7 @@ from viewlet.frontend.statements import (
     Select,
     Statement,
 )
+from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.dml import changes_of
@@ -34,7 +35,7 @@ class StatementExecutor:
 
     def run(self, text: str) -> Any:
         """The last statement's result: a table, a number of rows, or None."""
-        statements = parse(text)
+        statements = parse(sql_of(text))
         result: Any = None
         with self._state.lock:
             for group in _grouped(statements):

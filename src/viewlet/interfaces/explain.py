@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.calculus.query_text import query_text, relation_text
 from viewlet.engine.contract import Distributing, Engine
 from viewlet.errors import ResolutionError, UnsupportedError
+from viewlet.interfaces.arguments import name_of
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
 from viewlet.program.prune import maps_of, part_of
@@ -77,7 +78,7 @@ def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHE
 def check_stage(stage: str) -> None:
     """Raise for a stage that explain does not have, and say which it has."""
     known = STAGES + ENGINE_STAGES
-    if stage not in known:
+    if name_of(stage, "stage") not in known:
         raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(known)}")
 
 
@@ -96,7 +97,7 @@ FORMATS = ("text", "json", "svg")
 
 def explain_as(program: Program, stage: str, format: str) -> str:
     """A program for tools (json) or as a picture (svg)."""
-    if format not in FORMATS:
+    if name_of(format, "format") not in FORMATS:
         raise ResolutionError(
             f"there is no format {format}", hint=f"formats are {', '.join(FORMATS)}"
         )

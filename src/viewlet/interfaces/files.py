@@ -1,25 +1,24 @@
 """Files of rows -> Arrow, read with a relation's types: for COPY and for the sources of `run`.
 
 DuckDB reads all formats but Arrow's own, so a DECIMAL in a CSV or JSON file never passes through a
-binary fraction.
+binary fraction. It is a DuckDB of its own, which runs no user's SQL: that of queries reads no
+files.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import DataError, Position, ViewletError
-from viewlet.interfaces.adhoc import quoted
+from viewlet.interfaces.adhoc import duckdb_connection, guarded, quoted
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Query = Callable[[str], "pa.Table"]
-"""Runs SQL in DuckDB."""
 
 FORMATS = ("arrow", "csv", "json", "parquet", "tbl")
 OPTIONS = ("header", "delimiter", "sep", "nullvalue")
@@ -30,7 +29,6 @@ def read_file(
     path: str,
     format: str,
     relation: Relation,
-    query: Query,
     position: Position | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.Table:
@@ -48,19 +46,31 @@ def read_file(
             position=position,
             hint="paths are relative to where the process was started",
         )
-    if format == "arrow":
-        return _read_arrow(path, position)
-    if format == "parquet":
-        return query(f"SELECT * FROM read_parquet({_text(path)})")
-    types = ", ".join(f"{_text(c.name)}: '{c.type}'" for c in relation.columns)
-    if format == "json":
-        return query(f"SELECT * FROM read_json({_text(path)}, columns = {{{types}}})")
-    return _read_csv(path, format, relation, query, options or {})
+    try:
+        if format == "arrow":
+            return _read_arrow(path, position)
+        if format == "parquet":
+            return _query(f"SELECT * FROM read_parquet({_text(path)})")
+        types = ", ".join(f"{_text(c.name)}: '{c.type}'" for c in relation.columns)
+        if format == "json":
+            return _query(f"SELECT * FROM read_json({_text(path)}, columns = {{{types}}})")
+        return _read_csv(path, format, relation, options or {})
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise DataError(f"cannot read {path}: {reason}", position=position) from None
 
 
-def _read_csv(
-    path: str, format: str, relation: Relation, query: Query, options: Mapping[str, str]
-) -> pa.Table:
+def _query(text: str) -> pa.Table:
+    return guarded(lambda: _reader().cursor().sql(text).to_arrow_table())
+
+
+@lru_cache(1)
+def _reader() -> Any:
+    """The process's DuckDB for files."""
+    return duckdb_connection()
+
+
+def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, str]) -> pa.Table:
     """CSV with or without a header; tbl is CSV with bars, as dbgen writes it.
 
     A first line that names a column of the table is a header.
@@ -87,7 +97,7 @@ def _read_csv(
     if "nullvalue" in options_by_name:
         arguments += f", nullstr = {_text(options_by_name['nullvalue'])}"
     try:
-        return query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
+        return _query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
     except ViewletError as error:
         if "sniffing" not in error.message:
             raise
@@ -123,5 +133,5 @@ def _first_line(path: str) -> str:
     first_path = path if Path(path).exists() else min(glob.iglob(path), default="")  # noqa: PTH207
     if not first_path:
         return ""
-    with Path(first_path).open(encoding="utf-8") as file:
+    with Path(first_path).open(encoding="utf-8", errors="replace") as file:
         return file.readline().rstrip("\r\n")

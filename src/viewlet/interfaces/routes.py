@@ -79,6 +79,13 @@ def _of_type(kind: type) -> Callable[[Column], Encoder]:
     return make
 
 
+def _texts(column: Column) -> Encoder:
+    def code(value: Any) -> Scalar:
+        return value if type(value) is str and value.isascii() else encode(value, column)
+
+    return code
+
+
 def _dates(column: Column) -> Encoder:
     first = EPOCH_DATE.toordinal()
 
@@ -121,7 +128,7 @@ _SHORT: dict[Kind, Callable[[Column], Encoder]] = {
     Kind.INTEGER: _integers,
     Kind.BIGINT: _integers,
     Kind.DOUBLE: _of_type(float),
-    Kind.VARCHAR: _of_type(str),
+    Kind.VARCHAR: _texts,
     Kind.BOOLEAN: _of_type(bool),
     Kind.DATE: _dates,
     Kind.DECIMAL: _decimals,

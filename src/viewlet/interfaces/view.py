@@ -141,9 +141,12 @@ class View(Mapping[Any, Any]):
                     raise KeyError(key)
                 return self._decoded(row[0])
         records = self._current()
-        if isinstance(key, tuple) and len(key) == 1 and key not in records:
-            (key,) = key
-        return records[key]
+        try:
+            if isinstance(key, tuple) and len(key) == 1 and key not in records:
+                (key,) = key
+            return records[key]
+        except Exception:  # no row has a key that cannot be hashed or compared
+            raise KeyError(key) from None
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._current()))

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.values.batching import Batch, make_batch
-from viewlet.errors import DataError
+from viewlet.errors import DataError, ViewletError
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.delivery import Subscribers
@@ -23,6 +23,7 @@ from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import check_frame, frames_engine
 from viewlet.interfaces.stats import Timings
+from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +47,8 @@ class Writes:
     def apply_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go by `apply`, which says why."""
         state = self._state
+        if type(relation) is not str:
+            return False
         with state.lock:
             route = state.routes.get(relation)
             if (
@@ -70,7 +73,7 @@ class Writes:
 
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
-        change_list = list(changes)
+        change_list = _listed(changes)
         bar = waiting("applying the batch") if _is_large(change_list) else nullcontext()
         with bar:
             return self.apply_batch(change_list)
@@ -116,7 +119,7 @@ class Writes:
             routes = []
             fed: list[tuple[str, DataFrame, int]] = []
             for change in changes:
-                name, frame, weight = change if len(change) == 3 else (*change, 1)
+                name, frame, weight = _frame_change(change)
                 route = self._route(name)
                 check_frame(frame, route.relation)
                 routes.append(route)
@@ -183,16 +186,50 @@ class Writes:
         return ticket
 
 
+def _listed(changes: Iterable[Change]) -> list[Change]:
+    try:
+        return list(changes)
+    except (ViewletError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{shown_value(changes)} are not changes: {shown_value(error)}",
+            hint='give a list of viewlet.Change("r", rows)',
+        ) from error
+
+
+def _frame_change(change: FrameChange) -> tuple[str, DataFrame, int]:
+    if not isinstance(change, tuple | list) or len(change) not in (2, 3):
+        raise DataError(
+            f"{shown_value(change)} is not a change", hint='give ("r", frame) or ("r", frame, -1)'
+        )
+    name, frame, weight = change if len(change) == 3 else (*change, 1)
+    if not isinstance(weight, int) or isinstance(weight, bool):
+        raise DataError(f"{shown_value(weight)} is not a weight", hint="weights are whole numbers")
+    return name, frame, weight
+
+
 def _checked(change: Change) -> Change:
     if not isinstance(change, Change):
-        raise DataError(f"{change!r} is not a change", hint='give viewlet.Change("r", rows)')
+        raise DataError(
+            f"{shown_value(change)} is not a change", hint='give viewlet.Change("r", rows)'
+        )
     return change
 
 
 def _is_large(changes: Sequence[Change]) -> bool:
     """Whether there are so many rows that somebody may have to wait for them."""
-    rows = (change.rows for change in changes if isinstance(change, Change))
-    return any(isinstance(data, Sized) and len(data) > _MANY_ROWS for data in rows)
+    return any(
+        _row_count(change.rows) > _MANY_ROWS for change in changes if isinstance(change, Change)
+    )
+
+
+def _row_count(rows: Any) -> int:
+    """What rows say of their number; 0 where they do not."""
+    try:
+        return len(rows) if isinstance(rows, Sized) else 0
+    except Exception:  # `make_batch` says what is wrong with them
+        return 0
 
 
 def _all_timings(routes: Sequence[RelationRoute]) -> list[Timings]:

@@ -12,13 +12,13 @@ Its peer, which recomputes the views from block matrices on every update, is in 
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viewlet.engine.partitions.cluster import Cluster
+from viewlet.engine.partitions.packing import unpack
 from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import TypingError
 from viewlet.linalg import arrays
@@ -144,7 +144,7 @@ class SparkMatrixEngine(ArrayEngine):
         self.moved.jobs += 1
         self.moved.broadcast += len(request)
         self.moved.collected += sum(map(len, answers))
-        return [pickle.loads(answer) for answer in answers]
+        return [unpack(answer) for answer in answers]
 
     def products(self, requests: list[tuple[Matrix, bool, Array]]) -> list[Array]:
         """op(M) y for several at once, in one job."""

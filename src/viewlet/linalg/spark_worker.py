@@ -10,11 +10,11 @@ Only low-rank factors travel: in a step they come as the broadcast, in a read as
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.linalg import arrays
 from viewlet.linalg.arrays import Array
 from viewlet.linalg.chain import Shape
@@ -31,12 +31,12 @@ def bounds(n: int, partition: int, partitions: int) -> tuple[int, int]:
 
 def encode(message: dict[str, Any]) -> bytes:
     """A message for a partition."""
-    return pickle.dumps(message, protocol=5)
+    return pack(message)
 
 
 def decode(data: bytes) -> dict[str, Any]:
     """What `encode` made."""
-    message: dict[str, Any] = pickle.loads(data)
+    message: dict[str, Any] = unpack(data)
     return message
 
 
@@ -96,19 +96,17 @@ class MatrixBlocks:
         match question["what"]:
             case "products":
                 answers = [self._product(state, *p) for p in question["products"]]
-                return pickle.dumps(answers, protocol=5)
+                return pack(answers)
             case "rows":
-                return pickle.dumps(
-                    self._rows(state, question["name"], question["indices"]), protocol=5
-                )
+                return pack(self._rows(state, question["name"], question["indices"]))
             case "columns":
                 block = state.array(f"rows/{question['name']}")
-                return pickle.dumps(block[:, question["indices"]], protocol=5)
+                return pack(block[:, question["indices"]])
             case "norm":
                 total = float(np.sum(np.square(state.array(f"rows/{question['name']}"))))
-                return pickle.dumps(total)
+                return pack(total)
             case _:
-                return pickle.dumps(state.array(f"rows/{question['name']}"), protocol=5)
+                return pack(state.array(f"rows/{question['name']}"))
 
     def _product(self, state: PartitionState, name: str, transposed: bool, y: Array) -> Array:
         """This partition's rows of op(M) y, or its summand of them."""

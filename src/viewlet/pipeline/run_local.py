@@ -122,7 +122,7 @@ class LocalRun:
         for source in self._pipeline.sources if static else ():
             feed = self._feeds[source.relation]
             if self._relations[source.relation].static and feed.is_stored:
-                database.apply(feed.changes(self._reader(source, database)))
+                database.apply(feed.changes(self._reader(source)))
 
     def _resume(self, saved: RunCheckpoint | None, restart: bool) -> None:
         """Sinks and sources back to the checkpoint; a new run takes its first one at once."""
@@ -152,7 +152,7 @@ class LocalRun:
         try:
             for source in self._pipeline.sources:
                 if not self._relations[source.relation].static:
-                    read = self._reader(source, self._database)
+                    read = self._reader(source)
                     changes += self._feeds[source.relation].changes(read)
             if not changes:
                 return None
@@ -169,17 +169,17 @@ class LocalRun:
             self.checkpoint()
         return ProcessedBatch(self.batch, rows, seconds)
 
-    def _reader(self, source: SourceOf, database: Database) -> ReadFile:
-        return lambda path, format: self._from_file(source, path, database, format)
+    def _reader(self, source: SourceOf) -> ReadFile:
+        return lambda path, format: self._from_file(source, path, format)
 
-    def _from_file(self, source: SourceOf, path: str, database: Database, format: str) -> Change:
+    def _from_file(self, source: SourceOf, path: str, format: str) -> Change:
         """The file's rows of the declared columns; a weight column says how often each comes."""
         endpoint = source.endpoint
         relation = self._relations[source.relation]
         weight = endpoint.option("weight")
         relation_read = relation if weight is None else _with_weight(relation, weight)
         try:
-            table = read_file(path, format, relation_read, database.query, options=endpoint.options)
+            table = read_file(path, format, relation_read, options=endpoint.options)
         except ViewletError as error:
             advice = f"it is read as {format}; repair it or take it away"
             raise DataError(f"{path}: {error.message}", hint=error.hint or advice) from None

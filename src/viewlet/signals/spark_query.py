@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.errors import DataError, StateError, TypingError, UnsupportedError
 from viewlet.signals import offline, tables
 from viewlet.signals.batches import INF, NEVER, Array, Columns
@@ -82,7 +82,7 @@ class SignalProgram:
     ) -> dict[int, bytes]:
         """Lists of chunks (order, source, columns), and an advance of time in the broadcast."""
         live = self._attach(state)
-        chunks = [chunk for data in inputs for chunk in pickle.loads(data)]
+        chunks = [chunk for data in inputs for chunk in unpack(data)]
         chunks.sort(key=lambda chunk: chunk[0])
         order = json.loads(broadcast) if broadcast else {}
         state.array(_CLEAN)[0] = 0
@@ -109,7 +109,7 @@ class SignalProgram:
         _LIVE[_partition_key(state)] = (digest.hexdigest(), live)
         while len(_LIVE) > _LIVE_LIMIT:
             _LIVE.pop(next(iter(_LIVE)))
-        return {DRIVER: pickle.dumps(out, protocol=5)}
+        return {DRIVER: pack(out)}
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
         """The counters of one partition, as JSON."""
@@ -255,14 +255,14 @@ class SparkLive:
                 parts = split(columns, source.schema.keys, self._cluster.partitions)
                 for p, part in parts.items():
                     chunks.setdefault(p, []).append(((number, 0), source.name, part))
-        return {p: pickle.dumps(chunk, protocol=5) for p, chunk in chunks.items()}
+        return {p: pack(chunk) for p, chunk in chunks.items()}
 
     def _rdd(self, tables_by_source: dict[str, Any]) -> Any:
         chunks = _chunks(self.plan, tables_by_source, self._cluster.partitions)
         return chunks.rdd.map(lambda row: (row[0], bytes(row[1])))
 
     def _out(self, outputs: list[bytes]) -> Any:
-        columns = join_columns([pickle.loads(data) for data in outputs])
+        columns = join_columns([unpack(data) for data in outputs])
         if self._kind == "spark":
             return self._spark.createDataFrame(spark_table(columns))
         return tables.write(columns, self._kind)
@@ -284,7 +284,7 @@ def run_dataframes(plan: OperatorPlan, frames: dict[str, Any]) -> Any:
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packed = (data.as_py() for batch in batches for data in batch.column(1))
-        chunks = [chunk for data in packed for chunk in pickle.loads(data)]
+        chunks = [chunk for data in packed for chunk in unpack(data)]
         chunks.sort(key=lambda chunk: chunk[0])
         mine = OperatorPlan(root)
         columns_by_source: dict[str, Columns] = {}
@@ -305,7 +305,7 @@ def run_dataframes(plan: OperatorPlan, frames: dict[str, Any]) -> Any:
 
 
 def _chunks(plan: OperatorPlan, tables_by_source: dict[str, Any], partitions: int) -> Any:
-    """A DataFrame (p, chunk): the rows of every partition as pickled columns, in input order."""
+    """A DataFrame (p, chunk): the rows of every partition as packed columns, in input order."""
     frames = []
     for number, source in enumerate(plan.sources):
         if source.name not in tables_by_source:
@@ -345,7 +345,7 @@ def _splitter(number: int, name: str, keys: tuple[str, ...], partitions: int) ->
             [
                 pa.array(list(parts), pa.int32()),
                 pa.array(
-                    [pickle.dumps([((number, task), name, c)], 5) for c in parts.values()],
+                    [pack([((number, task), name, c)]) for c in parts.values()],
                     pa.binary(),
                 ),
             ],

@@ -68,6 +68,11 @@ def segment_path(directory: Path, number: int) -> Path:
     return directory / f"log-{number:08d}"
 
 
+def is_unused(path: Path) -> bool:
+    """Whether a file has no record: at most a header, or a part of it, and zeros."""
+    return len(path.read_bytes().rstrip(b"\0")) <= HEADER_BYTES
+
+
 class SegmentWriter:
     """The segment that records are appended to."""
 
@@ -142,6 +147,7 @@ class SegmentReader:
     def __init__(self, directory: Path, number: int, chain: bytes | None) -> None:
         """`chain`: of the record before the segment, where it is known."""
         self.path = segment_path(directory, number)
+        self.number = number
         try:
             self._data = self.path.read_bytes()
         except OSError as problem:

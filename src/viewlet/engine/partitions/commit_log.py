@@ -80,7 +80,9 @@ class CommitLog:
         if "cluster" not in self.store.list(""):
             return None
         try:
-            identity: dict[str, Any] = json.loads(unseal("cluster", self.store.get("cluster")))
+            identity: dict[str, Any] = json.loads(
+                unseal("cluster", self.store.get("cluster"), "cluster")
+            )
         except DamagedFile as problem:
             raise StateError(
                 f"the checkpoint {self.store.name} does not say whose it is: {problem}",
@@ -90,11 +92,12 @@ class CommitLog:
 
     def write_identity(self, identity: dict[str, Any]) -> None:
         """Name the cluster that owns this checkpoint."""
-        self.store.put("cluster", seal(json.dumps(identity).encode()))
+        self.store.put("cluster", seal(json.dumps(identity).encode(), "cluster"))
 
     def write(self, commit: Commit) -> None:
         """The version exists from now on."""
-        self.store.put(f"commits/{commit.name}", seal(commit.encode()))
+        path = f"commits/{commit.name}"
+        self.store.put(path, seal(commit.encode(), path))
 
     def names(self) -> list[str]:
         """The commits that are there, oldest first."""
@@ -103,7 +106,7 @@ class CommitLog:
     def read(self, name: str) -> Commit:
         """A commit by its name, its checksum verified."""
         path = f"commits/{name}"
-        return Commit.decode(unseal(path, self.store.get(path)))
+        return Commit.decode(unseal(path, self.store.get(path), path))
 
     def newest(self) -> tuple[Commit | None, list[str]]:
         """The newest commit that can be read, and why newer ones could not."""
@@ -139,19 +142,27 @@ class CommitLog:
 
     def save(self, commit: Commit, driver_state: bytes) -> None:
         """Keep a driver state with its version, and the one before it."""
-        self.store.put(f"driver/{commit.name}", seal(driver_state))
+        path = f"driver/{commit.name}"
+        self.store.put(path, seal(driver_state, path))
         for name in self.store.list("driver")[:-2]:
             self.store.delete(f"driver/{name}")
 
     def saved(self, newest: Commit) -> tuple[int, bytes] | None:
-        """The newest readable driver state of a version that is committed."""
+        """The newest readable driver state of a committed version, None if none was saved."""
+        lost: list[str] = []
         for name in reversed(self.store.list("driver")):
             version = int(name.partition("-")[2])
             if version <= newest.version:
+                path = f"driver/{name}"
                 try:
-                    return version, unseal(name, self.store.get(f"driver/{name}"))
-                except DamagedFile:
-                    continue
+                    return version, unseal(path, self.store.get(path), path)
+                except DamagedFile as problem:
+                    lost.append(str(problem))
+        if lost:
+            raise StateError(
+                f"no driver state of {self.store.name} can be read: {'; '.join(lost)}",
+                hint="restore its directory `driver` from a backup",
+            )
         return None
 
     def prune(self, newest: Commit, keep_from: int) -> None:

@@ -9,7 +9,6 @@ step that was given up), the head and the change log decide what to make of it.
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any, cast
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.engine.partitions.change_log import ChangeLog, Entry, LogLink
 from viewlet.engine.partitions.head import BUILDING, DamagedState, partition_lock
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.partition_program import (
     ADOPT,
     DRIVER,
@@ -168,9 +168,12 @@ class Partition:
                 records = len(path) - start
                 self._note(f"state of tick {tick} rebuilt from {kind} and {records} log records")
             return state
+        if not lost:
+            before = path[0].tick - 1 if path else tick
+            lost.append(f"{self.log.base}/log/{before:015d}-{way[0]}-*: the record is gone")
         raise StateError(
             f"partition {self.partition} cannot be brought to tick {tick}: its state is lost. "
-            + (f"Damaged: {'; '.join(lost)}" if lost else "No snapshot or log leads there"),
+            f"Damaged: {'; '.join(lost)}",
             hint="restore the named files of the checkpoint from a backup, or load the data again",
         )
 
@@ -262,7 +265,7 @@ class Partition:
         try:
             outputs_directory.mkdir(exist_ok=True)
             with (outputs_directory / f"{tick:015d}-{chain}").open("wb") as file:
-                for part in seal(pickle.dumps((outputs, self.notes), protocol=5)):
+                for part in seal(pack((outputs, self.notes)), f"{tick:015d}-{chain}"):
                     file.write(part)
         except OSError as problem:
             raise StateError(
@@ -277,7 +280,7 @@ class Partition:
     def _recorded(self, tick: int, chain: str) -> tuple[dict[int, bytes], list[str]]:
         name = f"{tick:015d}-{chain}"
         data = (self.directory / "outputs" / name).read_bytes()
-        outputs, notes = pickle.loads(unseal(name, data))
+        outputs, notes = unpack(unseal(name, data, name))
         return outputs, notes
 
     def _remember(self, state: PartitionState | None) -> None:

@@ -69,7 +69,7 @@ class Snapshots:
     def manifest(self, name: str) -> dict[str, Any]:
         """What a snapshot contains, its checksum verified."""
         path = f"{self.base}/snapshots/{name}"
-        manifest: dict[str, Any] = json.loads(unseal(path, self.store.get(path)))
+        manifest: dict[str, Any] = json.loads(unseal(path, self.store.get(path), path))
         return manifest
 
     def load(self, name: str, state: PartitionState) -> tuple[int, str]:
@@ -133,7 +133,8 @@ class Snapshots:
             "meta": json.loads(head.meta),
         }
         payload = json.dumps(manifest, separators=(",", ":")).encode()
-        self.store.put(f"{self.base}/snapshots/{name}", seal(payload))
+        path = f"{self.base}/snapshots/{name}"
+        self.store.put(path, seal(payload, path))
 
     def _predecessor(
         self, existing: list[str]

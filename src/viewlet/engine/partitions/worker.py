@@ -9,14 +9,15 @@ can be tested in one process with `run_stage` itself.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import pickle
 import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from viewlet import errors
 from viewlet.engine.partitions.head import partition_lock
 from viewlet.engine.partitions.partition import Partition, detach
 from viewlet.engine.partitions.partition_program import (
@@ -30,7 +31,7 @@ from viewlet.engine.partitions.partition_program import (
 )
 from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.partitions.snapshot import SnapshotOrder, no_other, start, take
-from viewlet.errors import StateError, ViewletError
+from viewlet.errors import Position, StateError, ViewletError
 
 __all__ = ["DRIVER", "PartitionProgram", "PartitionState", "Repartitioning"]
 
@@ -77,7 +78,7 @@ def run_stage(
         # partition, so that no later stage runs, and through them to the driver.
         last = stage == step.last
         for target in [partition] if last else range(step.site.partitions):
-            yield target, (FAILURE, stage, partition, pickle.dumps(problem_of(problem)))
+            yield target, (FAILURE, stage, partition, problem_of(problem))
         return
     if step.snapshot is not None and stage == step.last:
         start(snapshot_order(step.site, partition, step.snapshot[partition]))
@@ -139,15 +140,19 @@ def adopt_partition(
         return partition, part.adopt(step, ordered)
 
 
-def problem_of(problem: ViewletError) -> tuple[type[ViewletError], str, Any, str | None]:
-    """An error as it crosses to the driver: keyword-only arguments do not pickle by themselves."""
-    return type(problem), problem.message, problem.position, problem.hint
+def problem_of(problem: ViewletError) -> bytes:
+    """An error as it crosses to the driver: its class by name, and what it says."""
+    place = problem.position and (problem.position.line, problem.position.column)
+    return json.dumps((type(problem).__name__, problem.message, place, problem.hint)).encode()
 
 
 def raise_problem(data: bytes) -> None:
-    """An error that a task caught and sent, raised again on the driver."""
-    kind, message, position, hint = pickle.loads(data)
-    raise kind(message, position=position, hint=hint)
+    """Raise what `problem_of` was given; a class that is not of the family as its base."""
+    name, message, place, hint = json.loads(data)
+    kind = getattr(errors, name, ViewletError)
+    if not (isinstance(kind, type) and issubclass(kind, ViewletError)):
+        kind = ViewletError
+    raise kind(message, position=Position(*place) if place else None, hint=hint)
 
 
 def read_partition(

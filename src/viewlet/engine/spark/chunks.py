@@ -7,7 +7,6 @@ Everything else travels as the raw words that both sides keep in memory.
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.distributed.location import NULL_WORD, SPREAD
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Physical, Relation
@@ -62,12 +62,12 @@ class Message:
             (c.relation, [_narrowed(part) for part in c.columns], c.nulls, _narrow(c.weights))
             for c in self.columns
         ]
-        return pickle.dumps((rows, columns, self.origin, self.problem), protocol=5)
+        return pack((rows, columns, self.origin, self.problem))
 
     @classmethod
     def unpack(cls, data: bytes) -> Message:
         """The reverse of pack."""
-        rows, columns, origin, problem = pickle.loads(data)
+        rows, columns, origin, problem = unpack(data)
         return cls(
             [
                 Rows(target, np.frombuffer(words, np.int64).reshape(shape), texts)

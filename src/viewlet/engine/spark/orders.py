@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from dataclasses import dataclass
 from enum import Enum
 
@@ -31,12 +31,13 @@ class Order:
 
     def pack(self) -> bytes:
         """As bytes, for the broadcast of a step."""
-        return pickle.dumps((self.action.value, self.trigger, self.job, self.begin, self.skip))
+        parts = (self.action.value, self.trigger, self.job, self.begin, self.skip)
+        return json.dumps(parts).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:
         """The reverse of pack."""
-        action, *rest = pickle.loads(data)
+        action, *rest = json.loads(data)
         return cls(Action(action), *rest)
 
 
@@ -60,10 +61,10 @@ class Request:
 
     def pack(self) -> bytes:
         """As bytes, for the request of a read."""
-        return pickle.dumps((self.wanted.value, self.names))
+        return json.dumps((self.wanted.value, self.names)).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Request:
         """The reverse of pack."""
-        wanted, names = pickle.loads(data)
-        return cls(Wanted(wanted), names)
+        wanted, names = json.loads(data)
+        return cls(Wanted(wanted), tuple(names))

@@ -14,8 +14,11 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from viewlet.engine.values.instants import instants
+from viewlet.engine.values.row_errors import InRow, null_error, range_error
 from viewlet.engine.values.shapes import columns_of
-from viewlet.errors import DataError, RangeError
+from viewlet.engine.values.texts import check_arrow_texts, check_texts
+from viewlet.errors import DataError, ViewletError
 from viewlet.schema import (
     EPOCH_DATE,
     INT32,
@@ -27,6 +30,7 @@ from viewlet.schema import (
     Relation,
     Scalar,
     encode,
+    shown_value,
 )
 from viewlet.storage.columns import Array
 
@@ -54,7 +58,21 @@ class Batch:
 
 
 def make_batch(relation: Relation, rows: Any, weights: Any = None) -> Batch:
-    """Rows in any of the shapes of `shapes` -> a batch; DataError names what does not fit."""
+    """Rows in any of the shapes of `shapes` -> a batch; DataError names what does not fit.
+
+    Rows are objects of the user's: what one of them raises when it is looked at is the cause of a
+    DataError.
+    """
+    try:
+        return _make_batch(relation, rows, weights)
+    except (ViewletError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {shown_value(error)}"
+        raise DataError(f"the rows for {relation.name} cannot be read: {reason}") from error
+
+
+def _make_batch(relation: Relation, rows: Any, weights: Any) -> Batch:
     columns = columns_of(relation, rows)
     length = len(columns[0]) if columns else 0
     found: list[Array] = []
@@ -62,7 +80,7 @@ def make_batch(relation: Relation, rows: Any, weights: Any = None) -> Batch:
     for values, column in zip(columns, relation.columns, strict=True):
         try:
             values, gaps = _encode_column(values, column)
-        except _InRow as error:
+        except InRow as error:
             raise type(error.cause)(
                 f"row {error.place + 1} for {relation.name}: {error.cause.message}",
                 hint=error.cause.hint,
@@ -119,33 +137,36 @@ def _weights(relation: Relation, weights: Any, length: int) -> Array:
     if weights is None:
         return np.ones(length, np.int64)
     if isinstance(weights, SupportsIndex) and not isinstance(weights, np.ndarray):
-        return np.full(length, operator.index(weights), np.int64)
+        return np.full(length, _weight(relation, weights, None), np.int64)
+    if not isinstance(weights, Iterable) or isinstance(weights, str | bytes):
+        raise _weight_error(relation, weights, None)
     values = weights.to_numpy() if hasattr(weights, "to_numpy") else weights
     if not isinstance(values, np.ndarray):
         values = list(values)
     if len(values) != length:
         raise DataError(f"{len(values)} weights for {length} rows of {relation.name}")
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
         return np.ascontiguousarray(values, np.int64)
-    for value in values:
-        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-            raise DataError(
-                f"{value!r} is not a weight of {relation.name}", hint="weights are whole numbers"
-            )
-    return np.fromiter(map(operator.index, values), np.int64, length)
+    listed = [_weight(relation, value, place) for place, value in enumerate(values)]
+    return np.fromiter(listed, np.int64, length)
 
 
-class _InRow(Exception):
-    """A value that does not fit, with its place in the column."""
+def _weight(relation: Relation, value: Any, place: int | None) -> int:
+    """A whole number of 64 bits."""
+    if isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex):
+        raise _weight_error(relation, value, place)
+    number = operator.index(value)
+    if not INT64[0] <= number <= INT64[1]:
+        raise _weight_error(relation, value, place)
+    return number
 
-    def __init__(self, place: int, cause: DataError) -> None:
-        super().__init__(place)
-        self.place = place
-        self.cause = cause
 
-
-def _null_error(place: int, column: Column) -> _InRow:
-    return _InRow(place, DataError(f"NULL in column {column.name}, which is NOT NULL"))
+def _weight_error(relation: Relation, value: Any, place: int | None) -> DataError:
+    where = relation.name if place is None else f"row {place + 1} for {relation.name}"
+    return DataError(
+        f"{shown_value(value)} is not a weight of {where}",
+        hint="weights are whole numbers of 64 bits",
+    )
 
 
 def _encode_column(values: Any, column: Column) -> tuple[Array, Array | None]:
@@ -166,7 +187,7 @@ def _from_values(values: Sequence[Any], column: Column) -> tuple[Array, Array | 
         try:
             encoded.append(encode(value, column))
         except DataError as error:
-            raise _InRow(place, error) from None
+            raise InRow(place, error) from None
     return _as_arrays(encoded, column)
 
 
@@ -180,6 +201,7 @@ def _whole(values: Sequence[Any], column: Column) -> Array | None:
     elif kind is Kind.DOUBLE and types == {float}:
         return normalized_doubles(np.fromiter(values, np.float64, len(values)))
     elif kind is Kind.VARCHAR and types == {str}:
+        check_texts(values, column)
         return _objects(values)
     elif kind is Kind.DATE and types == {type(EPOCH_DATE)}:
         first = EPOCH_DATE.toordinal()
@@ -199,13 +221,8 @@ def _as_arrays(encoded: Sequence[Scalar], column: Column) -> tuple[Array, Array 
     except OverflowError:
         large = (isinstance(v, int) and not INT64[0] <= v <= INT64[1] for v in encoded)
         place = list(large).index(True)
-        raise _InRow(
-            place,
-            RangeError(
-                f"column {column.name}: the value is out of range for {column.type}",
-                hint="engines keep DECIMAL as 64-bit integers: 18 digits",
-            ),
-        ) from None
+        hint = "engines keep DECIMAL as 64-bit integers: 18 digits"
+        raise range_error(place, column, encoded[place], hint) from None
 
 
 def _objects(values: Sequence[Any]) -> Array:
@@ -225,10 +242,11 @@ def _from_numpy(values: Array, column: Column) -> tuple[Array, Array | None]:
     if kind is Kind.BOOLEAN and source == "b":
         return np.ascontiguousarray(values, np.int64), None
     if kind in (Kind.DATE, Kind.TIMESTAMP) and source == "M":
-        unit = "D" if kind is Kind.DATE else "us"
         gaps = np.isnat(values)
-        found = values.astype(f"datetime64[{unit}]").astype(np.int64)
-        return _with_gaps(found, gaps, column)
+        unit, step = np.datetime_data(values.dtype)
+        if step != 1:
+            values = values.astype(f"datetime64[{unit}]")
+        return _with_gaps(instants(values.view(np.int64), unit, gaps, column), gaps, column)
     return _from_values(values.tolist(), column)
 
 
@@ -236,7 +254,7 @@ def _with_gaps(found: Array, gaps: Array, column: Column) -> tuple[Array, Array 
     if not gaps.any():
         return np.ascontiguousarray(found), None
     if not column.nullable:
-        raise _null_error(int(np.argmax(gaps)), column)
+        raise null_error(int(np.argmax(gaps)), column)
     found = found.copy()
     found[gaps] = 0
     return found, np.ascontiguousarray(gaps, np.uint8)
@@ -248,12 +266,7 @@ def _check_integers(values: Array, column: Column) -> None:
     low, high = INT32 if column.type.kind is Kind.INTEGER else INT64
     if int(values.min()) < low or int(values.max()) > high:
         place = int(np.argmax((values < low) | (values > high)))
-        raise _InRow(
-            place,
-            RangeError(
-                f"column {column.name}: {int(values[place])} is out of range for {column.type}"
-            ),
-        )
+        raise range_error(place, column, int(values[place]))
 
 
 def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
@@ -270,27 +283,61 @@ def _from_arrow(values: Any, column: Column) -> tuple[Array, Array | None]:
     gaps = np.asarray(values.is_null())
     if kind is Kind.VARCHAR and (pa.types.is_string(source) or pa.types.is_large_string(source)):
         if gaps.any() and not column.nullable:
-            raise _null_error(int(np.argmax(gaps)), column)
+            raise null_error(int(np.argmax(gaps)), column)
+        check_arrow_texts(values, column)
         nulls = np.ascontiguousarray(gaps, np.uint8) if gaps.any() else None
         return values.to_numpy(zero_copy_only=False), nulls
-    wanted = _arrow_type(column)
-    if kind is Kind.DECIMAL and pa.types.is_decimal(source) and source.scale <= column.type.scale:
-        return _with_gaps(_unscaled(values, column), gaps, column)
-    if wanted is not None and _same_family(source, wanted):
-        try:
-            # Nanoseconds of other libraries are cut; every other loss is an error.
-            whole = values.cast(wanted, safe=not pa.types.is_timestamp(source))
-        except pa.ArrowInvalid as error:
-            raise DataError(f"column {column.name} is {column.type}: {error}") from None
-        physical = pa.float64() if kind is Kind.DOUBLE else pa.int64()
-        plain = whole.cast(pa.int32()) if kind is Kind.DATE else whole
-        found = plain.cast(physical).fill_null(0).to_numpy(zero_copy_only=False)
-        if kind is Kind.DOUBLE:
-            found = normalized_doubles(found)
-        if kind is Kind.INTEGER:
-            _check_integers(found, column)
+    if kind in (Kind.DATE, Kind.TIMESTAMP) and pa.types.is_temporal(source):
+        ticks = _ticks(values)
+        if ticks is not None:
+            return _with_gaps(instants(*ticks, gaps, column), gaps, column)
+    if kind in (Kind.INTEGER, Kind.BIGINT) and pa.types.is_integer(source):
+        whole = values.fill_null(0).to_numpy(zero_copy_only=False)
+        _check_integers(whole, column)
+        return _with_gaps(whole.astype(np.int64, copy=False), gaps, column)
+    if kind is Kind.DOUBLE and (pa.types.is_floating(source) or pa.types.is_integer(source)):
+        doubles = values.cast(pa.float64(), safe=False).fill_null(0)
+        found = normalized_doubles(doubles.to_numpy(zero_copy_only=False))
         return _with_gaps(found, gaps, column)
-    return _from_values(values.to_pylist(), column)
+    if kind is Kind.BOOLEAN and pa.types.is_boolean(source):
+        truths = values.cast(pa.int64()).fill_null(0)
+        return _with_gaps(truths.to_numpy(zero_copy_only=False), gaps, column)
+    if kind is Kind.DECIMAL and pa.types.is_decimal(source) and source.scale <= column.type.scale:
+        words = _unscaled(values, column)
+        if words is not None:
+            return _with_gaps(words, gaps, column)
+    return _from_values(_python_values(values, column), column)
+
+
+def _ticks(values: Any) -> tuple[Array, str] | None:
+    """Whole numbers since 1970 and their unit; a moment with a time zone is UTC underneath."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(values.type):
+        ticks, unit = values.view(pa.int64()), values.type.unit
+    elif pa.types.is_date32(values.type):
+        ticks, unit = values.view(pa.int32()), "D"
+    elif pa.types.is_date64(values.type):
+        ticks, unit = values.view(pa.int64()), "ms"
+    else:
+        return None
+    return ticks.fill_null(0).to_numpy(zero_copy_only=False), unit
+
+
+def _python_values(values: Any, column: Column) -> list[Any]:
+    """Arrow's values as Python's; what Python cannot hold is an error of its row."""
+    try:
+        listed: list[Any] = values.to_pylist()
+        return listed
+    except Exception:
+        for place, value in enumerate(values):
+            try:
+                value.as_py()
+            except Exception as error:
+                reason = f"a value of {values.type} is not: {shown_value(error)}"
+                text = f"column {column.name} is {column.type}, and {reason}"
+                raise InRow(place, DataError(text)) from None
+        raise
 
 
 def _plain_strings(values: Any) -> Any:
@@ -300,46 +347,22 @@ def _plain_strings(values: Any) -> Any:
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
-def _arrow_type(column: Column) -> Any:
-    import pyarrow as pa
+def _unscaled(values: Any, column: Column) -> Array | None:
+    """DECIMAL as its scaled integers: the low word of Arrow's 128 bits, where the high is sign.
 
-    return {
-        Kind.INTEGER: pa.int64(),
-        Kind.BIGINT: pa.int64(),
-        Kind.DOUBLE: pa.float64(),
-        Kind.DATE: pa.date32(),
-        Kind.TIMESTAMP: pa.timestamp("us"),
-        Kind.BOOLEAN: pa.bool_(),
-    }.get(column.type.kind)
-
-
-def _same_family(source: Any, wanted: Any) -> bool:
-    """Casts that keep the meaning; all others go value by value."""
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_timestamp(source) and source.tz is not None:
-        return False
-    return bool(
-        (types.is_integer(source) and types.is_integer(wanted))
-        or ((types.is_floating(source) or types.is_integer(source)) and types.is_floating(wanted))
-        or (types.is_date32(source) and types.is_date(wanted))
-        or (types.is_timestamp(source) and types.is_timestamp(wanted))
-        or (types.is_boolean(source) and types.is_boolean(wanted))
-    )
-
-
-def _unscaled(values: Any, column: Column) -> Array:
-    """DECIMAL as its scaled integers: the low word of Arrow's 128 bits, where the high is sign."""
+    None where some value has more than 38 digits.
+    """
     import pyarrow as pa
 
     try:
         wide = values.cast(pa.decimal128(38, column.type.scale)).fill_null(0)
-    except pa.ArrowInvalid as error:
-        raise RangeError(f"column {column.name} is {column.type}: {error}") from None
+    except pa.ArrowInvalid:
+        return None
     words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
     low, high = words[::2].copy(), words[1::2]
     limit = 10**column.type.precision if column.type.precision < 19 else 2**63 - 1
-    if (high != (low >> 63)).any() or (np.abs(low) >= limit).any():
-        raise RangeError(f"column {column.name}: a value is out of range for {column.type}")
+    beyond = (high != (low >> 63)) | (low >= limit) | (low <= -limit)
+    if beyond.any():
+        place = int(np.argmax(beyond))
+        raise range_error(place, column, values[place].as_py())
     return low

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from viewlet.errors import DataError
-from viewlet.schema import Relation
+from viewlet.schema import Relation, shown_value
 
 
 def columns_of(relation: Relation, rows: Any) -> list[Any]:
@@ -64,7 +64,7 @@ def _from_item(relation: Relation, row: Any) -> Sequence[Any]:
 
 def _shape_error(relation: Relation, rows: Any) -> DataError:
     return DataError(
-        f"{rows!r} is not a row of {relation.name}",
+        f"{shown_value(rows)} is not a row of {relation.name}",
         hint="give a tuple, a list of tuples or dicts, a dict of columns, or an Arrow, pandas or "
         "polars table",
     )
@@ -93,14 +93,22 @@ def _plain(values: Any) -> Any:
     if isinstance(values, list | tuple) or _is_arrow(values):
         return values
     if type(values).__module__ == "numpy":
-        return values
+        return values if values.ndim == 1 else list(values)
     if hasattr(values, "to_arrow"):
         return values.to_arrow()
     if hasattr(values, "iloc"):
-        import pyarrow as pa
-
-        return pa.array(values, from_pandas=True)
+        return _arrow_column(values)
     return list(values)
+
+
+def _arrow_column(values: Any) -> Any:
+    """A pandas Series as Arrow; as objects where these are of several kinds, to be told apart."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, from_pandas=True)
+    except Exception:  # Arrow's, and those of the objects in it
+        return values.tolist()
 
 
 def _is_arrow(values: Any) -> bool:
@@ -138,7 +146,16 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
     elif isinstance(rows, pa.RecordBatch):
         table = pa.Table.from_batches([rows])
     elif hasattr(rows, "iloc"):  # pandas: its missing values are NaN, and its index is no column
-        table = pa.Table.from_pandas(rows, preserve_index=False)
+        _check_distinct(relation, list(map(str, rows.columns)))
+        columns = {str(name): _arrow_column(rows[name]) for name in rows.columns}
+        return _named_columns(relation, columns)
     else:
         table = pa.table(rows)
+    _check_distinct(relation, table.column_names)
     return _named_columns(relation, dict(zip(table.column_names, table.columns, strict=True)))
+
+
+def _check_distinct(relation: Relation, names: Sequence[str]) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise DataError(f"the rows for {relation.name} have two columns {name}")
