@@ -7,7 +7,8 @@ import itertools
 import pytest
 from tests.kernels.programs import EXTREMES, JOIN, RANGES, STRINGS
 
-from viewlet.kernels.loop_nodes import Loops, Step, changed_maps, read_maps
+from viewlet.kernels.block_walk import changed_maps, read_maps
+from viewlet.kernels.loop_nodes import Loops, Step
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program

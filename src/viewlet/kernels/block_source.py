@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.loop_nodes import Block
 from viewlet.kernels.weights import int_product, pair_product, same_value
 from viewlet.kernels.writer import Writer
@@ -177,7 +178,7 @@ def _adds(block: Block, total: str) -> bool:
     """Whether something in a block adds to a total."""
     return any(
         (isinstance(node, ir.AddTo) and node.name == total)
-        or any(_adds(body, total) for body in ir.bodies(node))
+        or any(_adds(body, total) for body in bodies(node))
         for node in block
     )
 

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.loop_nodes import Block, Step, bodies, changed_maps, read_maps
+from viewlet.kernels.block_walk import bodies, changed_maps, read_maps
+from viewlet.kernels.loop_nodes import Block, Step
 
 Task = list[int]
 """Numbers of steps, in their order."""

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.frame import Frame
-from viewlet.kernels.loop_nodes import Block, bodies
+from viewlet.kernels.loop_nodes import Block
 from viewlet.kernels.scalar_source import Variable
 from viewlet.schema import Physical
 from viewlet.storage.columns import CHAIN, MASK, SLOTS, USED

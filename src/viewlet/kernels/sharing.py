@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewlet.functions import Ref, free_variables, substitute
+from viewlet.kernels.block_walk import bodies, changed_maps, with_bodies
 from viewlet.kernels.loop_nodes import (
     AtBorder,
     Block,
@@ -21,9 +22,6 @@ from viewlet.kernels.loop_nodes import (
     SubtreeSum,
     Total,
     Update,
-    bodies,
-    changed_maps,
-    with_bodies,
 )
 from viewlet.kernels.ranges import Bound, KeyTest
 
