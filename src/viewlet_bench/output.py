@@ -49,7 +49,7 @@ _WIDEST = 400
 
 
 def columns_of(rows: Sequence[Row], columns: Sequence[str] | None = None) -> list[str]:
-    """The columns to show: those of `columns` that some row has, else all as they appear."""
+    """Those of `columns` that some row has; without them, all in the order in which they appear."""
     present = dict.fromkeys(
         name for row in rows for name, value in row.items() if value is not None
     )

@@ -93,11 +93,7 @@ class DistributedParser(ProgramParser):
         batch: Location = RANDOM
         views: list[View] = []
         while self.next.kind != "end":
-            if self.peek("relation"):
-                relations.append(self.relation())
-            elif self.peek("map") or self.peek("buffer"):
-                maps.append(self.map())
-            elif self.accept("place"):
+            if self.accept("place"):
                 name = self.name()
                 locations[name] = self.location()
             elif self.accept("transfers"):
@@ -106,9 +102,7 @@ class DistributedParser(ProgramParser):
                 batch = self.location()
             elif self.accept("on"):
                 triggers.append(self.distributed_trigger())
-            elif self.peek("view"):
-                views.append(self.view())
-            else:
+            elif not self.declaration(relations, maps, views):
                 raise self.error("expected relation, map, buffer, place, batch, on or view")
         own = len(maps) if own < 0 else own
         source = Program(tuple(relations), tuple(maps[:own]), (), tuple(views))

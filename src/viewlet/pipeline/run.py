@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeVar
 
 from viewlet.errors import ResolutionError, StateError, ViewletError
 from viewlet.extras import require
@@ -27,6 +27,8 @@ from viewlet.interfaces.stopping import stopping
 from viewlet.pipeline.pipeline_text import Endpoint, Pipeline, SinkOf, parse_pipeline
 from viewlet.pipeline.sinks import MODES, SINKS, Sink
 from viewlet.pipeline.sources import SOURCES
+
+Format = TypeVar("Format")
 
 ENGINES = ("spark", "local")
 POLL_SECONDS = 0.2
@@ -183,16 +185,24 @@ def check_places(pipeline: Pipeline, engine: str) -> None:
 
 
 def _check_source(endpoint: Endpoint, engine: str) -> None:
-    format = SOURCES.get(endpoint.format)
-    if format is None and engine == "local":
-        raise ResolutionError(
-            f"the local engine has no source {endpoint.format}",
-            position=endpoint.position,
-            hint=f"sources are {', '.join(SOURCES)}; others need --engine spark",
-        )
+    format = _format_of(endpoint, SOURCES, "source", engine)
     _check_path(endpoint, endpoint.format == "kafka" if format is None else format.needs_path)
     if format is not None:
         _check_options(endpoint, format.options)
+
+
+def _format_of(
+    endpoint: Endpoint, formats: Mapping[str, Format], kind: str, engine: str
+) -> Format | None:
+    """The format among those of viewlet; None for one of Spark's, which other engines refuse."""
+    format = formats.get(endpoint.format)
+    if format is None and engine == "local":
+        raise ResolutionError(
+            f"the local engine has no {kind} {endpoint.format}",
+            position=endpoint.position,
+            hint=f"{kind}s are {', '.join(formats)}; others need --engine spark",
+        )
+    return format
 
 
 def _check_path(endpoint: Endpoint, is_needed: bool) -> None:
@@ -216,13 +226,7 @@ def _check_options(endpoint: Endpoint, known: Sequence[str]) -> None:
 
 
 def _check_sink(endpoint: Endpoint, engine: str) -> None:
-    format = SINKS.get(endpoint.format)
-    if format is None and engine == "local":
-        raise ResolutionError(
-            f"the local engine has no sink {endpoint.format}",
-            position=endpoint.position,
-            hint=f"sinks are {', '.join(SINKS)}; others need --engine spark",
-        )
+    format = _format_of(endpoint, SINKS, "sink", engine)
     _check_path(endpoint, format is None or format.needs_path)
     mode = endpoint.option("mode")
     if mode is not None and mode not in MODES:

@@ -114,17 +114,23 @@ class ProgramParser(QueryParser):
         triggers: list[Trigger] = []
         views: list[View] = []
         while self.next.kind != "end":
-            if self.peek("relation"):
-                relations.append(self.relation())
-            elif self.peek("map") or self.peek("buffer"):
-                maps.append(self.map())
-            elif self.accept("on"):
+            if self.accept("on"):
                 triggers.append(self.trigger())
-            elif self.peek("view"):
-                views.append(self.view())
-            else:
+            elif not self.declaration(relations, maps, views):
                 raise self.error("expected relation, map, buffer, on or view")
         return Program(tuple(relations), tuple(maps), tuple(triggers), tuple(views))
+
+    def declaration(self, relations: list[Relation], maps: list[Map], views: list[View]) -> bool:
+        """Read a relation, a map, a buffer or a view if one is next, and say whether it was."""
+        if self.peek("relation"):
+            relations.append(self.relation())
+        elif self.peek("map") or self.peek("buffer"):
+            maps.append(self.map())
+        elif self.peek("view"):
+            views.append(self.view())
+        else:
+            return False
+        return True
 
     def view(self) -> View:
         """A query, and from which map's column each of its components is read."""
