@@ -3,9 +3,9 @@
 usage: python -m tests.interfaces.damage DAMAGES [SEED]
 
 What is damaged: a database on disk, checkpoints of both engines, the logs, snapshots and commits of
-a Spark checkpoint as far as they are read without Spark, and the code cache. How: flipped bits,
-cuts, zeroed ranges, exchanged files, appended bytes, blocks in the wrong place, files that are gone
-or empty.
+a Spark checkpoint as far as they are read without Spark, a pipeline's progress, a saved signal
+query, and the code cache. How: flipped bits, cuts, zeroed ranges, exchanged files, appended bytes,
+blocks in the wrong place, files that are gone or empty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tests.engine.programs import KeyedSum, Reference, batch, rows, sums_of
+from tests.signals import queries
 
 import viewlet
 from viewlet.engine.durable import log as durable_log
@@ -36,6 +38,7 @@ from viewlet.engine.partitions.store import Store
 from viewlet.errors import StateError
 from viewlet.interfaces.database import Database
 from viewlet.native.code_cache import CodeCache, ObjectCode
+from viewlet.pipeline.run_directory import RunDirectory
 
 SCHEMA = """
 CREATE TABLE r (n INT PRIMARY KEY, g INT NOT NULL, t VARCHAR, d DECIMAL(12,2), x DOUBLE);
@@ -49,10 +52,7 @@ CREATE VIEW joined AS SELECT r.g, COUNT(*) AS n FROM r JOIN s ON r.n = s.n GROUP
 
 @dataclass(frozen=True)
 class Subject:
-    """Files that were written once, and how to read them; reading raises what it finds out.
-
-    `spares` are files whose loss changes nothing that must be there.
-    """
+    """Files that were written once, and how to read them; reading raises what it finds out."""
 
     name: str
     files: Path
@@ -164,6 +164,9 @@ def commit_log(place: Path) -> Subject:
 
     def read(path: Path) -> Any:
         again = CommitLog(Store(str(path)))
+        identity = again.identity()
+        if identity is None:  # as Cluster.restore has it
+            raise DamagedFile("cluster: the file is gone")
         newest, unreadable = again.newest()
         if unreadable:  # the caller reports it, and goes on from the version before
             raise DamagedFile("; ".join(unreadable))
@@ -176,9 +179,53 @@ def commit_log(place: Path) -> Subject:
         # A driver state that cannot be read costs the one before it and the outputs since.
         assert state == b"state of version %d" % version
         assert later == [[b"out%d" % v] for v in range(version + 1, newest.version + 1)]
-        return again.identity(), newest
+        return identity, newest
 
     return Subject("commits on Spark", place, read, read(place))
+
+
+def pipeline_run(place: Path) -> Subject:
+    """How far the sources of a pipeline have come, with its database."""
+    with viewlet.connect() as db:
+        db.execute(SCHEMA)
+        write(db, 0, 8)
+        run = RunDirectory(place)
+        run.save(db, 1, "mark", {"r": 1})
+        run.save(db, 2, "mark", {"r": 2})
+        run.intend(3, "mark", {"r": 3})
+        run.intend(4, "mark", {"r": 4})
+        run.close()
+        expected = (2, "mark", {"r": 2}), ({"r": 3}, {"r": 4}), contents(db)
+
+    def read(path: Path) -> Any:
+        run = RunDirectory(path)
+        try:
+            saved = run.load()
+            assert saved is not None, "the run begins anew"
+            intents = [run.intended(batch) for batch in (3, 4)]
+        finally:
+            run.close()
+        with viewlet.restore(saved.database) as db:
+            progress = saved.batch, saved.fingerprint, saved.sources
+            return progress, tuple(i.sources for i in intents if i is not None), contents(db)
+
+    return Subject("pipeline", place, read, expected)
+
+
+def saved_signal(place: Path) -> Subject:
+    """A running query over signals."""
+    events = {"k": np.arange(300) % 3, "t": np.arange(300) // 3, "v": np.arange(300.0)}
+    query = queries.points.sample(1).fir([1.0, 1.0, 1.0])
+    live = query.start()
+    live.push({name: column[:200] for name, column in events.items()})
+    live.save(place)
+
+    def read(path: Path) -> Any:
+        again = query.restore(path)
+        outs = again.push({name: column[200:] for name, column in events.items()}), again.flush()
+        return [{name: list(column) for name, column in out.items()} for out in outs]
+
+    return Subject("signals", place, read, read(place))
 
 
 def code(place: Path) -> Subject:
@@ -201,7 +248,7 @@ def code(place: Path) -> Subject:
 
 
 def subjects(folder: Path) -> list[Subject]:
-    """Each with the share of the damages that it gets, by how often it is there."""
+    """Everything that is written to disk; what is there twice gets twice as many damages."""
     found = [
         durable_database(folder / "durable", "local"),
         checkpoint(folder / "checkpoint", "local"),
@@ -209,6 +256,8 @@ def subjects(folder: Path) -> list[Subject]:
         checkpoint(folder / "saved", "interpreter"),
         partition_log(folder / "partition"),
         commit_log(folder / "commits"),
+        pipeline_run(folder / "run"),
+        saved_signal(folder / "signal"),
         code(folder / "code"),
     ]
     return [*found, *found[:2], found[0], found[4]]
