@@ -32,7 +32,7 @@ from viewlet.engine.durable.sealed import DamagedFile
 from viewlet.engine.partitions import worker
 from viewlet.engine.partitions.commit_log import Commit, CommitLog
 from viewlet.engine.partitions.partition import detach
-from viewlet.engine.partitions.partition_program import ClusterSite, Step
+from viewlet.engine.partitions.partition_program import ClusterSite, StepRequest
 from viewlet.engine.partitions.snapshot import take
 from viewlet.engine.partitions.store import Store
 from viewlet.errors import StateError
@@ -133,7 +133,7 @@ def partition_log(place: Path) -> Subject:
         site = site_at(place, Path(state))
         tick, chain = 0, site.genesis(0)
         for number in range(30):
-            step = Step(site, tick, (chain,), (1, number), b"")
+            step = StepRequest(site, tick, (chain,), (1, number), b"")
             records = list(worker.run_stage(step, 0, 0, [rows(*batch(number))]))
             tick, chain = tick + 1, records[-1][1][3].chain
             reference.apply(batch(number))
@@ -144,7 +144,7 @@ def partition_log(place: Path) -> Subject:
 
     def read(path: Path) -> Any:
         with tempfile.TemporaryDirectory() as fresh:
-            step = Step(site_at(path, Path(fresh)), tick, (chain,), (2, 0), b"")
+            step = StepRequest(site_at(path, Path(fresh)), tick, (chain,), (2, 0), b"")
             try:
                 return sums_of([worker.read_partition(step, 0, b"")[1]])
             finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
+from typing import TypeVar
 
 from viewlet.errors import StateError
 from viewlet.frontend.parse import parse
@@ -17,6 +18,8 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.saved_database import SavedDatabase, read_checkpoint, write_checkpoint
+
+Definition = TypeVar("Definition")
 
 
 class Checkpoints:
@@ -83,12 +86,16 @@ class Checkpoints:
 def _definitions_of(saved: SavedDatabase) -> Definitions:
     definitions = Definitions()
     for text in saved.relations:
-        (relation,) = parse(text)
-        assert isinstance(relation, CreateRelation)
-        definitions.add_relation(relation)
+        definitions.add_relation(_only(text, CreateRelation))
     definitions.epochs.update(saved.epochs)
     for text, epochs in saved.views:
-        (view,) = parse(text)
-        assert isinstance(view, CreateView)
-        definitions.add_view(view, epochs)
+        definitions.add_view(_only(text, CreateView), epochs)
     return definitions
+
+
+def _only(text: str, kind: type[Definition]) -> Definition:
+    """The one statement of a text, which must be of a kind."""
+    statements = parse(text)
+    if len(statements) != 1 or not isinstance(statements[0], kind):
+        raise StateError(f"a checkpoint has a statement that is no definition: {text:.80}")
+    return statements[0]

@@ -91,7 +91,7 @@ class DurableDirectory:
         try:
             for record in records:
                 if record.kind == STATEMENT:
-                    database.execute(record.payload.decode())
+                    database._executor.define(record.payload.decode())
                 else:
                     relation_of = database._state.definitions.relation
                     database._writes.replay(changes_from_bytes(record.payload, relation_of))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from viewlet.errors import StateError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -43,6 +44,13 @@ class StatementExecutor:
                 with waiting("compiling views" if is_view else "executing"):
                     result = self._run(group)
         return result
+
+    def define(self, text: str) -> None:
+        """Run statements that define something; StateError for any other, before it is run."""
+        for statement in parse(text):
+            if not isinstance(statement, CreateRelation | CreateView | Drop):
+                raise StateError(f"{type(statement).__name__.upper()} is not a definition")
+        self.run(text)
 
     def _run(self, group: Sequence[Statement]) -> Any:
         first = group[0]

@@ -99,7 +99,7 @@ class Cluster:
         identity = commits.identity()
         if identity is None:
             raise StateError(
-                f"there is no checkpoint in {commits.store.name}",
+                f"there is no checkpoint in {commits.store.name}: no file `cluster`",
                 hint="check the path, or start anew",
             )
         if identity["fingerprint"] != program.fingerprint:
