@@ -25,13 +25,11 @@ KERNELS = "signals/kernels/ computes for the module of this name beside it"
 
 CLASSES = {
     "Block": SIBLINGS,
-    "Change": KERNEL_TEXT,
     "Column": KERNEL_TEXT,
     "Database": "what users open; for evaluate(), whatever has contents for atoms",
     "Engine": SIBLINGS,
     "Expr": SIBLINGS,
     "Live": SIBLINGS,
-    "Monotone": KERNEL_TEXT,
     "Program": SIBLINGS,
     "Query": SIBLINGS,
     "Rows": KERNEL_TEXT,

@@ -23,7 +23,7 @@ def prologue(frame: Frame, relation: str, body: list[str]) -> list[str]:
     used = set(re.findall(r"\b[a-z]+_?\w*\b", "\n".join(body)))
     possible = list(_definitions(frame, relation))
     definitions = [each for each in possible if each.name in used]
-    # `records_M` needs `map_M`, which the body itself may not use.
+    # The records of a map need its descriptor, which the body itself may not use.
     needed = {each.needs for each in definitions} - used
     extra = [each for each in possible if each.name in needed]
     return [f"    {each.name} = {each.code}" for each in (*extra, *definitions)]
