@@ -6,11 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.block_source import FLOAT, NodeWriters, write_block
+from viewlet.kernels.block_source import NodeWriters, write_block
 from viewlet.kernels.prefetch import prefetches
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.selection import Selection
-from viewlet.kernels.weights import key_words, load_function, same_value
+from viewlet.kernels.weights import (
+    is_not_zero,
+    key_words,
+    load_function,
+    load_weight,
+    same_value,
+)
 from viewlet.kernels.writer import Writer
 from viewlet.storage.memory import CHUNK
 
@@ -184,16 +190,12 @@ def write_match_key(writer: Writer, node: ir.MatchKey) -> None:
 
 
 def write_column(writer: Writer, node: ir.Column) -> None:
-    """Load a value column, a float as a pair."""
+    """Load a value column."""
     layout = writer.frame.layouts[node.map]
-    word = layout.value_words[node.column]
-    if layout.values[node.column] is FLOAT:
-        writer.line(f"{node.name} = load_float({node.record}, {word})")
-        writer.line(f"{node.name}_low = load_float({node.record}, {word + 1})")
-    else:
-        writer.line(f"{node.name} = load({node.record}, {word})")
+    word, physical = layout.value_words[node.column], layout.values[node.column]
+    writer.line(f"{node.name} = {load_weight(physical, node.record, word)}")
     if node.body:
-        with writer.nest(f"if {node.name} != 0:"):
+        with writer.nest(f"if {is_not_zero(node.name, physical)}:"):
             write_block(writer, node.body)
 
 
@@ -201,9 +203,7 @@ def write_present(writer: Writer, node: ir.Present) -> None:
     """Test that some value column is not zero."""
     layout = writer.frame.layouts[node.map]
     tests = [
-        f"load_float({node.record}, {word}) != 0.0"
-        if physical is FLOAT
-        else f"load({node.record}, {word}) != 0"
+        is_not_zero(load_weight(physical, node.record, word), physical)
         for word, physical in zip(layout.value_words, layout.values, strict=True)
     ]
     with writer.nest(f"if {' or '.join(tests)}:"):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.loop_nodes import Block
-from viewlet.kernels.weights import int_product, pair_product, same_value
+from viewlet.kernels.weights import element_product, int_product, is_not_zero, same_value
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 
@@ -98,36 +98,33 @@ def write_total(writer: Writer, node: ir.Total) -> None:
         and node.physical is FLOAT
         and not _adds(before, node.name)
     ):
-        # A pair that is added to nothing; the compiler does not see that it is the sum.
+        # Added to nothing; the compiler does not see that it is the sum.
         if before:
             write_block(writer, before)
-        high, low = pair_product(writer, last.factors)
-        writer.line(f"{node.name}, {node.name}_low = {high}, {low}")
+        writer.line(f"{node.name} = {element_product(writer, last.factors)}")
         return
-    writer.line(f"{node.name} = {'0.0' if node.physical is FLOAT else '0'}")
-    if node.physical is FLOAT:
-        writer.line(f"{node.name}_low = 0.0")
+    writer.line(f"{node.name} = {'no_element()' if node.physical is FLOAT else '0'}")
     write_block(writer, node.body)
 
 
 def write_add_to(writer: Writer, node: ir.AddTo) -> None:
     """Add a product to a total."""
     if node.physical is FLOAT:
-        high, low = pair_product(writer, node.factors)
-        both = f"{node.name}, {node.name}_low"
-        writer.line(f"{both} = pair_plus({both}, {high}, {low})")
+        product = element_product(writer, node.factors)
+        writer.line(f"{node.name} = element_plus({node.name}, {product})")
     else:
         writer.line(f"{node.name} = plus({node.name}, {int_product(writer, node.factors)})")
 
 
 def write_let_total(writer: Writer, node: ir.LetTotal) -> None:
     """Bind a variable to a total."""
-    writer.line(f"{node.variable.name} = {node.name}")
+    value = f"element_value({node.name})" if node.physical is FLOAT else node.name
+    writer.line(f"{node.variable.name} = {value}")
 
 
 def write_if_total(writer: Writer, node: ir.IfTotal) -> None:
     """The body where a total is not zero."""
-    with writer.nest(f"if {node.name} != 0:"):
+    with writer.nest(f"if {is_not_zero(node.name, node.physical)}:"):
         write_block(writer, node.body)
 
 
@@ -168,7 +165,8 @@ def write_value_change(writer: Writer, node: ir.ValueChange) -> None:
 
 def write_test_change(writer: Writer, node: ir.TestChange) -> None:
     """The body where one of two tests is met and the other is not."""
-    some = [f"(1 if {total} != 0 else 0)" for total in (node.new, node.old)]
+    tests = [is_not_zero(total.name, total.physical) for total in (node.new, node.old)]
+    some = [f"(1 if {test} else 0)" for test in tests]
     writer.line(f"{node.weight} = {' - '.join(some)}")
     with writer.nest(f"if {node.weight} != 0:"):
         write_block(writer, node.body)

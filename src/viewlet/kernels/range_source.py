@@ -12,7 +12,7 @@ from dataclasses import replace
 from viewlet.calculus.typing import Slot
 from viewlet.functions import free_variables
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.block_source import FLOAT, STR, NodeWriters
+from viewlet.kernels.block_source import STR, NodeWriters
 from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalar_source import Scope, Variable
@@ -99,10 +99,6 @@ def _sum_between(writer: Writer, node: ir.Range, tests: dict[bool, EntryTest]) -
         _sum_along(writer, node, other, above, upper=False)
     else:
         _sum_inside(writer, node, "root", tests)
-    for sum in sums:
-        if sum.physical is FLOAT:
-            pair = f"{sum.name}, {sum.name}_low"
-            writer.line(f"{pair} = gathered({pair})")
     writer.line(f"return {', '.join(sum_locals(sums))}")
 
 
