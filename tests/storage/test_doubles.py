@@ -95,7 +95,9 @@ def test_sums_keep_the_stated_bound(magnitude: int) -> None:
             largest = max(largest, abs(exact), abs(Fraction(value)))
             assert abs(number(element) - exact) <= n * largest / 2**154
             assert (element[0] == 0.0) == (number(element) == 0)
-            assert value_of(*element) == float(number(element)) == values_of(words(element)[None])[0]
+            assert (
+                value_of(*element) == float(number(element)) == values_of(words(element)[None])[0]
+            )
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -21,8 +21,8 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
-from viewlet.storage.hashmap import find_group
 from viewlet.storage.doubles import element_of
+from viewlet.storage.hashmap import find_group
 from viewlet.storage.memory import load, load_float, load_half
 from viewlet.storage.multimap import (
     add_element,

@@ -70,7 +70,11 @@ def write_row_body(writer: Writer, node: ir.Rows, *, chosen: bool = False) -> No
         field = relation.columns[column]
         load = load_function(field.type.physical)
         null = f"load_byte(nulls_{column}, {writer.row})" if field.nullable else None
-        tests.append(same_value(variable, f"{load}(column_{column}, {writer.row})", null))
+        tests.append(
+            same_value(
+                variable, f"{load}(column_{column}, {writer.row})", field.type.physical, null
+            )
+        )
     with writer.nest(f"if {' and '.join(tests)}:"):
         write_block(writer, node.body)
 
@@ -185,7 +189,8 @@ def write_match_key(writer: Writer, node: ir.MatchKey) -> None:
     word, field = layout.key_words[node.position], layout.keys[node.position]
     load = load_function(field.physical)
     null = f"load({node.record}, {word + 1})" if field.nullable else None
-    with writer.nest(f"if {same_value(node.variable, f'{load}({node.record}, {word})', null)}:"):
+    value = f"{load}({node.record}, {word})"
+    with writer.nest(f"if {same_value(node.variable, value, field.physical, null)}:"):
         write_block(writer, node.body)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from viewlet.functions.comparison import compared
+from viewlet.functions.kernel_forms import Code
 from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.loop_nodes import Block
-from viewlet.kernels.weights import element_product, int_product, is_not_zero, same_value
+from viewlet.kernels.weights import bare, element_product, int_product, is_not_zero, same_value
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 
@@ -142,7 +144,9 @@ def write_take_nearer(writer: Writer, node: ir.TakeNearer) -> None:
     if node.variable.slot.physical is STR:
         writer.frame.texts.ranks = True
         left, right = f"load(ranks, {new})", f"load(ranks, {best})"
-    nearer = f"{left} {'>' if node.greatest else '<'} {right}"
+    physical = node.variable.slot.physical
+    codes = (Code(text, None, physical) for text in (left, right))
+    nearer = bare(compared(">" if node.greatest else "<", *codes))
     with writer.nest(f"if {node.variable.null} != 0 or {nearer}:"):
         writer.line(f"{best} = {new}")
         writer.line(f"{node.variable.null} = 0")
@@ -153,9 +157,10 @@ def write_take_nearer(writer: Writer, node: ir.TakeNearer) -> None:
 def write_value_change(writer: Writer, node: ir.ValueChange) -> None:
     """Both values go through one body: two would cost the compiler twice as much."""
     new, old = node.new, node.old
-    same = same_value(new, old.name, old.null if old.slot.nullable else None)
+    null = old.null if old.slot.nullable else None
+    same = same_value(new, old.name, old.slot.physical, null)
     turn = writer.temporary("turn")
-    with writer.nest(f"if not {same}:"), writer.nest(f"for {turn} in range(2):"):
+    with writer.nest(f"if not ({same}):"), writer.nest(f"for {turn} in range(2):"):
         writer.line(f"{node.variable.name} = {new.name} if {turn} == 0 else {old.name}")
         if node.variable.slot.nullable:
             writer.line(f"{node.variable.null} = {new.null} if {turn} == 0 else {old.null}")
@@ -179,18 +184,6 @@ def _adds(block: Block, total: str) -> bool:
         or any(_adds(body, total) for body in bodies(node))
         for node in block
     )
-
-
-def bare(code: str) -> str:
-    """Without a pair of parentheses around the whole."""
-    if not (code.startswith("(") and code.endswith(")")):
-        return code
-    depth = 0
-    for i, character in enumerate(code):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and i < len(code) - 1:
-            return code
-    return code[1:-1]
 
 
 WRITERS: NodeWriters = {

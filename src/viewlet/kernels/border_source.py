@@ -110,7 +110,7 @@ def _is_large(writer: Writer, node: ir.Border) -> str:
 def _extreme_key(node: ir.Border, is_float: bool) -> str:
     """The border of a condition that all keys meet."""
     if is_float:
-        return "inf" if node.upper else "-inf"
+        return "nan" if node.upper else "-inf"
     return f"({2**63 - 1 if node.upper else -(2**63)})"
 
 

@@ -54,7 +54,7 @@ WORDS = (
 
 HEAD = '''"""Kernels of one program; made by viewlet.kernels, not to be edited."""
 
-from math import inf
+from math import inf, nan
 
 from viewlet.kernels.native_functions import *
 from viewlet.native.compiled import compiled

@@ -127,6 +127,7 @@ class IfMonotone:
     """body where no weight of a group is negative, otherwise `otherwise`
 
     `count_positions`: of the counts of negative weights among the sums of the ordered index.
+    `of_finite_keys`: body where all keys that order the index are finite.
     """
 
     map: str
@@ -135,6 +136,7 @@ class IfMonotone:
     count_positions: list[int]
     body: Block
     otherwise: Block
+    of_finite_keys: bool = False
 
 
 @dataclass

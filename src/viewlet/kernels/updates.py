@@ -24,9 +24,7 @@ def write_clear_column(writer: Writer, node: ir.ClearColumn) -> None:
     """Set a column to zero in all records, which needs room in the undo log."""
     layout = writer.frame.layouts[node.map]
     words, map = layout.value_slice(node.column), writer.frame.descriptor(node.map)
-    with writer.nest(
-        f"if not clear_column({map}, {words.start}, {words.stop - words.start}):"
-    ):
+    with writer.nest(f"if not clear_column({map}, {words.start}, {words.stop - words.start}):"):
         writer.leave_full(node.map)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from viewlet.calculus.expr import Add, Expr, Mul, Value
+from viewlet.functions.comparison import compared
+from viewlet.functions.kernel_forms import Code
 from viewlet.kernels.loop_nodes import Factor, Factors, Named, Pure
 from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.kernels.writer import Writer
@@ -128,6 +130,7 @@ def key_words(layout: Layout, positions: list[int], key: list[Variable]) -> tupl
             value = variable.name if slot.physical is FLOAT else f"float({variable.name})"
             words.append(f"float_bits({value})")
         elif slot.physical is FLOAT:
+            tests.append(f"abs({variable.name}) < {2.0**63}")
             tests.append(f"{variable.name} == floor({variable.name})")
             words.append(f"int({variable.name})")
         else:
@@ -141,11 +144,29 @@ def key_words(layout: Layout, positions: list[int], key: list[Variable]) -> tupl
     return f"({', '.join(words)},)", tests
 
 
-def same_value(variable: Variable, value: str, null: str | None) -> str:
+def same_value(variable: Variable, value: str, physical: Physical, null: str | None) -> str:
     """Source of: a variable is the same as a value, NULL being the same as NULL."""
-    equal = f"{variable.name} == {value}"
+    equal = same_source(variable, value, physical)
     if variable.slot.nullable and null is not None:
         return f"({equal} and {variable.null} == {null})"
     if variable.slot.nullable:
         return f"({equal} and {variable.null} == 0)"
     return f"({equal} and {null} == 0)" if null is not None else equal
+
+
+def same_source(variable: Variable, value: str, physical: Physical) -> str:
+    """Source of: a variable is the same as a value, both not NULL."""
+    left = Code(variable.name, None, variable.slot.physical)
+    return bare(compared("==", left, Code(value, None, physical)))
+
+
+def bare(code: str) -> str:
+    """Without a pair of parentheses around the whole."""
+    if not (code.startswith("(") and code.endswith(")")):
+        return code
+    depth = 0
+    for i, character in enumerate(code):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and i < len(code) - 1:
+            return code
+    return code[1:-1]

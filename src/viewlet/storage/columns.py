@@ -79,7 +79,8 @@ TALLEST = 53  # the level of the highest root there has been
 FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
 GROUP_COUNT = 59  # groups of a secondary index: slots that are taken, at most half of the table
 MOVED = 60  # how far each sum has moved while all are brought up to date, ELEMENT_WORDS for each
-BLOCK = MOVED + 8 * ELEMENT_WORDS
+ODD_KEYS = MOVED + 8 * ELEMENT_WORDS  # how many records have a key in the order that is not finite
+BLOCK = ODD_KEYS + 1
 
 LARGEST = 4
 FRONT = 3  # words of a node before its entries

@@ -8,14 +8,14 @@ The sum of a DOUBLE column is an element of five words,
     beyond              how many NaNs there are, and how often 2**1020 is to be added to the number,
                         which keeps sums of the largest doubles from overflowing; 32 bits each
 
-and it becomes a value by rounding once: NaN where there is one or both infinities, an infinity where
-there is one or the number is too large. An element is zero where all of its words are; where the
-number is zero, `high` is.
+and it becomes a value by rounding once: NaN where there is one or both infinities, an infinity
+where there is one or the number is too large. An element is zero where all of its words are; where
+the number is zero, `high` is.
 
 The bound: one addition errs by at most S * 2**-154, where S is the largest magnitude that the sum
 and its terms have had. A sum of n terms is within n * S * 2**-154 of the exact one, and it is exact
-while the binary digits of the sums on the way lie within 154 places: values of magnitudes from 1e-15
-to 1e15 with their 53 bits can come and go in any order, and leave nothing behind.
+while the binary digits of the sums on the way lie within 154 places: values of magnitudes from
+1e-15 to 1e15 with their 53 bits can come and go in any order, and leave nothing behind.
 
 Counts that leave their 32 bits refuse the batch. So does a product of two elements of which one has
 an infinity or a NaN: what it would be depends on the signs and the zeros of each term, which a sum
@@ -34,6 +34,7 @@ from viewlet.errors import RangeError
 from viewlet.native.compiled import compiled, outlined
 from viewlet.native.intrinsics import intrinsic
 from viewlet.native.lowerings import multiply_subtract, raises
+from viewlet.schema import PRODUCT_NOT_FINITE
 from viewlet.storage.arithmetic import minus
 from viewlet.storage.memory import float_bits, load, load_float, store, store_float
 
@@ -49,10 +50,6 @@ _INFINITY, _NAN = math.inf, math.nan
 _SHRINK, _GROW = 2.0**-64, 2.0**64
 _HALF_WORD = 2**31
 _TOO_MANY = "a sum of DOUBLE has more infinities, NaNs or huge numbers than 32 bits can count"
-_NOT_FINITE = (
-    "a product of DOUBLEs from two tables, which is kept as a product of sums, met an infinity, "
-    "a NaN or a number beyond the range of DOUBLE"
-)
 
 
 @intrinsic(raises(RangeError, _TOO_MANY))
@@ -61,10 +58,10 @@ def refuse_count() -> None:
     raise RangeError(_TOO_MANY)
 
 
-@intrinsic(raises(RangeError, _NOT_FINITE))
+@intrinsic(raises(RangeError, PRODUCT_NOT_FINITE))
 def refuse_product() -> None:
     """A product of sums that are not finite."""
-    raise RangeError(_NOT_FINITE)
+    raise RangeError(PRODUCT_NOT_FINITE)
 
 
 @intrinsic(multiply_subtract)
@@ -255,7 +252,7 @@ def element_of(value: float, times: int) -> Element:
     """A value that so many rows have."""
     by = float(times)
     high = value * by
-    if (abs(high) < LIMIT) & (-_WHOLE <= times) & (times <= _WHOLE):
+    if (abs(high) < LIMIT) & (times >= -_WHOLE) & (times <= _WHOLE):
         return high, product_error(value, by, high), 0.0, 0, 0
     return odd_term(value, times)
 
@@ -289,7 +286,7 @@ def element_times(a: Element, times: int) -> Element:
     second, rest = two_sum(product_error(a[0], by, high), middle)
     third = (rest + product_error(a[1], by, middle)) + a[2] * by
     high, middle, low = renormalized(high, second, third)
-    is_whole = (-_WHOLE <= times) & (times <= _WHOLE)
+    is_whole = (times >= -_WHOLE) & (times <= _WHOLE)
     if (a[3] | a[4] == 0) & (abs(high) < LIMIT) & is_whole:
         return high, middle, low, 0, 0
     return odd_times(a[0], a[1], a[2], a[3], a[4], times)

@@ -5,11 +5,13 @@ cost O(log n), where a hash index would walk the whole group (thesis 4.2 leaves 
 of a node are neighbors in memory (storage.tree_nodes): a descent waits for memory once a level,
 not once a comparison.
 
-When a record changes, the sums above it move as far as it has: one addition a level. Those of DOUBLE
-keep the bound of storage.doubles so.
+When a record changes, the sums above it move as far as it has: one addition a level. The sums of
+DOUBLE so keep the bound of storage.doubles.
 """
 
 from __future__ import annotations
+
+import math
 
 from viewlet.native.compiled import compiled, outlined
 from viewlet.storage.arithmetic import minus, plus
@@ -21,6 +23,7 @@ from viewlet.storage.columns import (
     LARGEST,
     MOVED,
     NODES_USED,
+    ODD_KEYS,
     ORDER,
     ORDER_KIND,
     RANKS,
@@ -183,11 +186,20 @@ def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
     return load(key, 0) < load(entry, KEY)
 
 
+@compiled
+def odd_keys(ix: int, at: int) -> int:
+    """1 for a record whose key in the order is an infinity or NaN, else 0."""
+    if load(ix, ORDER_KIND) != BY_FLOAT:
+        return 0
+    return 0 if math.isfinite(load_float(at, load(ix, ORDER))) else 1
+
+
 @outlined
 def link_tree(m: int, ix: int, record: int) -> None:
     """Put a new record behind those whose keys are not greater."""
     at = record_at(m, record)
     key = at + 8 * load(ix, ORDER)
+    store(ix, ODD_KEYS, load(ix, ODD_KEYS) + odd_keys(ix, at))
     slot = group_slot(m, ix, at)
     head = load_half(load(ix, SLOTS), slot)
     set_link(m, ix, record, ROOT, -1)
@@ -253,6 +265,7 @@ def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
 @outlined
 def unlink_tree(m: int, ix: int, record: int) -> None:
     """Take a record out. All its values are zero, so that no sum above changes."""
+    store(ix, ODD_KEYS, load(ix, ODD_KEYS) - odd_keys(ix, record_at(m, record)))
     number = link_of(m, ix, record, LEAF)
     node = node_at(ix, number)
     place = place_in_leaf(ix, node, record)
@@ -273,6 +286,7 @@ def clear_trees(ix: int) -> None:
     store(ix, GROUPS, -1)
     store(ix, NODES_USED, 0)
     store(ix, TALLEST, 0)
+    store(ix, ODD_KEYS, 0)
     for size in range(LARGEST + 1):
         store(ix, FREE_NODES + size, -1)
 
