@@ -60,6 +60,15 @@ _SPREADS: dict[type[exp.Expr], tuple[bool, bool]] = {
 }
 """Whether the root is taken, and whether of a sample."""
 
+_SPREAD_PARTS = (
+    ("sum_high", "x_high"),
+    ("sum_low", "x_low"),
+    ("squares_high", "square_high"),
+    ("squares_middle", "square_middle"),
+    ("squares_low", "square_low"),
+)
+"""The sums that they are computed from, in the order in which `deviations` takes them."""
+
 
 class Sink(Protocol):
     """Takes sums and gives back what refers to them; equal sums are one."""
@@ -303,19 +312,22 @@ class Grouped(RowScalars):
         return Typed(apply("/", total, number), DOUBLE)
 
     def _spread(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
-        """variance = (sum(x * x) - sum(x) ** 2 / n) / n, over n - 1 of a sample; never below 0"""
+        """variance = (n * sum(x * x) - sum(x) ** 2) / n / n, over n - 1 of a sample
+
+        The sums are those of parts of x and of x * x (functions.spreads). DECIMALs are their
+        integers there: 10**scale times as large, for which the last division makes up.
+        """
         root, sample = _SPREADS[type(node)]
-        scale = 10.0**value.type.scale
-        square = Typed(apply("*", value.scalar, value.scalar), value.type)
-        sums = apply("to_float", self.sink.add("sum", self._total(branches, value)))
-        squares = apply("to_float", self.sink.add("squares", self._total(branches, square)))
-        if value.type.scale:
-            sums = apply("/", sums, Const(scale))
-            squares = apply("/", squares, Const(scale * scale))
         number = self._known_count(branches, value)
-        spread = apply("-", squares, apply("/", apply("*", sums, sums), number))
+        parts = [
+            self.sink.add(hint, self._total(branches, Typed(apply(function, value.scalar), DOUBLE)))
+            for hint, function in _SPREAD_PARTS
+        ]
+        spread = apply("/", apply("deviations", number, *parts), number)
+        if value.type.scale:
+            spread = apply("/", spread, Const(100.0**value.type.scale))
         divisor = apply("-", number, Const(1)) if sample else number
-        result = apply("/", apply("greatest", spread, Const(0.0)), divisor)
+        result = apply("/", spread, divisor)
         return Typed(apply("sqrt", result) if root else result, DOUBLE)
 
     def _logical(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
