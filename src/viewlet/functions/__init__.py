@@ -69,6 +69,7 @@ THEMES = (
     choice,
     rounding,
     exponentials,
+    spreads,
     text,
     dates,
     casts,
