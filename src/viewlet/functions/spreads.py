@@ -97,7 +97,9 @@ def deviations(
     return result if result > 0.0 else 0.0
 
 
-def _define(function: Callable[..., float], arguments: str, natives: tuple[object, ...]) -> None:
+def _define(
+    function: Callable[..., float], arguments: str, natives: tuple[Callable[..., float], ...]
+) -> None:
     define(
         ScalarFunction(
             name=function.__name__,
