@@ -38,7 +38,9 @@ def build_lift(builder: Builder, expr: Lift, cursor: Cursor) -> Block:
         raise ProgramError(f"lift over unbound {', '.join(sorted(free))}: {to_text(expr)}")
     total = build_total(builder, expr.body, cursor.scope)
     slot = Slot(total.physical)
-    after = bind(builder, expr.variable, slot, cursor, lambda v: [LetTotal(v, total.name, total.physical)])
+    after = bind(
+        builder, expr.variable, slot, cursor, lambda v: [LetTotal(v, total.name, total.physical)]
+    )
     return [total, *after]
 
 
