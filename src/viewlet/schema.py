@@ -44,6 +44,11 @@ DATE_RANGE = (-719_162, 2_932_896)
 TIMESTAMP_RANGE = (DATE_RANGE[0] * 86_400_000_000, (DATE_RANGE[1] + 1) * 86_400_000_000 - 1)
 NAN = math.nan
 """The one NaN that encoded values may be."""
+PRODUCT_NOT_FINITE = (
+    "a product of DOUBLEs from two tables, which is kept as a product of sums, met an infinity, "
+    "a NaN or a number beyond the range of DOUBLE"
+)
+"""What a batch is refused with (frontend.ring_values says why)."""
 
 
 class Kind(Enum):

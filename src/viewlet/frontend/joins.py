@@ -36,6 +36,7 @@ from viewlet.frontend.scope import Scope, Source
 from viewlet.frontend.syntax import COMMA, did_you_mean, fault
 from viewlet.frontend.types import Typed, comparison, convert, meeting_type
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
+from viewlet.schema import Kind
 
 
 class From:
@@ -154,7 +155,13 @@ class From:
             (
                 column.name,
                 Typed(
-                    Ref(self.variables.fresh(f"{alias}_{column.name}", nullable=column.nullable)),
+                    Ref(
+                        self.variables.fresh(
+                            f"{alias}_{column.name}",
+                            nullable=column.nullable,
+                            double=column.type.kind is Kind.DOUBLE,
+                        )
+                    ),
                     column.type,
                 ),
             )

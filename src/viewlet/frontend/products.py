@@ -51,8 +51,10 @@ from viewlet.functions import (
     can_be_null,
     conjuncts,
     free_variables,
+    physical_type,
     substitute,
 )
+from viewlet.schema import Physical
 
 
 class Variables:
@@ -66,8 +68,9 @@ class Variables:
         self._taken: set[str] = {COUNT}
         self.nullable: dict[str, bool] = {COUNT: False}
         self.nulled: set[str] = set()
+        self.doubles: set[str] = set()
 
-    def fresh(self, hint: str, *, nullable: bool = False) -> str:
+    def fresh(self, hint: str, *, nullable: bool = False, double: bool = False) -> str:
         """A variable named after the hint that nothing else is named."""
         base = re.sub(r"\W", "_", hint, flags=re.ASCII) or "x"
         if not re.match(r"[A-Za-z_]", base):
@@ -77,7 +80,15 @@ class Variables:
             name, number = f"{base}_{number}", number + 1
         self._taken.add(name)
         self.nullable[name] = nullable
+        if double:
+            self.doubles.add(name)
         return name
+
+    def is_double(self, scalar: ScalarExpr) -> bool:
+        """Whether a number is surely a DOUBLE: `doubles` are columns declared so."""
+        names = free_variables(scalar)
+        types = {n: Physical.FLOAT if n in self.doubles else Physical.INT for n in names}
+        return physical_type(scalar, types) is Physical.FLOAT
 
     def can_be_null(self, scalar: ScalarExpr, own: Names | None = None) -> bool:
         """Whether a scalar can be NULL; `own` are variables that the branch at hand binds itself,
@@ -322,7 +333,11 @@ def renamed(variables: Variables, branch: Branch) -> Branch:
     for factor in branch.factors:
         local |= all_names(factor) - inputs(factor)
     mapping = {
-        name: variables.fresh(name, nullable=variables.nullable.get(name, False))
+        name: variables.fresh(
+            name,
+            nullable=variables.nullable.get(name, False),
+            double=name in variables.doubles,
+        )
         for name in sorted(local)
     }
     for name, twin in mapping.items():

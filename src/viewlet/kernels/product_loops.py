@@ -12,6 +12,7 @@ from viewlet.kernels.range_nodes import (
     has_small_groups,
     range_bounds,
     range_node,
+    turns_at_odd_keys,
     where_monotone,
 )
 from viewlet.kernels.ranges import range_shape
@@ -67,7 +68,7 @@ def _range_sum(
     bounds, borders = range_bounds(builder, shape, scope)
     node = range_node(builder, atom, shape, parts, [atom.column], bounds, scope, None)
     weight = Named(node.sums[0].name, node.sums[0].physical)
-    if not borders:
+    if not borders and not turns_at_odd_keys(builder, shape, node):
         return [node], weight, shape.remaining
     total = Named(builder.name("total"), weight.physical)
 
@@ -76,7 +77,7 @@ def _range_sum(
 
     fast: Block = [*borders, node, *add({}, (weight,))]
     slow = build_in_order(builder, atom, shape.used, Cursor(dict(scope), NONE, (), add))
-    block = where_monotone(builder, shape, scope, fast, slow)
+    block = where_monotone(builder, shape, node, scope, fast, slow)
     return [Total(total.name, total.physical, block)], total, shape.remaining
 
 
