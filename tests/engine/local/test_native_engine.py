@@ -104,7 +104,7 @@ VIEWS = {
 @pytest.mark.parametrize("few", [0, 1_000_000], ids=["triggers", "definitions"])
 def test_views_that_come_and_go_after_rows(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maps move from program to program; what is new is filled from the tables' rows."""
-    monkeypatch.setattr("viewlet.engine.local.native_engine._FEW_ROWS", few)
+    monkeypatch.setattr("viewlet.engine.local.local_fill._FEW_ROWS", few)
     rng = random.Random(5)
     db = database()
     db.execute(
