@@ -80,6 +80,18 @@ class FillPlan:
         """Whether the loader is the new program itself: nothing is moved into it."""
         return bool(self.tables) and all(fill.map.name in self.loaded for fill in self.maps)
 
+    @property
+    def static(self) -> frozenset[str]:
+        """The tables that are all that definitions see before the first row."""
+        return frozenset(r.name for r in self.loader.relations if r.static)
+
+    def loaded_columns(self) -> Iterator[tuple[Map, str, MapRef]]:
+        """Each column of the loader's lasting maps as the source of the same in the new program."""
+        for map in self.loader.maps:
+            if not map.buffer:
+                for column in map.columns:
+                    yield map, column.name, MapRef(map.name, column.name, map.key_names)
+
     def initial(self) -> Iterator[Map]:
         """The maps that have what their definitions say of static tables and nothing else."""
         for fill in self.maps:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from viewlet.calculus.ring import Gmr, to_value
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array, KeyField, Layout
 from viewlet.storage.memory import float_bits
@@ -46,7 +46,7 @@ def words_of_map(
     old: Pool,
     old_positions: Sequence[int],
     order: Sequence[int],
-    translate: Translation,
+    translate: Callable[[Array], Array],
 ) -> Array:
     """Value columns of another map as rows of this one; floats keep their pairs.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 
-from viewlet.calculus.evaluate import Database, evaluate
+from viewlet.calculus.database import Atoms, RelationReader
+from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import MapRef
 from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.map_words import words_of_map
@@ -17,7 +18,7 @@ from viewlet.engine.values.strings import Translation
 from viewlet.kernels.jit import check_kernels
 from viewlet.program.check import check
 from viewlet.program.fill_plan import FillPlan
-from viewlet.program.interpret import with_defined_maps
+from viewlet.program.interpret import defined_contents, with_defined_maps
 from viewlet.program.ir import Map, Program
 
 _FEW_ROWS = 2_000
@@ -37,32 +38,41 @@ def filled(
     if plan.loads_all and is_worth_compiling:
         load(new, tables)
         return new
-    known = {map.name for map in old.program.maps}
-    database = with_defined_maps(program, _sources(old, tables), known)
     new.host.begin(logged=False)
-    translate = Translation(old.dictionary, new.dictionary)
-    for fill in plan.maps:
-        for column, source in fill.copies():
-            _copy(new, fill.map, column, old, source, translate)
-        for column, source in fill.evaluated():
-            new.add(fill.map.name, column, evaluate(source, fill.map.key_names, database))
-    for map in plan.initial():
-        _define(new, map, database)
-    lasting = [map for map in plan.loader.maps if not map.buffer]
+    _move(new, plan, old, tables)
+    before_rows = Atoms(relations=_rows_of(tables, plan.static))
+    initial = {map.name for map in plan.initial()}
+    for map, column, contents in defined_contents(program, before_rows):
+        if map.name in initial:
+            new.add(map.name, column, contents)
     if is_worth_compiling:
         # In an engine of its own: beside full maps its triggers would count what is there already.
         loader = LocalEngine(check(plan.loader))
         load(loader, tables)
         translate = Translation(loader.dictionary, new.dictionary)
-        for map in lasting:
-            for column in map.columns:
-                itself = MapRef(map.name, column.name, map.key_names)
-                _copy(new, map, column.name, loader, itself, translate)
+        for map, column, source in plan.loaded_columns():
+            _copy(new, map, column, loader, source, translate)
     else:
-        for map in lasting:
-            _define(new, map, database)
+        all_rows = Atoms(relations=_rows_of(tables, tables))
+        for map, column, contents in defined_contents(plan.loader, all_rows):
+            new.add(map.name, column, contents)
     new.host.commit()
     return new
+
+
+def _move(
+    new: LocalEngine, plan: FillPlan, old: LocalEngine, tables: Mapping[str, StoredTable]
+) -> None:
+    """Fill maps from those of the program before."""
+    translate = Translation(old.dictionary, new.dictionary)
+    known = {map.name for map in old.program.maps}
+    database = database_of(old.reader, relations=_rows_of(tables, tables))
+    database = with_defined_maps(new.program, database, known)
+    for fill in plan.maps:
+        for column, source in fill.copies():
+            _copy(new, fill.map, column, old, source, translate)
+        for column, expr in fill.evaluated():
+            new.add(fill.map.name, column, evaluate(expr, fill.map.key_names, database))
 
 
 def load(engine: LocalEngine, tables: Mapping[str, StoredTable]) -> None:
@@ -97,22 +107,15 @@ def translated(
     return Batch(columns, coded.nulls, coded.weights, coded=True)
 
 
-def _sources(old: LocalEngine, tables: Mapping[str, StoredTable]) -> Database:
-    """Tables and the maps of the program before; streams start empty."""
+def _rows_of(tables: Mapping[str, StoredTable], chosen: Container[str]) -> RelationReader:
+    """The rows of some tables, each read when it is asked for; other relations are empty."""
 
     @cache
     def rows(name: str) -> Gmr:
-        table = tables.get(name)
+        table = tables.get(name) if name in chosen else None
         return Gmr(weighted_rows(table.relation, table.batch()) if table is not None else ())
 
-    return database_of(old.reader, relations=rows)
-
-
-def _define(new: LocalEngine, map: Map, database: Database) -> None:
-    """Add what a map's definitions say."""
-    for column in map.columns:
-        if column.definition is not None:
-            new.add(map.name, column.name, evaluate(column.definition, map.key_names, database))
+    return rows
 
 
 def _copy(

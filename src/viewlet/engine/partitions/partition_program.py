@@ -70,6 +70,13 @@ class Repartitioning(Protocol):
         """Fill a created state from the chunks of all old partitions, in their order."""
 
 
+class Exporting(Protocol):
+    """The optional hook of programs whose state can be a part of another cluster's."""
+
+    def export(self, state: PartitionState, request: bytes) -> list[tuple[int, bytes]]:
+        """What the request asks of this partition, for partitions of the other cluster."""
+
+
 class Undoing(Protocol):
     """The optional hook of programs that can take back ticks that were completed."""
 
