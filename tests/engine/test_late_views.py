@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -105,17 +106,12 @@ def _sorted(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr({k: 0.0 if v == 0 else v for k, v in row.items()}) for row in rows)
 
 
-@pytest.fixture(
-    params=[
-        "interpreter",
-        "local, triggers",
-        "local, definitions",
-        pytest.param("spark, 2 partitions", marks=pytest.mark.spark),
-        pytest.param("spark, 3 partitions", marks=[pytest.mark.spark, pytest.mark.slow]),
-    ]
-)
-def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    engine, _, how = request.param.partition(", ")
+@contextmanager
+def connected(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Database]:
+    """A database on an engine, "local, triggers" and the like."""
+    engine, _, how = kind.partition(", ")
     if engine == "local":
         few = 0 if how == "triggers" else 1_000_000
         monkeypatch.setattr("viewlet.engine.local.local_fill._FEW_ROWS", few)
@@ -123,6 +119,20 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if engine == "spark":
         more = {"spark": request.getfixturevalue("spark"), "partitions": int(how[0])}
     with viewlet.connect(engine, **more) as db:
+        yield db
+
+
+@pytest.fixture(
+    params=[
+        "interpreter",
+        "local, triggers",
+        "local, definitions",
+        pytest.param("spark, 2 partitions", marks=[pytest.mark.spark, pytest.mark.slow]),
+        pytest.param("spark, 3 partitions", marks=[pytest.mark.spark, pytest.mark.slow]),
+    ]
+)
+def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    with connected(request.param, request, monkeypatch) as db:
         yield db
 
 
@@ -145,3 +155,21 @@ def test_views_that_come_and_go(database: Database) -> None:
         scene.check()
     scene.create("ends", VIEWS["ends"])
     scene.check()
+
+
+@pytest.mark.spark
+def test_some_views_on_spark(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with three views, for every day."""
+    with connected("spark, 2 partitions", request, monkeypatch) as db:
+        scene = Scene(db, 6)
+        for name in ("joined", "sorts"):
+            scene.change()
+            scene.create(name, VIEWS[name])
+        scene.create_on_stream("late")
+        scene.check()
+        scene.change()
+        scene.drop("joined")
+        scene.change()
+        scene.check()

@@ -178,13 +178,10 @@ class _Planner:
         passed = {m.name for m in lasting if self._reads.of(m) & self._ended.keys()}
         rows = {m.name for m in lasting if m.name in new and self._has_rows(m)}
         loader = self._part(rows - passed)
-        # A map that is maintained from one whose stream has passed is computed by definition.
-        beside = {
-            name
-            for name in rows - passed
-            if any(map.name in passed for map in self._part({name}).maps)
-        }
-        if beside:
+        beside: set[str] = set()
+        if self._touches(loader, passed):
+            # What is maintained from a map whose stream has passed is computed by definition.
+            beside = {name for name in rows if self._touches(self._part({name}), passed)}
             loader = self._part(rows - passed - beside)
         tables = tuple(
             relation.name
@@ -199,6 +196,10 @@ class _Planner:
             for map in lasting
         ]
         return FillPlan(tuple(fills), loader, tables)
+
+    @staticmethod
+    def _touches(part: Program, maps: Collection[str]) -> bool:
+        return any(map.name in maps for map in part.maps)
 
     def _part(self, maps: Collection[str]) -> Program:
         return part_of(self._new, maps=maps)
@@ -252,19 +253,19 @@ class _Planner:
         by_definition: bool,
     ) -> MapFill:
         behind = self._reads.of(map)
-        if map.name in loaded:
-            tables = ", ".join(sorted(behind & set(self._kept))) or "nothing"
+        streams = sorted(behind & self._streams)
+        tables = sorted(behind & set(self._kept))
+        if map.name in loaded and tables:
             new = [column for column, source in sources.items() if source is None]
             why = f"new: {', '.join(new)}" if new else "what is new is maintained from it"
-            return MapFill(map, How.FILLED, f"from rows of {tables}; {why}")
-        if by_definition or None not in sources.values():
+            return MapFill(map, How.FILLED, f"from rows of {', '.join(tables)}; {why}")
+        if map.name not in loaded and (by_definition or None not in sources.values()):
             definitions = {c.name: c.definition for c in map.columns if c.definition is not None}
             columns = [
                 (column, definitions[column] if source is None else source)
                 for column, source in sources.items()
             ]
             return _from_old_maps(map, tuple(columns))
-        streams = sorted(behind & self._streams)
         if streams:
             return MapFill(map, How.EMPTY, f"no row of {', '.join(streams)} has come")
         static = sorted(behind & self._static)
@@ -274,13 +275,17 @@ class _Planner:
 
 
 def _from_old_maps(map: Map, columns: tuple[tuple[str, Expr], ...]) -> MapFill:
-    moved = MapFill(map, How.MOVED, "; ".join(f"{c} from {_shown(s)}" for c, s in columns), columns)
-    return replace(moved, how=How.DERIVED) if any(moved.evaluated()) else moved
+    moved = MapFill(map, How.MOVED, "", columns)
+    same = [source.name for column, source in moved.copies() if source.column == column]
+    if len(same) == len(columns) and len(set(same)) == 1:
+        reason = f"from {same[0]}"
+    else:
+        reason = "; ".join(f"{column} from {_shown(source)}" for column, source in columns)
+    how = How.DERIVED if any(moved.evaluated()) else How.MOVED
+    return replace(moved, how=how, reason=reason)
 
 
 def _shown(source: Expr) -> str:
-    """The old column or the expression over old columns and tables, in words of the reason."""
-    if isinstance(source, MapRef):
-        return f"{source.name}.{source.column}"
+    """The old columns and tables that an expression reads, in words of the reason."""
     read = {f"{n.name}.{n.column}" for n in walk(source) if isinstance(n, MapRef)}
     return " and ".join(sorted(read | relations(source)))

@@ -66,8 +66,8 @@ def _move(
     """Fill maps from those of the program before."""
     translate = Translation(old.dictionary, new.dictionary)
     known = {map.name for map in old.program.maps}
-    database = database_of(old.reader, relations=_rows_of(tables, tables))
-    database = with_defined_maps(new.program, database, known)
+    sources = database_of(old.reader, relations=_rows_of(tables, tables))
+    database = with_defined_maps(new.program, sources, known)
     for fill in plan.maps:
         for column, source in fill.copies():
             _copy(new, fill.map, column, old, source, translate)

@@ -131,7 +131,7 @@ class Jobs:
             pair(self.anchor._jrdd_deserializer, records._jrdd_deserializer),
         )
 
-    def exported(self, shipped: Any, request: bytes, *, stays: bool) -> RDD[tuple[int, bytes]]:
+    def exported(self, shipped: Any, request: Any, *, stays: bool) -> RDD[tuple[int, bytes]]:
         """What partitions give another cluster. `stays`: each to the partition of its own number.
 
         Only then may Spark know it for partitioned, which saves the shuffle.
@@ -253,8 +253,9 @@ def split_task(
 
 
 def export_task(
-    shipped: Any, request: bytes, partition: int, pairs: Iterable[Any]
+    shipped: Any, request: Any, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, bytes]]:
+    """In an executor: what one partition has for another cluster."""
     _drain(pairs)
     return worker.export_partition(_opened(shipped), partition, request)
 

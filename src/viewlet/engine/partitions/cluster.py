@@ -352,7 +352,7 @@ class Cluster:
             return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
 
     @contextmanager
-    def exported(self, request: bytes, *, stays: bool) -> Iterator[RDD[tuple[int, bytes]]]:
+    def exported(self, request: Any, *, stays: bool) -> Iterator[RDD[tuple[int, bytes]]]:
         """What partitions have for another cluster at this version: inputs of a step of it, which
         must end before this does. `stays`: all is for the partition of the same number, no shuffle.
         """

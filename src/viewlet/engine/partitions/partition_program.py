@@ -9,7 +9,7 @@ import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from viewlet.engine.durable.sealed import digest_of
 from viewlet.engine.partitions.partition_state import PartitionState
@@ -73,8 +73,10 @@ class Repartitioning(Protocol):
 class Exporting(Protocol):
     """The optional hook of programs whose state can be a part of another cluster's."""
 
-    def export(self, state: PartitionState, request: bytes) -> list[tuple[int, bytes]]:
-        """What the request asks of this partition, for partitions of the other cluster."""
+    def export(self, state: PartitionState, request: Any) -> list[tuple[int, bytes]]:
+        """What a request of the program's own kind asks of this partition, for partitions of the
+        other cluster; it travels with the task.
+        """
 
 
 class Undoing(Protocol):

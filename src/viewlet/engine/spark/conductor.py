@@ -36,6 +36,7 @@ from viewlet.engine.spark.stages import JobPlan, Piece, StagedProgram, route_to
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import ProgramError
+from viewlet.kernels.jit import compile_kernels
 from viewlet.program.ir import Map
 from viewlet.schema import Relation
 from viewlet.storage.columns import Array, Arrays, MemoryArrays
@@ -104,6 +105,7 @@ class Conductor:
         self.program = plan.distributed.program
         self._maps = {m.name: m for m in self.program.maps}
         self._constants: dict[tuple[str, ...], bytes] = {}
+        self._compiled: set[int] = set()
         self._openings: dict[tuple[str, ...], Opening] = {}
 
     def saved_state(self) -> bytes:
@@ -135,6 +137,16 @@ class Conductor:
     def matters(self, name: str) -> bool:
         """Whether rows of a relation change anything at all."""
         return name in self.tables or name in self.plan.workers.used
+
+    def compile(self, names: Sequence[str]) -> None:
+        """Have the kernels of a batch compiled before tasks of several processes look for them."""
+        number = self.plan.trigger_for(dict.fromkeys(names))
+        if number is None or number in self._compiled:
+            return
+        jobs = self.plan.triggers[number].jobs
+        pieces = [piece for job in jobs for stage in job.stages for piece in stage.pieces]
+        compile_kernels(self.plan.workers.module, [piece.kernel for piece in pieces])
+        self._compiled.add(number)
 
     def apply(
         self,

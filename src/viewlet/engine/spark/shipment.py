@@ -11,7 +11,6 @@ executor. Rows for the driver's maps go to that partition too, which passes them
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -65,15 +64,6 @@ class Shipment:
 
     maps: tuple[MapShipment, ...] = ()
     tables: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
-
-    def pack(self) -> bytes:
-        return pickle.dumps(self, protocol=5)
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Shipment:
-        shipment = pickle.loads(data)
-        assert isinstance(shipment, cls)
-        return shipment
 
 
 def packed(

@@ -42,7 +42,7 @@ from viewlet.engine.values.batching import Batch, batch_of
 from viewlet.engine.values.reading import rows_of, visible, weighted_vectors
 from viewlet.engine.values.reading import weighted_rows as weighted_view_rows
 from viewlet.errors import StateError, UnsupportedError
-from viewlet.kernels.jit import check_kernels, compile_kernels
+from viewlet.kernels.jit import check_kernels
 from viewlet.native.code_cache import code_cache
 from viewlet.program.check import check
 from viewlet.program.fill_plan import Ended, fill_plan
@@ -103,7 +103,6 @@ class SparkEngine:
         self._plan = plan
         self._conductor = conductor
         self._views = {view.name: view for view in program.views}
-        self._compiled: set[int] = set()
         self._undoable = False
 
     @property
@@ -144,14 +143,15 @@ class SparkEngine:
             self._number += 1
             self._use(program, tables, plan, None)
             return
-        number, self._number = self._number, self._free_number()
-        new = self._new(plan, tables)
+        number = self._free_number()
+        place = self._place(number)
+        new = self._new(plan, tables, place)
         try:
             self._fill(new, program, old, ended)
         except BaseException:
-            cluster_of(new).close()
-            self._number = number
+            _discard(new, place)
             raise
+        self._number = number
         self._use(program, tables, plan, new)
         cluster_of(old).close()
 
@@ -169,31 +169,31 @@ class SparkEngine:
             number += 1
         return number
 
-    def _place(self, number: int) -> str:
-        assert self._checkpoint is not None
+    def _place(self, number: int) -> str | None:
+        """The directory of a program, where there is a checkpoint."""
+        if self._checkpoint is None:
+            return None
         return Store(self._checkpoint).below(f"{_PROGRAM}{number}")
 
     def _opened(self) -> Conductor:
         """The conductor of the program; with nothing in tables yet, if it is made now."""
         if self._conductor is None:
-            place = Store(self._place(self._number)) if self._checkpoint is not None else None
+            place = self._place(self._number)
             if place is not None:
-                place.put(_FILLING, [b""])
-            new = self._new(self._plan, self._tables)
+                Store(place).put(_FILLING, [b""])
+            new = self._new(self._plan, self._tables, place)
             try:
                 self._fill(new, self._program, None, {})
                 if place is not None:
-                    _filled(place)
+                    _filled(Store(place))
             except BaseException:
-                cluster_of(new).close()
-                if place is not None:
-                    place.delete_tree("")
+                _discard(new, place)
                 raise
             self._conductor = new
         return self._conductor
 
-    def _new(self, plan: StagedProgram, tables: Sequence[Relation]) -> Conductor:
-        place = self._place(self._number) if self._checkpoint is not None else None
+    def _new(self, plan: StagedProgram, tables: Sequence[Relation], place: str | None) -> Conductor:
+        """Empty partitions, each where the running program has the one of its number."""
         cluster = Cluster(
             self.spark,
             self._partition_program(plan, tables),
@@ -213,23 +213,12 @@ class SparkEngine:
 
     @contextmanager
     def _loader(self, program: Program) -> Iterator[Conductor]:
-        """Partitions for a part of a program, beside those that it is filled from."""
-        assert self._conductor is not None
-        plan = self._planned(check(program))
-        cluster = Cluster(
-            self.spark,
-            self._partition_program(plan, ()),
-            self._partitions,
-            state_dir=self._state_dir,
-            beside=cluster_of(self._conductor),
-        )
+        """Partitions for a part of a program that last for as long as it is loaded."""
+        loader = self._new(self._planned(check(program)), (), None)
         try:
-            loader = Conductor(plan, (), cluster)
-            for relation in program.relations:
-                self._compile(loader, [relation.name])
             yield loader
         finally:
-            cluster.close()
+            cluster_of(loader).close()
 
     def _fill(self, new: Conductor, program: Program, old: Conductor | None, ended: Ended) -> None:
         """Bring a new program to where the tables and the old program's maps are."""
@@ -242,7 +231,7 @@ class SparkEngine:
 
     def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()
-        self._compile(conductor, [name for name, _ in changes])
+        conductor.compile([name for name, _ in changes])
         conductor.apply(_together(changes), batch_id=batch_id)
         self._committed(conductor)
 
@@ -266,7 +255,7 @@ class SparkEngine:
         )
         if given is None:
             return
-        self._compile(conductor, names)
+        conductor.compile(names)
         conductor.apply_given(names, given, batch_id=batch_id, opened=number is not None)
         self._committed(conductor)
 
@@ -325,17 +314,6 @@ class SparkEngine:
         if self._undoable and self._conductor is not None:
             cluster_of(self._conductor).revert(self._conductor.undo())
         self._undoable = False
-
-    def _compile(self, conductor: Conductor, names: Sequence[str]) -> None:
-        """Have the kernels of a batch compiled before tasks of several processes look for them."""
-        number = conductor.plan.trigger_for(dict.fromkeys(names))
-        if number is None or (conductor is self._conductor and number in self._compiled):
-            return
-        jobs = conductor.plan.triggers[number].jobs
-        pieces = [piece for job in jobs for stage in job.stages for piece in stage.pieces]
-        compile_kernels(conductor.plan.workers.module, [piece.kernel for piece in pieces])
-        if conductor is self._conductor:
-            self._compiled.add(number)
 
     # Reading.
 
@@ -430,6 +408,7 @@ class SparkEngine:
         self._number = about["program"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)
+        assert place is not None
         found = Store(place).list("")
         if _FILLING in found:  # the driver was lost before anything could be put into it
             Store(place).delete_tree("")
@@ -466,6 +445,13 @@ class SparkEngine:
         if self._conductor is not None:
             cluster_of(self._conductor).close()
         self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
+
+
+def _discard(new: Conductor, place: str | None) -> None:
+    """Partitions that could not be filled go, and what they wrote."""
+    cluster_of(new).close()
+    if place is not None:
+        Store(place).delete_tree("")
 
 
 def _filled(place: Store) -> None:

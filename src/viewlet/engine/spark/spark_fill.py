@@ -68,7 +68,8 @@ def _load(loader: Conductor, plan: FillPlan, old: Conductor) -> None:
     """
     loader.scatter(_defined(loader.program, old))
     for name in plan.tables:
-        request = Shipment(tables=((name, tuple(loader.columns_sent(name))),)).pack()
+        loader.compile([name])
+        request = Shipment(tables=((name, tuple(loader.columns_sent(name))),))
         with cluster_of(old).exported(request, stays=True) as rows:
             loader.load(name, rows)
 
@@ -87,7 +88,7 @@ def _put(
     new.node.begin(logged=False)
     moving: list[Any] = []
     if tables:
-        request = Shipment(tables=tuple((name, None) for name in tables)).pack()
+        request = Shipment(tables=tuple((name, None) for name in tables))
         first, _ = sources[0]
         moving.append(stack.enter_context(cluster_of(first).exported(request, stays=True)))
     for source, maps in sources:
@@ -98,10 +99,10 @@ def _put(
         in_place = [map for map in remote if stays(map, source.plan)]
         cluster = cluster_of(source)
         if in_place:
-            request = Shipment(tuple(in_place)).pack()
+            request = Shipment(tuple(in_place))
             moving.append(stack.enter_context(cluster.exported(request, stays=True)))
         if shuffled := [map for map in remote if map not in in_place]:
-            request = Shipment(tuple(shuffled)).pack()
+            request = Shipment(tuple(shuffled))
             moving.append(stack.enter_context(cluster.exported(request, stays=False)))
     new.put_scattered(scattered)
     if moving:

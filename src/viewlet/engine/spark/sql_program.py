@@ -185,13 +185,12 @@ class SqlProgram:
                 sent[target].columns.append(columns)
         return {target: message.pack() for target, message in sent.items()}
 
-    def export(self, state: PartitionState, request: bytes) -> list[tuple[int, bytes]]:
+    def export(self, state: PartitionState, request: Shipment) -> list[tuple[int, bytes]]:
         """This partition's part of a shipment to the partitions of another program."""
-        shipment = Shipment.unpack(request)
         local, node = self._here(state)
         tables = self._tables(state, local, reading=True)
-        columns = [tables.columns(name, used) for name, used in shipment.tables]
-        return packed(node, shipment, columns, state.partition, state.partitions)
+        columns = [tables.columns(name, used) for name, used in request.tables]
+        return packed(node, request, columns, state.partition, state.partitions)
 
     def adopt(self, state: PartitionState, chunks: list[bytes]) -> None:
         local, node = self._here(state)
