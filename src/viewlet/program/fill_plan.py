@@ -104,7 +104,7 @@ def fill_plan(old: Program, new: Program, kept: Collection[str], ended: Ended) -
 
     StateError if only rows of a stream that have passed could say it.
     """
-    return _Planner(old, new, kept, ended).plan()
+    return _FillPlanner(old, new, kept, ended).plan()
 
 
 def fill_text(plan: FillPlan) -> str:
@@ -154,7 +154,7 @@ class _Reads:
         return relations(expr).union(*known)
 
 
-class _Planner:
+class _FillPlanner:
     """Decides map by map; see the module's head."""
 
     def __init__(self, old: Program, new: Program, kept: Collection[str], ended: Ended) -> None:

@@ -68,6 +68,7 @@ class Jobs:
 
     @property
     def anchor(self) -> RDD[tuple[int, None]]:
+        """One record for each partition, where the partition runs."""
         return self._anchor.rdd
 
     def rebuild_anchor(self) -> None:

@@ -132,7 +132,9 @@ def split_partition(
         yield target, (partition, chunk)
 
 
-def export_partition(step: Step, partition: int, request: Any) -> Iterator[tuple[int, bytes]]:
+def export_partition(
+    step: StepRequest, partition: int, request: Any
+) -> Iterator[tuple[int, bytes]]:
     """What another cluster's step asked for, as (its partition, bytes) pairs."""
     with Partition.locked(step.site, partition) as part:
         state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
