@@ -62,13 +62,16 @@ def nothing_read_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 PLACES = ["local", "replicated", "dist(e_a)", "dist(e_k)", "dist(e_a, e_k)"]
 
 
-def test_from_every_place_to_every_other(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("places", [PLACES[:3], pytest.param(PLACES, marks=pytest.mark.slow)])
+def test_from_every_place_to_every_other(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, places: list[str]
+) -> None:
     """A map goes to where the new program has it: in place, by a shuffle, from or to the driver."""
     with viewlet.connect("spark", spark=spark, partitions=3) as db:
         db.execute(TABLES)
         came = events(0)
         db.insert("e", came)
-        for number, place in enumerate(_tour(PLACES)):
+        for number, place in enumerate(_tour(places)):
             engine_of(db)._hints = viewlet.Hints(maps={"v": place})
             with nothing_read_on_the_driver(monkeypatch):
                 db.execute(
