@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from viewlet.calculus.ring import Gmr, Unbounded, Weight, multiplicity
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array, KeyField, Layout
 from viewlet.storage.doubles import number_in, words_of_number
@@ -67,7 +67,7 @@ def words_of_map(
     old: Pool,
     old_positions: Sequence[int],
     order: Sequence[int],
-    translate: Translation,
+    translate: Callable[[Array], Array],
 ) -> Array:
     """Value columns of another map as rows of this one; sums of DOUBLE keep all their words.
 
