@@ -132,7 +132,7 @@ def test_changes_keep_their_sql() -> None:
     assert update.where == "b IS NULL"
     (named,) = parse("DELETE FROM r AS x WHERE x.a = 1 OR x.b IN (SELECT s.b FROM s)")
     assert isinstance(named, Delete)
-    assert named.where == "r.a = 1 OR r.b IN (SELECT s.b FROM s)"
+    assert (named.where, named.alias) == ("x.a = 1 OR x.b IN (SELECT s.b FROM s)", "x")
 
 
 def test_copy_drop_select() -> None:

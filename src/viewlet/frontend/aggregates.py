@@ -221,13 +221,6 @@ class Grouped(RowScalars):
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)
         if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
             return self._logical(node, branches, as_boolean(value, operands[0], "BOOL_AND/OR"))
-        if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in _SPREADS:
-            raise fault(
-                UnsupportedError,
-                f"aggregate {sql_of(node).partition('(')[0]} is not supported",
-                node,
-                "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR",
-            )
         if not value.type.is_number and value.type.kind is not Kind.NULL:
             raise fault(
                 TypingError,

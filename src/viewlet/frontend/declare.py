@@ -12,8 +12,9 @@ import re
 from sqlglot import exp
 
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, UnsupportedError
+from viewlet.frontend.arguments import check_arguments
 from viewlet.frontend.statements import CreateRelation
-from viewlet.frontend.syntax import did_you_mean, fault, position_of
+from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
 from viewlet.frontend.types import declared
 from viewlet.schema import Column, Relation
 
@@ -31,6 +32,7 @@ def create_relation(
     tree: exp.Create, text: str, start: Position, is_stream: bool
 ) -> CreateRelation:
     schema = tree.this
+    static = _static(tree)
     if tree.expression is not None:
         raise UnsupportedError(
             "CREATE TABLE ... AS is not supported",
@@ -76,9 +78,9 @@ def create_relation(
                 did_you_mean(column_name, known_names),
             )
     columns = [Column(c.name, c.type, nullable=c.nullable and c.name not in key) for c in columns]
-    static = _static(tree)
     if static and is_stream:
         raise fault(UnsupportedError, "a stream cannot be static", schema, "use CREATE TABLE")
+    check_arguments(tree)
     return CreateRelation(
         Relation(name, tuple(columns), key, is_stream, static),
         position_of(schema.this) or start,
@@ -134,16 +136,29 @@ def _table_constraint(node: exp.Expr) -> tuple[str, ...]:
 
 def _static(tree: exp.Create) -> bool:
     """WITH (static = true)"""
-    properties = tree.args.get("properties")
     static = False
-    for part in properties.expressions if properties is not None else ():
+    for part in _options(tree):
         value = part.args.get("value")
         if part.name.lower() != "static" or not isinstance(value, exp.Boolean):
-            raise fault(
-                UnsupportedError,
-                f"option {part.sql(dialect='postgres')} is not supported",
-                part,
-                "the only option is WITH (static = true)",
-            )
+            raise _no_option(tree, part, "the only option is WITH (static = true)")
         static = bool(value.this)
     return static
+
+
+def check_view_options(tree: exp.Create) -> None:
+    """CREATE [MATERIALIZED] VIEW: all views are materialized, and that is all that can be said."""
+    for part in _options(tree):
+        if not isinstance(part, exp.MaterializedProperty):
+            raise _no_option(tree, part, "write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+
+
+def _options(tree: exp.Create) -> list[exp.Expr]:
+    properties = tree.args.get("properties")
+    return list(properties.expressions) if properties is not None else []
+
+
+def _no_option(tree: exp.Create, part: exp.Expr, hint: str) -> Exception:
+    """Some options have no place of their own, and are said to be where the name is."""
+    place = part if position_of(part) is not None else tree.this
+    name = sql_of(part) or type(part).__name__.removesuffix("Property").upper()
+    return fault(UnsupportedError, f"option {name} is not supported", place, hint)

@@ -18,8 +18,9 @@ from viewlet.errors import (
     UnsupportedError,
 )
 from viewlet.frontend.casts import cast
+from viewlet.frontend.refusals import refused_node
 from viewlet.frontend.scalar_functions import FUNCTION_RULES, Functions
-from viewlet.frontend.syntax import did_you_mean, fault, sql_of
+from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import (
     FALSE_VALUE,
     NULL_VALUE,
@@ -42,7 +43,6 @@ from viewlet.frontend.types import (
     text_as,
 )
 from viewlet.functions import (
-    CALLS,
     NULL,
     Apply,
     Const,
@@ -65,22 +65,6 @@ COMPARISONS: Mapping[type[exp.Expr], str] = {
 _ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
-_CHANGING = (
-    exp.Rand,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentTimestamp,
-    exp.CurrentUser,
-    exp.Uuid,
-)
-
-_KNOWN_NAMES = [
-    *("sum", "count", "avg", "min", "max", "stddev", "variance"),
-    *("coalesce", "nullif", "greatest", "least", "concat", "mod"),
-    *(spelling.partition(" ")[0].lower() for spelling in CALLS),
-]
-
-
 class Scalars(Functions):
     """Lowers one expression at a time; `lower` is the entry."""
 
@@ -93,35 +77,9 @@ class Scalars(Functions):
         if found is not None:
             return found
         rule = _RULES.get(type(node))
-        if rule is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
-            raise self._unknown(node)
+        if rule is None:
+            raise refused_node(node)
         return _in_range(rule(self, node), node)
-
-    def _unknown(self, node: exp.Expr) -> Exception:
-        if isinstance(node, _CHANGING):
-            return fault(
-                UnsupportedError,
-                f"{sql_of(node)} changes by itself, a view cannot follow it",
-                node,
-                "keep the value in a table and join it",
-            )
-        if isinstance(node, exp.Window):
-            return fault(
-                UnsupportedError,
-                "window functions are not supported",
-                node,
-                "join with a grouped subquery instead",
-            )
-        if isinstance(node, exp.Anonymous):
-            return fault(
-                ResolutionError,
-                f"no function {node.name.lower()}",
-                node,
-                did_you_mean(node.name.lower(), _KNOWN_NAMES),
-            )
-        if isinstance(node, exp.Star):
-            return fault(ParseError, "* cannot stand here", node)
-        return fault(UnsupportedError, f"{sql_of(node)} is not supported", node)
 
     # Literals.
 
@@ -252,6 +210,9 @@ class Scalars(Functions):
         return Typed(apply("not", equal) if isinstance(node, exp.NullSafeNEQ) else equal, BOOLEAN)
 
     def in_list(self, node: exp.In) -> Typed:
+        if not node.expressions:
+            hint = "write FALSE, or TRUE for NOT IN, where nothing is in the list"
+            raise fault(ParseError, "IN has an empty list", node, hint)
         if isinstance(node.this, exp.Tuple):
             arms = [exp.EQ(this=node.this.copy(), expression=e) for e in node.expressions]
             result = FALSE_VALUE.scalar

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
-from viewlet.errors import Position, ViewletError
+from viewlet.errors import ParseError, Position, UnsupportedError, ViewletError
 
 POSITION = "position"
 """Where parse.py leaves a node's Position in the node's `meta`."""
@@ -55,7 +55,7 @@ def walk_level(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def sql_of(node: exp.Expr) -> str:
     """A short piece of SQL for messages."""
-    text = node.sql(dialect="postgres")
+    text = node.sql(dialect="postgres", unsupported_level=ErrorLevel.IGNORE)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -66,6 +66,29 @@ def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.And):
         return conjuncts_of(node.this) + conjuncts_of(node.expression)
     return [node]
+
+
+def plain_name(table: exp.Expr) -> str:
+    """A table's name without a schema in front."""
+    if isinstance(table, exp.Table) and table.db:
+        raise fault(
+            UnsupportedError,
+            f"schemas are not supported: {table.db}.{table.name}",
+            table,
+            f"write {table.name}",
+        )
+    return table.name
+
+
+def plain_names(nodes: Iterable[exp.Expr]) -> tuple[str, ...]:
+    """The names of columns in a list that has nothing but names."""
+    names = []
+    for node in nodes:
+        if not isinstance(node, exp.Identifier):
+            text = f"{sql_of(node)} is not a name of a column"
+            raise fault(ParseError, text, node, "list the names alone")
+        names.append(node.name)
+    return tuple(names)
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:

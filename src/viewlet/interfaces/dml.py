@@ -55,11 +55,14 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
             )
         return [Change(name, found.rename_columns(list(columns)))]
     if isinstance(statement, Copy):
-        found = read_file(statement.path, statement.format, relation, query, statement.position)
+        options = dict(statement.options)
+        found = read_file(
+            statement.path, statement.format, relation, query, statement.position, options
+        )
         return [Change(name, found)]
     _check_kept(statement, relation)
     where = f" WHERE {statement.where}" if statement.where else ""
-    table = quoted(name)
+    table = quoted(name) + (f" AS {quoted(statement.alias)}" if statement.alias else "")
     old = query(f"SELECT * FROM {table}{where}")
     if isinstance(statement, Delete):
         return [Change(name, old, -1)]

@@ -12,6 +12,7 @@ from viewlet.frontend.statements import (
     Drop,
     Select,
     Statement,
+    Update,
 )
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
@@ -55,7 +56,9 @@ class Executor:
         if isinstance(first, Select):
             return self._reads.query(first.text)
         relation = self._state.definitions.relation(first.table)
-        return self._writes.apply_batch(changes_of(first, relation, self._reads.query))
+        changed = self._writes.apply_batch(changes_of(first, relation, self._reads.query))
+        # Each row that is updated goes and comes.
+        return changed // 2 if isinstance(first, Update) else changed
 
 
 def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
