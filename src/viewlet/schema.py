@@ -39,6 +39,8 @@ EPOCH_DATE = dt.date(1970, 1, 1)
 EPOCH = dt.datetime(1970, 1, 1)
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
+DECIMAL_DIGITS = 18
+"""Of a DECIMAL column: what 64 bits hold whatever the digits are."""
 NAN = math.nan
 """The one NaN that encoded values may be."""
 
@@ -122,11 +124,17 @@ def DECIMAL(precision: int = 18, scale: int = 3) -> Type:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a relation."""
+    """A column of a relation.
+
+    `limit` is what its declaration says beyond its type: the characters of VARCHAR(n), the digits
+    of a second of TIMESTAMP(n), the bits of SMALLINT. It matters to rows that come in, and to
+    nothing that is made of them.
+    """
 
     name: str
     type: Type
     nullable: bool = True
+    limit: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -210,14 +218,50 @@ def encode(value: Any, column: Column) -> Scalar:
         return None
     try:
         encoded: Scalar = _ENCODERS[column.type.kind](value, column.type)
-        return encoded
+        return encoded if column.limit is None else held(encoded, column)
     except RangeError as error:
         raise RangeError(f"column {column.name}: {error.message}") from None
     except (TypeError, ValueError, decimal.InvalidOperation):
         raise DataError(
             f"column {column.name} is {column.type}, and {value!r} is not",
-            hint=f"give a value that converts to {column.type} without loss",
+            hint=f"give a value that converts to {column.type}",
         ) from None
+
+
+def held(value: Any, column: Column) -> Scalar:
+    """An encoded value as the column's declared size holds it, as in PostgreSQL.
+
+    Text that is longer is an error, except for blanks at its end, which are cut; a TIMESTAMP is
+    rounded; a whole number out of range is an error.
+    """
+    limit, kind = column.limit, column.type.kind
+    if limit is None or value is None:
+        return value  # type: ignore[no-any-return]
+    if kind is Kind.VARCHAR:
+        if len(value) > limit and value[limit:].strip(" "):
+            raise RangeError(f"{_shortened(value)} has {len(value)} characters, {limit} are most")
+        return str(value[:limit])
+    if kind is Kind.TIMESTAMP:
+        return rounded_moment(value, 10 ** (6 - limit))
+    return _in_range(value, signed_range(limit), column.type)
+
+
+def signed_range(bits: int) -> tuple[int, int]:
+    """The least and the greatest whole number of so many bits."""
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def rounded_moment(moment: int, unit: int) -> int:
+    """To whole units, half away from 1970: TIMESTAMP(0) has the unit of a second."""
+    whole = moment // unit
+    rest = 2 * (moment - whole * unit)
+    if rest > unit or (rest == unit and moment >= 0):
+        whole += 1
+    return whole * unit
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= 20 else text[:17] + "...")
 
 
 def decode(value: Scalar, type: Type) -> Any:

@@ -725,3 +725,6 @@ CREATE VIEW v AS SELECT e COLLATE "C" FROM r
 CREATE VIEW v AS SELECT a FROM r, UNNEST(ARRAY[1]) q
 --! UnsupportedError 1:48 | UNNEST in FROM is not supported | write VALUES (1), (2)
 
+CREATE TABLE z (a DECIMAL(19,2))
+--! UnsupportedError 1:17 | column a is DECIMAL(19,2), and columns have at most 18 digits | write DECIMAL(18,2) or DOUBLE; sums of it may have 38 digits
+

@@ -55,7 +55,7 @@ def relation(text: str) -> CreateRelation:
         ("DOUBLE", DOUBLE),
         ("DOUBLE PRECISION", DOUBLE),
         ("DECIMAL(12,2)", DECIMAL(12, 2)),
-        ("NUMERIC(38)", DECIMAL(38, 0)),
+        ("NUMERIC(18)", DECIMAL(18, 0)),
         ("DECIMAL", DECIMAL(18, 3)),
         ("DATE", DATE),
         ("TIMESTAMP", TIMESTAMP),

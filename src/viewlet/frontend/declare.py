@@ -8,6 +8,7 @@ they are refused.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -16,7 +17,7 @@ from viewlet.frontend.arguments import check_arguments
 from viewlet.frontend.statements import CreateRelation
 from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
 from viewlet.frontend.types import declared
-from viewlet.schema import Column, Relation
+from viewlet.schema import DECIMAL_DIGITS, Column, Relation
 
 _IGNORED = (
     exp.Reference,
@@ -77,7 +78,7 @@ def create_relation(
                 schema,
                 did_you_mean(column_name, known_names),
             )
-    columns = [Column(c.name, c.type, nullable=c.nullable and c.name not in key) for c in columns]
+    columns = [replace(c, nullable=c.nullable and c.name not in key) for c in columns]
     if static and is_stream:
         raise fault(UnsupportedError, "a stream cannot be static", schema, "use CREATE TABLE")
     check_arguments(tree)
@@ -107,7 +108,16 @@ def _column(node: exp.ColumnDef) -> tuple[Column, bool]:
                 node,
                 "a column may have a type, NOT NULL and PRIMARY KEY",
             )
-    return Column(node.name, declared(_typed(node)).type, nullable and not in_key), in_key
+    kind = declared(_typed(node))
+    if kind.type.precision > DECIMAL_DIGITS:
+        raise fault(
+            UnsupportedError,
+            f"column {node.name} is {kind.type}, and columns have at most {DECIMAL_DIGITS} digits",
+            node,
+            f"write DECIMAL({DECIMAL_DIGITS},{min(kind.type.scale, DECIMAL_DIGITS)}) or DOUBLE;"
+            " sums of it may have 38 digits",
+        )
+    return Column(node.name, kind.type, nullable and not in_key, kind.limit), in_key
 
 
 def _typed(node: exp.ColumnDef) -> exp.DataType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from viewlet.schema import (
     Relation,
     Scalar,
     encode,
+    signed_range,
 )
 
 Encoder = Callable[[Any], Scalar]
@@ -60,6 +62,8 @@ def encoder(column: Column) -> Encoder:
 
 def _integers(column: Column) -> Encoder:
     low, high = INT32 if column.type.kind is Kind.INTEGER else INT64
+    if column.limit is not None:
+        low, high = signed_range(column.limit)
 
     def code(value: Any) -> Scalar:
         if type(value) is int and low <= value <= high:
@@ -77,6 +81,17 @@ def _of_type(kind: type) -> Callable[[Column], Encoder]:
         return code
 
     return make
+
+
+def _strings(column: Column) -> Encoder:
+    most = sys.maxsize if column.limit is None else column.limit
+
+    def code(value: Any) -> Scalar:
+        if type(value) is str and len(value) <= most:
+            return value
+        return encode(value, column)
+
+    return code
 
 
 def _dates(column: Column) -> Encoder:
@@ -121,7 +136,7 @@ _SHORT: dict[Kind, Callable[[Column], Encoder]] = {
     Kind.INTEGER: _integers,
     Kind.BIGINT: _integers,
     Kind.DOUBLE: _of_type(float),
-    Kind.VARCHAR: _of_type(str),
+    Kind.VARCHAR: _strings,
     Kind.BOOLEAN: _of_type(bool),
     Kind.DATE: _dates,
     Kind.DECIMAL: _decimals,

@@ -14,6 +14,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from viewlet.engine.values.declared_sizes import DoesNotFit, held_column
 from viewlet.engine.values.shapes import columns_of
 from viewlet.errors import DataError, RangeError
 from viewlet.schema import (
@@ -60,13 +61,13 @@ def make_batch(relation: Relation, rows: Any, weights: Any = None) -> Batch:
     nulls: list[Array | None] = []
     for values, column in zip(columns, relation.columns, strict=True):
         try:
-            values, gaps = _encode_column(values, column)
-        except _InRow as error:
+            encoded, gaps = _encode_column(values, column)
+            found.append(held_column(encoded, gaps, values, column))
+        except DoesNotFit as error:
             raise type(error.cause)(
                 f"row {error.place + 1} for {relation.name}: {error.cause.message}",
                 hint=error.cause.hint,
             ) from None
-        found.append(values)
         nulls.append(gaps)
     return Batch(found, nulls, _weights(relation, weights, length))
 
@@ -134,17 +135,8 @@ def _weights(relation: Relation, weights: Any, length: int) -> Array:
     return np.fromiter(map(operator.index, values), np.int64, length)
 
 
-class _InRow(Exception):
-    """A value that does not fit, with its place in the column."""
-
-    def __init__(self, place: int, cause: DataError) -> None:
-        super().__init__(place)
-        self.place = place
-        self.cause = cause
-
-
-def _null_error(place: int, column: Column) -> _InRow:
-    return _InRow(place, DataError(f"NULL in column {column.name}, which is NOT NULL"))
+def _null_error(place: int, column: Column) -> DoesNotFit:
+    return DoesNotFit(place, DataError(f"NULL in column {column.name}, which is NOT NULL"))
 
 
 def _encode_column(values: Any, column: Column) -> tuple[Array, Array | None]:
@@ -165,7 +157,7 @@ def _from_values(values: Sequence[Any], column: Column) -> tuple[Array, Array | 
         try:
             encoded.append(encode(value, column))
         except DataError as error:
-            raise _InRow(place, error) from None
+            raise DoesNotFit(place, error) from None
     return _as_arrays(encoded, column)
 
 
@@ -198,7 +190,7 @@ def _as_arrays(encoded: Sequence[Scalar], column: Column) -> tuple[Array, Array 
     except OverflowError:
         large = (isinstance(v, int) and not INT64[0] <= v <= INT64[1] for v in encoded)
         place = list(large).index(True)
-        raise _InRow(
+        raise DoesNotFit(
             place,
             RangeError(
                 f"column {column.name}: the value is out of range for {column.type}",
@@ -247,7 +239,7 @@ def _check_integers(values: Array, column: Column) -> None:
     low, high = INT32 if column.type.kind is Kind.INTEGER else INT64
     if int(values.min()) < low or int(values.max()) > high:
         place = int(np.argmax((values < low) | (values > high)))
-        raise _InRow(
+        raise DoesNotFit(
             place,
             RangeError(
                 f"column {column.name}: {int(values[place])} is out of range for {column.type}"
