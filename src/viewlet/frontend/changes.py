@@ -14,7 +14,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
 from viewlet.frontend.arguments import check_node
-from viewlet.frontend.duckdb_text import duckdb_text
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
 from viewlet.frontend.syntax import fault, plain_name, plain_names
@@ -34,7 +33,7 @@ def insert(
     table, columns = _target(tree)
     query = tree.expression
     if isinstance(query, exp.Query):
-        return InsertSelect(table, columns, duckdb_text(text, _query(tree, tokens)), start)
+        return InsertSelect(table, columns, _text(text, _query(tree, tokens)), start)
     if not isinstance(query, exp.Values):
         raise ParseError("INSERT needs VALUES or a query", position=start)
     rows = []
@@ -69,7 +68,7 @@ def _constant(node: exp.Expr) -> object:
 
 def delete(tree: exp.Delete, text: str, tokens: Sequence[Token], start: Position) -> Delete:
     """DELETE FROM table [AS alias] [WHERE condition]"""
-    where = duckdb_text(text, _clauses(tokens)[-1]) if tree.args.get("where") else None
+    where = _text(text, _clauses(tokens)[-1]) if tree.args.get("where") else None
     return Delete(_target(tree)[0], where, start, _alias(tree))
 
 
@@ -83,8 +82,8 @@ def update(tree: exp.Update, text: str, tokens: Sequence[Token], start: Position
         if any(part.this.name == name for name, _ in assignments):
             raise fault(ParseError, f"SET names {part.this.name} twice", part)
         equals = next(i for i, token in enumerate(written) if token.token_type is TokenType.EQ)
-        assignments.append((part.this.name, duckdb_text(text, written[equals + 1 :])))
-    condition = duckdb_text(text, where[0]) if where else None
+        assignments.append((part.this.name, _text(text, written[equals + 1 :])))
+    condition = _text(text, where[0]) if where else None
     return Update(_target(tree)[0], tuple(assignments), condition, start, _alias(tree))
 
 
@@ -144,6 +143,10 @@ def _target(tree: exp.Expr) -> tuple[str, tuple[str, ...]]:
 
 def _alias(tree: exp.Expr) -> str:
     return tree.this.alias if isinstance(tree.this, exp.Table) else ""
+
+
+def _text(text: str, tokens: Sequence[Token]) -> str:
+    return text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
 
 
 def _clauses(tokens: Sequence[Token]) -> list[Sequence[Token]]:

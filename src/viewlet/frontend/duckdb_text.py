@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -15,28 +17,34 @@ KEYWORDS = frozenset(
 )
 """Words that are names in PostgreSQL, and that DuckDB keeps for itself."""
 
+_MAY_DIFFER = re.compile(rf"`|\b({'|'.join(sorted(KEYWORDS))})\b", re.IGNORECASE)
 
-def duckdb_text(text: str, tokens: Sequence[Token], columns: frozenset[str] = frozenset()) -> str:
+
+def duckdb_text(
+    text: str,
+    tokens_of: Callable[[str], Sequence[Token]],
+    columns_of: Callable[[], frozenset[str]],
+) -> str:
     """`a b` -> "a b", and a column that is called as a keyword of DuckDB: at -> "at" """
-    if not tokens:
-        return ""
-    parts, end = [], tokens[0].start
-    for token, after in zip(tokens, (*tokens[1:], None), strict=True):
+    if not _MAY_DIFFER.search(text):
+        return text
+    tokens, columns = tokens_of(text), columns_of()
+    parts, end = [], 0
+    for token, after in zip_longest(tokens, tokens[1:]):
         if text[token.start] == "`" or _is_column(token, after, columns):
             parts += [text[end : token.start], quoted(token.text)]
             end = token.end + 1
-    return "".join((*parts, text[end : tokens[-1].end + 1]))
+    return "".join((*parts, text[end:]))
 
 
 def _is_column(token: Token, after: Token | None, columns: frozenset[str]) -> bool:
-    """Whether a word is a name: not the AT of AT TIME ZONE, and not a call."""
+    """Whether a word is a name: not the AT of AT TIME ZONE, the ASOF of a join, or a call."""
     word = token.text.lower()
     if word not in columns or word not in KEYWORDS:
         return False
     if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
         return False
-    following = after.text.upper() if after is not None else ""
-    return following not in ("TIME", "(", "JOIN")
+    return after is None or after.text.upper() not in ("TIME", "(", "{", "JOIN")
 
 
 def quoted(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -89,15 +89,22 @@ def parse(text: str) -> list[Statement]:
     return [statement_of(source, tokens) for tokens in split(source)]
 
 
-def split(source: Source) -> list[list[Token]]:
-    """The tokens of each statement, without the semicolons."""
-    dialect = ViewletDialect()
+def query_text(text: str, columns: Callable[[], frozenset[str]]) -> str:
+    """A query for DuckDB: with other quotes, and around `columns` that are its keywords."""
+    return duckdb_text(text, lambda text: _tokens(Source(text)), columns)
+
+
+def _tokens(source: Source) -> list[Token]:
     try:
-        tokens = dialect.tokenize(source.text)
+        return ViewletDialect().tokenize(source.text)
     except TokenError as error:
         raise _token_error(source, str(error)) from None
+
+
+def split(source: Source) -> list[list[Token]]:
+    """The tokens of each statement, without the semicolons."""
     parts: list[list[Token]] = [[]]
-    for token in tokens:
+    for token in _tokens(source):
         if token.token_type is TokenType.SEMICOLON:
             parts.append([])
         else:
@@ -136,7 +143,7 @@ def statement_of(source: Source, tokens: Sequence[Token]) -> Statement:
                 )
             node.set("this", node.name.lower())
     if isinstance(tree, exp.Query | exp.Values):
-        return Select(duckdb_text(source.text, tokens), start, tree)
+        return Select(text, start, tree)
     if isinstance(tree, exp.Create):
         return _create(tree, text, start, is_stream)
     if isinstance(tree, exp.Drop):

@@ -144,8 +144,10 @@ class Scalars(Functions):
         return Typed(apply("div", a.scalar, b.scalar), BIGINT)
 
     def negate(self, node: exp.Neg) -> Typed:
+        """-x; of a column of INTEGER it is BIGINT, as all arithmetic is"""
         value = self.number(node.this, "-")
-        return Typed(apply("neg", value.scalar), value.type)
+        is_whole = value.type.kind is Kind.INTEGER and not isinstance(value.scalar, Const)
+        return Typed(apply("neg", value.scalar), BIGINT if is_whole else value.type)
 
     def compare(self, node: exp.Binary) -> Typed:
         left, right = node.left, node.right

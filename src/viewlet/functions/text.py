@@ -192,6 +192,14 @@ _text_function("length", len, _of_text("LENGTH", result=BIGINT), Physical.INT)
 _text_function(
     "replace",
     lambda text, part, other: text.replace(part, other) if part else text,
-    SqlCall(("REPLACE",), (TEXT, TEXT, Parameter(Accepts.TEXT, Const(""))), VARCHAR),
+    SqlCall(
+        ("REPLACE",),
+        (TEXT, TEXT, Parameter(Accepts.TEXT, Const(""))),
+        VARCHAR,
+        duckdb=(
+            "replace(s, p) AS system.main.replace(s, p, ''), "
+            "(s, p, o) AS system.main.replace(s, p, o)",
+        ),
+    ),
 )
 _text_function("concat", lambda *parts: "".join(parts), SqlSyntax("a || b, CONCAT(a, b)"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
 from viewlet.functions import duckdb_macros
+from viewlet.interfaces import deep_json
 from viewlet.interfaces.definitions import unknown
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ class AdHoc:
 
     def _syntax(self, text: str) -> Any:
         """The query's syntax tree, as DuckDB writes it in JSON."""
-        found = self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
-        tree = json.loads(found[0][0])
+        find = self._connection.execute
+        found = _guarded(lambda: find("SELECT json_serialize_sql(?)", [text]).fetchall())
+        tree = deep_json.loads(found[0][0])
         if tree["error"]:
             raise ParseError(tree["error_message"], hint="query() takes one SELECT")
         return tree
@@ -81,14 +82,15 @@ def _used(tree: Any, sources: Mapping[str, Source], streams: frozenset[str]) -> 
 
 def _values(tree: Any, field: str) -> Iterator[str]:
     """Every text that stands under this field name."""
-    if isinstance(tree, dict):
-        for name, value in tree.items():
-            if name == field and isinstance(value, str):
-                yield value
-            yield from _values(value, field)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _values(value, field)
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if isinstance(node.get(field), str):
+                yield node[field]
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
 
 
 def quoted(name: str) -> str:
