@@ -23,11 +23,11 @@ expression names no class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from viewlet.calculus.fields import HasFields, Role, Rules, Variable, node, remembered
-from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, conjuncts, evaluate
+from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, conjuncts, evaluate, fold
 from viewlet.schema import Scalar
 
 E = TypeVar("E", bound="Expr")
@@ -199,31 +199,35 @@ def value_of(scalar: ScalarExpr) -> Expr:
     [a + b] is left whole here: where a is NULL it weighs 0, and [a] + [b] would weigh b. The
     frontend, which knows what can be NULL, splits sums with `polynomial`.
     """
-    if isinstance(scalar, Const) and scalar.value is None:
-        return ZERO
-    if isinstance(scalar, Apply):
-        if scalar.function == "*":
-            return product_of(*(value_of(a) for a in scalar.arguments))
-        if scalar.function == "neg":
-            return product_of(constant(-1), value_of(scalar.arguments[0]))
-    return Value(scalar)
+    return fold(scalar, _leaf_value, _product_value, _whole_value)
+
+
+def _leaf_value(scalar: Const | Ref) -> Expr:
+    return ZERO if isinstance(scalar, Const) and scalar.value is None else Value(scalar)
+
+
+def _whole_value(scalar: Apply) -> Expr | None:
+    return None if scalar.function in ("*", "neg") else Value(scalar)
+
+
+def _product_value(scalar: Apply, parts: Sequence[Expr]) -> Expr:
+    return product_of(*parts) if scalar.function == "*" else product_of(constant(-1), *parts)
 
 
 def polynomial(scalar: ScalarExpr) -> Expr:
     """A number without NULLs as a polynomial:  [a * (b - c)] -> [a] * ([b] + -1 * [c])"""
-    if isinstance(scalar, Apply):
-        parts = (
-            [polynomial(a) for a in scalar.arguments] if scalar.function in ("+", "-", "*") else []
-        )
+
+    def leave(scalar: Apply, parts: Sequence[Expr]) -> Expr:
         if scalar.function == "+":
             return sum_of(*parts)
         if scalar.function == "-":
             return sum_of(parts[0], negate(parts[1]))
-        if scalar.function == "*":
-            return product_of(*parts)
-        if scalar.function == "neg":
-            return negate(polynomial(scalar.arguments[0]))
-    return value_of(scalar)
+        return product_of(*parts) if scalar.function == "*" else negate(parts[0])
+
+    def enter(scalar: Apply) -> Expr | None:
+        return None if scalar.function in ("+", "-", "*", "neg") else value_of(scalar)
+
+    return fold(scalar, value_of, leave, enter)
 
 
 def cond(scalar: ScalarExpr) -> Expr:

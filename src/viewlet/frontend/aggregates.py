@@ -181,6 +181,8 @@ class Grouped(RowScalars):
 
     def _whole_group_expression(self, node: exp.Expr) -> Typed | None:
         """SELECT a + 1 ... GROUP BY a + 1"""
+        if not any(isinstance(key, Apply) for key in self.groups):
+            return None
         parts = list(walk_level(node))
         if any(isinstance(p, exp.AggFunc | exp.Query | exp.Window) for p in parts):
             return None
@@ -359,10 +361,11 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
     if scalar.function == "neg":
         return negate(ring_value(variables, scalar.arguments[0], own))
     if scalar.function in ("+", "-"):
-        left, right = (ring_value(variables, a, own) for a in scalar.arguments)
-        guards = dict.fromkeys(g for a in scalar.arguments for g in known(variables, a, own))
-        terms = sum_of(left, negate(right) if scalar.function == "-" else right)
-        return product_of(*guards, terms)
+        terms = []
+        for is_negative, term in _signed_terms(scalar):
+            value = ring_value(variables, term, own)
+            terms.append(negate(value) if is_negative else value)
+        return product_of(*known(variables, scalar, own), sum_of(*terms))
     # A branch that is not chosen must not be computed where it could be an error.
     if scalar.function == "case" and not can_refuse(scalar):
         *branches, otherwise = scalar.arguments
@@ -376,6 +379,15 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
         terms_.append(product_of(before, ring_value(variables, otherwise, own)))
         return sum_of(*terms_)
     return value_of(scalar)
+
+
+def _signed_terms(scalar: ScalarExpr) -> list[tuple[bool, ScalarExpr]]:
+    """a - b + c -> (no, a), (yes, b), (no, c): whether each is taken away"""
+    found = []
+    while isinstance(scalar, Apply) and scalar.function in ("+", "-"):
+        found.append((scalar.function == "-", scalar.arguments[1]))
+        scalar = scalar.arguments[0]
+    return [(False, scalar), *reversed(found)]
 
 
 def has_aggregate(node: exp.Expr) -> bool:

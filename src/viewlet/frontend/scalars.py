@@ -20,7 +20,7 @@ from viewlet.errors import (
 from viewlet.frontend.casts import cast
 from viewlet.frontend.refusals import refused_node
 from viewlet.frontend.scalar_functions import FUNCTION_RULES, Functions
-from viewlet.frontend.syntax import fault, sql_of
+from viewlet.frontend.syntax import fault, spine_of, sql_of
 from viewlet.frontend.types import (
     FALSE_VALUE,
     NULL_VALUE,
@@ -98,31 +98,45 @@ class Scalars(Functions):
 
     # Operators.
 
-    def arithmetic(self, node: exp.Binary) -> Typed:
+    def chain(self, node: exp.Binary) -> Typed:
+        """a + b * 2 - c, one operator after the other from the left."""
+        spine = spine_of(node, _ARITHMETIC)
+        value: Typed | None = None
+        for at in reversed(range(len(spine) - 1)):
+            value = self.leaf(spine[at])
+            if value is not None:
+                spine = spine[at + 1 :]
+                break
+        for part in spine:
+            value = _in_range(self._operated(part, value), part)
+        assert value is not None
+        return value
+
+    def _operated(self, node: exp.Binary, left: Typed | None) -> Typed:
+        """One operator; `left` is its left side where that is lowered already."""
         operator = _ARITHMETIC[type(node)]
-        left, right = node.left, node.right
         if operator in "+-":
-            shifted = self._shifted(operator, left, right, node)
+            shifted = self._shifted(operator, left, node)
             if shifted is not None:
                 return shifted
-        a, b = self.lower(left), self.lower(right)
+        a = self.lower(node.left) if left is None else left
+        b = self.lower(node.right)
         dated = _date_arithmetic(operator, a, b)
         if dated is not None:
             return dated
         a, b = _numbers_from_text(a, b, node)
         what = f"operator {operator}"
-        return arithmetic(operator, as_number(a, left, what), as_number(b, right, what), node)
+        a, b = as_number(a, node.left, what), as_number(b, node.right, what)
+        return arithmetic(operator, a, b, node)
 
-    def _shifted(
-        self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr
-    ) -> Typed | None:
+    def _shifted(self, operator: str, left: Typed | None, node: exp.Binary) -> Typed | None:
         """date +- interval, interval + date"""
-        interval = _interval(right)
+        interval = _interval(node.right)
         if interval is not None:
             by = interval if operator == "+" else interval.negated()
-            return shift(self.lower(left), by, node)
-        if operator == "+" and (interval := _interval(left)) is not None:
-            return shift(self.lower(right), interval, node)
+            return shift(self.lower(node.left) if left is None else left, by, node)
+        if operator == "+" and left is None and (interval := _interval(node.left)) is not None:
+            return shift(self.lower(node.right), interval, node)
         return None
 
     def divide(self, node: exp.Div) -> Typed:
@@ -169,16 +183,12 @@ class Scalars(Functions):
         return Typed(apply("not", same) if isinstance(node, exp.NEQ) else same, BOOLEAN)
 
     def both(self, node: exp.Connector) -> Typed:
+        """a AND b AND c, all terms at once"""
         name = "and" if isinstance(node, exp.And) else "or"
-        what = name.upper()
-        return Typed(
-            apply(
-                name,
-                self.boolean(node.left, what).scalar,
-                self.boolean(node.right, what).scalar,
-            ),
-            BOOLEAN,
-        )
+        spine = spine_of(node, (type(node),))
+        terms = [spine[0].left, *(part.right for part in spine)]
+        truths = [self.boolean(term, name.upper()).scalar for term in terms]
+        return Typed(apply(name, *truths), BOOLEAN)
 
     def negation(self, node: exp.Not) -> Typed:
         return Typed(apply("not", self.boolean(node.this, "NOT").scalar), BOOLEAN)
@@ -245,7 +255,10 @@ class Scalars(Functions):
 
     def concatenation(self, node: exp.Expr) -> Typed:
         """a || b, where NULL gives NULL; CONCAT skips NULLs"""
-        parts = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
+        parts = node.expressions
+        if isinstance(node, exp.DPipe):
+            spine = spine_of(node, (exp.DPipe,))
+            parts = [spine[0].left, *(part.right for part in spine)]
         values = [cast(self.lower(part), VARCHAR, part).scalar for part in parts]
         if not isinstance(node, exp.DPipe):
             values = [apply("coalesce", value, Const("")) for value in values]
@@ -402,7 +415,7 @@ _RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
     exp.Nullif: Scalars.nullif,
     exp.Cast: Scalars.casting,
     **dict.fromkeys((exp.And, exp.Or), Scalars.both),
-    **dict.fromkeys(_ARITHMETIC, Scalars.arithmetic),
+    **dict.fromkeys(_ARITHMETIC, Scalars.chain),
     **dict.fromkeys(COMPARISONS, Scalars.compare),
 }
 

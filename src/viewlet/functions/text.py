@@ -165,7 +165,7 @@ def _from_first(name: str) -> str:
     return (
         f"{name}(s, i) AS system.main.substring(s, CASE WHEN i < 1 THEN 1 ELSE i END), "
         "(s, i, n) AS CASE WHEN i < 1 AND n IS NOT NULL "
-        "THEN system.main.substring(s, 1, greatest(i - 1 + greatest(n, 0), 0)) "
+        "THEN system.main.substring(s, 1, greatest(i::BIGINT - 1 + greatest(n, 0), 0)) "
         "ELSE system.main.substring(s, i, CASE WHEN n < 0 THEN 0 ELSE n END) END"
     )
 
