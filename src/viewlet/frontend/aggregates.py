@@ -361,8 +361,11 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
     if scalar.function == "neg":
         return negate(ring_value(variables, scalar.arguments[0], own))
     if scalar.function in ("+", "-"):
+        signed = _signed_terms(scalar)
+        if len(signed) > _MOST_TERMS:
+            return value_of(scalar)
         terms = []
-        for is_negative, term in _signed_terms(scalar):
+        for is_negative, term in signed:
             value = ring_value(variables, term, own)
             terms.append(negate(value) if is_negative else value)
         return product_of(*known(variables, scalar, own), sum_of(*terms))
@@ -379,6 +382,10 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
         terms_.append(product_of(before, ring_value(variables, otherwise, own)))
         return sum_of(*terms_)
     return value_of(scalar)
+
+
+_MOST_TERMS = 64
+"""Of a sum that is split: what many share is hardly one of them, and each is code of its own."""
 
 
 def _signed_terms(scalar: ScalarExpr) -> list[tuple[bool, ScalarExpr]]:

@@ -16,7 +16,8 @@ materialized in between. Only Exists and extremes of sums that several rows make
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 
 from viewlet.calculus.expr import (
     ONE,
@@ -44,7 +45,7 @@ from viewlet.calculus.scope import NONE, all_names, outputs
 from viewlet.calculus.text import to_text
 from viewlet.calculus.typing import Slot, scalar_slot, variable_slots
 from viewlet.errors import ProgramError
-from viewlet.functions import Apply, Ref
+from viewlet.functions import Apply, Ref, apply
 from viewlet.kernels.builder import Rest
 from viewlet.kernels.extremes import ExtremeBuilder
 from viewlet.kernels.loop_nodes import (
@@ -85,6 +86,14 @@ from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.program.ir import KeyColumn, ValueColumn
 from viewlet.schema import Physical
 from viewlet.storage.columns import CHAIN, Index
+
+_MOST_TESTS = 16
+"""Conditions that stand one inside of the other; more are one condition."""
+
+
+def _all_of(tests: Sequence[Expr]) -> Expr:
+    """{a} * {b} -> {a and b}, which calculus.expr.cond would take apart again"""
+    return Cond(apply("and", *(test.scalar for test in tests if isinstance(test, Cond))))
 
 
 class RowBuilder(ExtremeBuilder, RangeBuilder):
@@ -211,8 +220,21 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         factors: Factors,
         rest: Rest,
     ) -> Block:
+        """The factors one inside of the other; values that are only computed stand in one row."""
+        before: Block = []
+        while members and isinstance(members[0], Assign) and members[0].variable not in scope:
+            first, members = members[0], members[1:]
+            slots = {name: variable.slot for name, variable in scope.items()}
+            made = Variable(self.name(first.variable), scalar_slot(first.scalar, slots))
+            before.append(Let(made, first.scalar, dict(scope)))
+            scope = {**scope, first.variable: made}
+        if before:
+            return [*before, *self.product(members, scope, needed, factors, rest)]
         if not members:
             return rest(scope, factors)
+        tests = tuple(itertools.takewhile(lambda member: isinstance(member, Cond), members))
+        if len(tests) > _MOST_TESTS:
+            members = (_all_of(tests), *members[len(tests) :])
         first, others = next_factor(members, scope)
         if isinstance(first, MapRef):
             ranged = self.range_sum(first, others, scope, needed)
