@@ -223,11 +223,11 @@ class RowBuilder(ExtremeBuilder, RangeBuilder):
         """The factors one inside of the other; values that are only computed stand in one row."""
         before: Block = []
         while members and isinstance(members[0], Assign) and members[0].variable not in scope:
-            first, members = members[0], members[1:]
+            value, members = members[0], members[1:]
             slots = {name: variable.slot for name, variable in scope.items()}
-            made = Variable(self.name(first.variable), scalar_slot(first.scalar, slots))
-            before.append(Let(made, first.scalar, dict(scope)))
-            scope = {**scope, first.variable: made}
+            made = Variable(self.name(value.variable), scalar_slot(value.scalar, slots))
+            before.append(Let(made, value.scalar, dict(scope)))
+            scope = {**scope, value.variable: made}
         if before:
             return [*before, *self.product(members, scope, needed, factors, rest)]
         if not members:
