@@ -46,7 +46,7 @@ from viewlet.frontend.ring_values import double_value, ring_value
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of, walk_level
 from viewlet.frontend.types import Typed, as_boolean, convert
-from viewlet.functions import NULL, Const, Ref, ScalarExpr, apply
+from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
 from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, Kind, Type
 
 EXTREMES = {exp.Min: "min", exp.Max: "max"}
@@ -185,6 +185,8 @@ class Grouped(RowScalars):
 
     def _whole_group_expression(self, node: exp.Expr) -> Typed | None:
         """SELECT a + 1 ... GROUP BY a + 1"""
+        if not any(isinstance(key, Apply) for key in self.groups):
+            return None
         parts = list(walk_level(node))
         if any(isinstance(p, exp.AggFunc | exp.Query | exp.Window) for p in parts):
             return None
@@ -226,14 +228,6 @@ class Grouped(RowScalars):
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)
         if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
             return self._logical(node, branches, as_boolean(value, operands[0], "BOOL_AND/OR"))
-        if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in (*_SPREADS, *FORMULAS):
-            raise fault(
-                UnsupportedError,
-                f"aggregate {sql_of(node).partition('(')[0]} is not supported",
-                node,
-                "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, "
-                "BOOL_OR",
-            )
         if not value.type.is_number and value.type.kind is not Kind.NULL:
             raise fault(
                 TypingError,

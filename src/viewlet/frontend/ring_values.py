@@ -50,9 +50,11 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
         if scalar.function == "neg":
             return negate(split(scalar.arguments[0]))
         if scalar.function in ("+", "-"):
-            left, right = map(split, scalar.arguments)
-            terms = sum_of(left, negate(right) if scalar.function == "-" else right)
-            return product_of(*_guards(variables, scalar, own), terms)
+            signed = _signed_terms(scalar)
+            if len(signed) > _MOST_TERMS:
+                return value_of(scalar)
+            terms = [negate(split(t)) if is_negative else split(t) for is_negative, t in signed]
+            return product_of(*known(variables, scalar, own), sum_of(*terms))
         return _chosen(variables, scalar, own, split)
 
     return split(scalar)
@@ -74,10 +76,11 @@ def double_value(variables: Variables, scalar: ScalarExpr, branch: Branch) -> Ex
         if isinstance(scalar, Apply) and scalar.function == "neg":
             return split(scalar.arguments[0], negative=not negative)
         if isinstance(scalar, Apply) and scalar.function in ("+", "-"):
-            left, right = scalar.arguments
-            turned = negative != (scalar.function == "-")
-            terms = sum_of(split(left, negative=negative), split(right, negative=turned))
-            return product_of(*_guards(variables, scalar, own), terms)
+            signed = _signed_terms(scalar)
+            if len(signed) > _MOST_TERMS:
+                return value_of(apply("neg", scalar) if negative else scalar)
+            terms = [split(t, negative=negative != is_negative) for is_negative, t in signed]
+            return product_of(*known(variables, scalar, own), sum_of(*terms))
         if isinstance(scalar, Apply) and scalar.function == "case" and not can_refuse(scalar):
             return _chosen(variables, scalar, own, lambda then: split(then, negative=negative))
         constants, parts = tables.apart(scalar)
@@ -91,9 +94,17 @@ def double_value(variables: Variables, scalar: ScalarExpr, branch: Branch) -> Ex
     return split(scalar)
 
 
-def _guards(variables: Variables, scalar: Apply, own: Names) -> list[Expr]:
-    """That no argument is NULL."""
-    return list(dict.fromkeys(g for a in scalar.arguments for g in known(variables, a, own)))
+_MOST_TERMS = 64
+"""Of a sum that is split: what many share is hardly one of them, and each is code of its own."""
+
+
+def _signed_terms(scalar: ScalarExpr) -> list[tuple[bool, ScalarExpr]]:
+    """a - b + c -> (no, a), (yes, b), (no, c): whether each is taken away"""
+    terms = []
+    while isinstance(scalar, Apply) and scalar.function in ("+", "-"):
+        terms.append((scalar.function == "-", scalar.arguments[1]))
+        scalar = scalar.arguments[0]
+    return [(False, scalar), *reversed(terms)]
 
 
 def _chosen(variables: Variables, scalar: Apply, own: Names, split: Split) -> Expr:
