@@ -65,6 +65,8 @@ from viewlet.storage.doubles import (
     element_product,
     element_times,
     element_value,
+    gather,
+    gathered,
     is_some,
     load_element,
     no_element,

@@ -14,7 +14,7 @@ from viewlet.functions import free_variables
 from viewlet.functions.comparison import compared
 from viewlet.functions.kernel_forms import Code
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.block_source import STR, NodeWriters
+from viewlet.kernels.block_source import FLOAT, STR, NodeWriters
 from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalar_source import Scope, Variable
@@ -102,6 +102,9 @@ def _sum_between(writer: Writer, node: ir.Range, tests: dict[bool, EntryTest]) -
         _sum_along(writer, node, other, above, upper=False)
     else:
         _sum_inside(writer, node, "root", tests)
+    for sum in sums:
+        if sum.physical is FLOAT:
+            writer.line(f"{sum.name} = gathered({sum.name})")
     writer.line(f"return {', '.join(sum_locals(sums))}")
 
 

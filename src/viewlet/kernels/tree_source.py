@@ -140,7 +140,7 @@ def add_entry(writer: Writer, node: Descent, sums: list[SubtreeSum], entry: str)
     layout = writer.frame.layouts[node.map]
     for sum in sums:
         name, word = sum.name, layout.sum_word(node.index, sum.position)
-        plus = "element_plus" if sum.physical is FLOAT else "plus"
+        plus = "gather" if sum.physical is FLOAT else "plus"
         writer.line(f"{name} = {plus}({name}, {load_weight(sum.physical, entry, word)})")
 
 

@@ -121,11 +121,13 @@ def nearest(high: float, middle: float, low: float) -> float:
 
 @compiled
 def upper_count(word: int) -> int:
+    """The first of two counts: inf, or NaN."""
     return word >> 32
 
 
 @compiled
 def lower_count(word: int) -> int:
+    """The second one: -inf, or multiples of LIMIT."""
     return ((word & 0xFFFFFFFF) ^ _HALF_WORD) - _HALF_WORD
 
 
@@ -236,6 +238,7 @@ def no_element() -> Element:
 
 @compiled
 def any_plus(a: Element, b: Element) -> Element:
+    """a + b for all elements."""
     return odd_plus(a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4])
 
 
@@ -264,6 +267,28 @@ def element_plus(a: Element, b: Element) -> Element:
     if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
         return high, middle, low, 0, 0
     return any_plus(a, b)
+
+
+@compiled
+def gather(a: Element, b: Element) -> Element:
+    """One term of a sum of many elements, which `gathered` ends.
+
+    Only the first addition waits for the term before; what it loses is added up beside it. A chain
+    of `element_plus` would take several times as long.
+    """
+    high, error = two_sum(a[0], b[0])
+    middle, rest = two_sum(a[1], b[1])
+    middle, last = two_sum(middle, error)
+    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
+        return high, middle, (a[2] + b[2]) + (rest + last), 0, 0
+    return any_plus(a, b)
+
+
+@compiled
+def gathered(a: Element) -> Element:
+    """The sum of all that was gathered."""
+    high, middle, low = renormalized(a[0], a[1], a[2])
+    return high, middle, low, a[3], a[4]
 
 
 @compiled
@@ -327,6 +352,7 @@ def element_value(a: Element) -> float:
 
 @compiled
 def load_element(at: int, word: int) -> Element:
+    """A sum from memory."""
     return (
         load_float(at, word),
         load_float(at, word + 1),
@@ -338,6 +364,7 @@ def load_element(at: int, word: int) -> Element:
 
 @compiled
 def store_element(at: int, word: int, a: Element) -> None:
+    """A sum to memory."""
     store_float(at, word, a[0])
     store_float(at, word + 1, a[1])
     store_float(at, word + 2, a[2])

@@ -35,7 +35,14 @@ from viewlet.storage.columns import (
     SUMS,
     TALLEST,
 )
-from viewlet.storage.doubles import element_plus, is_some, load_element, no_element, store_element
+from viewlet.storage.doubles import (
+    gather,
+    gathered,
+    is_some,
+    load_element,
+    no_element,
+    store_element,
+)
 from viewlet.storage.memory import (
     load,
     load_half,
@@ -132,9 +139,9 @@ def pull_float(ix: int, node: int, entry: int, word: int) -> None:
     end = at + step * load_half(node, ENTRIES)
     total = no_element()
     while at < end:
-        total = element_plus(total, load_element(at, 0))
+        total = gather(total, load_element(at, 0))
         at += step
-    store_element(entry, word, total)
+    store_element(entry, word, gathered(total))
 
 
 @compiled
