@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
-from viewlet.frontend.arguments import check_node
+from viewlet.frontend.read_arguments import check_node
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
 from viewlet.frontend.syntax import fault, plain_name, plain_names

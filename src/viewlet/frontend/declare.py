@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, UnsupportedError
-from viewlet.frontend.arguments import check_arguments
+from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateRelation
 from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
 from viewlet.frontend.types import declared

@@ -22,9 +22,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
 from viewlet.frontend import changes
-from viewlet.frontend.arguments import check_arguments
 from viewlet.frontend.declare import check_view_options, create_relation
 from viewlet.frontend.duckdb_text import duckdb_text
+from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateView, Drop, Select, Statement
 from viewlet.frontend.syntax import (
     COMMA,

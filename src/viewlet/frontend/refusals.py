@@ -18,7 +18,9 @@ from viewlet.functions import CALLS
 Refusal = tuple[str, str | None]
 """The name of what is not supported (with "are" where it is several), and what to write instead."""
 
-AGGREGATES = "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR"
+AGGREGATES = (
+    "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR"
+)
 
 _KNOWN_NAMES = [
     *("sum", "count", "avg", "min", "max", "stddev", "variance"),

@@ -134,7 +134,6 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop), ("this",)),
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
-    **dict.fromkeys(FORMULAS, ("this",)),
     exp.Filter: _BINARY,
 }
 
@@ -152,6 +151,9 @@ READ: Mapping[type[exp.Expr], frozenset[str]] = {
     node: frozenset(names) for node, names in (*_of_calls(), *_CLAUSES.items(), *_SCALARS.items())
 }
 """The arguments of each kind of node that viewlet reads, or that mean nothing here."""
+
+_MOMENT = frozenset(("this",))
+"""Of an aggregate in the table of frontend.moments, whatever is added there."""
 
 _CHECKED = frozenset(("NO ACTION", "RESTRICT"))
 _ENFORCING = frozenset(
@@ -200,7 +202,7 @@ def check_arguments(tree: exp.Expr) -> None:
         if not _is_for_duckdb(node):
             if isinstance(node, _STATEMENTS) and node is not tree:
                 raise refused_node(node)
-            check_node(node, READ.get(type(node)))
+            check_node(node, READ.get(type(node), _MOMENT if type(node) in FORMULAS else None))
 
 
 def check_node(node: exp.Expr, read: frozenset[str] | None) -> None:

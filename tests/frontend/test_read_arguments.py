@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from viewlet.errors import ViewletError
 from viewlet.frontend.aggregates import EXTREMES
-from viewlet.frontend.arguments import CHILDREN, READ, WORDS, check_arguments
+from viewlet.frontend.read_arguments import CHILDREN, READ, WORDS, check_arguments
 from viewlet.frontend.refusals import CLAUSES, CONSTRUCTS
 from viewlet.frontend.scalars import _RULES
 
