@@ -728,3 +728,11 @@ CREATE VIEW v AS SELECT a FROM r, UNNEST(ARRAY[1]) q
 CREATE TABLE z (a DECIMAL(19,2))
 --! UnsupportedError 1:17 | column a is DECIMAL(19,2), and columns have at most 18 digits | write DECIMAL(18,2) or DOUBLE; sums of it may have 38 digits
 
+CREATE VIEW v AS SELECT r.a FROM r OUTER JOIN s ON r.b = s.b
+--! ParseError 1:36 | OUTER JOIN is not a join | write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN
+
+CREATE VIEW v AS SELECT r.a FROM r LEFT INNER JOIN s ON r.b = s.b
+--! ParseError 1:36 | LEFT INNER JOIN is not a join | write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN
+
+CREATE VIEW v AS SELECT a FROM (SELECT a FROM r ORDER BY b) x LIMIT 3
+--! UnsupportedError 1:49 | ORDER BY of a subquery does not decide which rows LIMIT takes | write ORDER BY beside LIMIT

@@ -15,7 +15,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, Rel, cond, lift, product_of, sum_of
-from viewlet.errors import ResolutionError, UnsupportedError
+from viewlet.errors import ParseError, ResolutionError, UnsupportedError
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.joined import (
     MOST_INNER_PRODUCTS,
@@ -204,6 +204,7 @@ class From:
     def join(self, left: Joined, node: exp.Join, most: int) -> Joined:
         """left [LEFT|RIGHT|FULL] JOIN right ON|USING ..., as branches of products"""
         side = _side(node)
+        _check_words(node, side)
         right = self.item(node.this)
         crowded = is_crowded(left, right, side, most)
         if crowded or side in ("LEFT", "FULL"):
@@ -386,6 +387,18 @@ class From:
 
 def _side(join: exp.Join) -> str:
     return (join.side or "").upper()
+
+
+def _check_words(join: exp.Join, side: str) -> None:
+    """OUTER needs a side, and INNER and CROSS have none: other pairs of words are slips."""
+    kind = (join.kind or "").upper()
+    if kind and (kind == "OUTER") != bool(side):
+        raise fault(
+            ParseError,
+            f"{side} {kind} JOIN is not a join".lstrip(),
+            join,
+            "write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN",
+        )
 
 
 def _beside(left: Joined, right: Joined, node: exp.Expr) -> Joined:

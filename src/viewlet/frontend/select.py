@@ -121,12 +121,30 @@ def refuse_limit(query: exp.Expr) -> None:
 def limit_of(query: exp.Expr) -> tuple[int | None, int]:
     """LIMIT and OFFSET of a view."""
     limit, offset = query.args.get("limit"), query.args.get("offset")
+    if (limit or offset) and query.args.get("order") is None:
+        _refuse_order_below(query)
     count = None
     if isinstance(limit, exp.Fetch):
         count = _whole(limit.args.get("count"), limit, "FETCH")
     elif limit is not None and not _is_all(limit.expression):
         count = _whole(limit.expression, limit, "LIMIT")
     return count, _whole(offset.expression, offset, "OFFSET") if offset is not None else 0
+
+
+def _refuse_order_below(query: exp.Expr) -> None:
+    """SELECT * FROM (SELECT ... ORDER BY a) LIMIT 3: rows of a subquery are in no order."""
+    source = query.args.get("from_")
+    below = source.this if isinstance(source, exp.From) else None
+    while isinstance(below, exp.Subquery):
+        order = below.args.get("order") or below.this.args.get("order")
+        if order is not None:
+            raise fault(
+                UnsupportedError,
+                "ORDER BY of a subquery does not decide which rows LIMIT takes",
+                order,
+                "write ORDER BY beside LIMIT",
+            )
+        below = below.this
 
 
 def _is_all(node: exp.Expr) -> bool:
