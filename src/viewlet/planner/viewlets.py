@@ -38,15 +38,16 @@ from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
-from viewlet.planner.maps import Maps, PlannedMap, is_value
+from viewlet.planner.maps import Maps, Plan, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
+from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog
 
 
-def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True) -> Program:
+def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True, plan: Plan = Plan.RECURSIVE) -> Program:
     """The program that keeps all the views current, sharing what they have in common.
 
     `keyed`: joins along declared keys are kept in parts (materialize.py), which one process looks
@@ -54,7 +55,7 @@ def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool =
     batch meets its matches in one place, and a cluster moves less.
     """
     planner = _Planner(catalog, [query.name for query in queries], keyed)
-    views = tuple(planner.view(query) for query in queries)
+    views = tuple(planner.view(query, plan) for query in queries)
     planner.run()
     views = merge_duplicates(planner.maps, planner.maintenance, views)
     return optimize(check(assemble(catalog, planner.maps, planner.maintenance, views)))
@@ -89,9 +90,11 @@ class _Planner:
         self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
+        self._trees = TreeMaps(catalog, self.maps)
 
-    def view(self, query: Query) -> View:
+    def view(self, query: Query, plan: Plan) -> View:
         """Allocate the view's own map and those that its lets and inner views read."""
+        self.maps.plan = plan
         planned_query = self._over_inner_maps(query)
         rows = conditions(planned_query.components[0][1])
         columns = {
@@ -131,6 +134,7 @@ class _Planner:
     def run(self) -> None:
         while self.maps.unplanned:
             planned, column = self.maps.unplanned.pop(0)
+            self.maps.plan = planned.plan
             definition = planned.columns[column]
             for relation in sorted(self.maps.depends(definition)):
                 self._maintain(planned, column, definition, relation)
@@ -140,6 +144,11 @@ class _Planner:
         if self._must_recompute(definition, relation, change):
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
+            return
+        tree = self._trees.tree(planned, column) if planned.plan is Plan.TREE else None
+        if tree is not None:
+            along = self._trees.change(tree, frozenset(planned.keys), change)
+            self.maintenance.update(relation, planned.name, column, schedule(along))
             return
         difference = simplify(delta(definition, change), planned.keys)
         if difference == ZERO:
