@@ -320,6 +320,7 @@ def _query(
         limit,
         offset,
         tuple(lowering.inner),
+        statement.plan,
     )
 
 

@@ -36,6 +36,7 @@ from viewlet.frontend.statements import (
     Update,
 )
 from viewlet.frontend.syntax import COMMA, POSITION, did_you_mean, fault, position_of
+from viewlet.frontend.view_options import plan_of
 from viewlet.functions import Const
 from viewlet.schema import decode
 
@@ -290,6 +291,7 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
         columns=columns,
         if_not_exists=bool(tree.args.get("exists")),
         replace=bool(tree.args.get("replace")),
+        plan=plan_of(tree),
     )
 
 

@@ -77,7 +77,10 @@ class JoinGraph:
         return NONE.union(*(self.leaves[i].names for i in leaves))
 
     def applied(self, leaves: Leaves) -> list[Spanning]:
-        """What spans these leaves and no others, each after what binds a variable for it."""
+        """What spans these leaves and no others, each after what binds a variable for it.
+
+        What needs no variable is applied once, to all leaves.
+        """
         names = self.names(leaves)
         applied: list[Spanning] = []
         waiting = list(self.spanning)
@@ -85,7 +88,7 @@ class JoinGraph:
         while progress:
             progress = False
             for span in list(waiting):
-                if span.needs <= names:
+                if span.needs <= names and (span.needs or leaves == self.all):
                     waiting.remove(span)
                     applied.append(span)
                     names |= outputs(span.scalar)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from viewlet.calculus.expr import (
     Cond,
@@ -23,6 +22,7 @@ from viewlet.calculus.expr import (
     transform,
     walk,
 )
+from viewlet.calculus.query import Plan
 from viewlet.calculus.rewrite import Names as FreshVariables
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
 from viewlet.calculus.schedule import schedule
@@ -31,13 +31,6 @@ from viewlet.calculus.text import to_text
 from viewlet.functions import Apply, Ref
 from viewlet.names import FreshNames
 from viewlet.schema import Catalog
-
-class Plan(Enum):
-    """How a map is maintained: by deltas of deltas, or along a view tree."""
-
-    RECURSIVE = "recursive"
-    TREE = "tree"
-
 
 COUNT_COLUMN = "count"
 _LONGEST_STEM = 38

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from viewlet.calculus.delta import Change, delta, unbounded
 from viewlet.calculus.expr import (
@@ -30,32 +31,59 @@ from viewlet.calculus.expr import (
     walk,
     with_fields,
 )
-from viewlet.calculus.query import Query, with_expressions
+from viewlet.calculus.query import Plan, Query, with_expressions
 from viewlet.calculus.rewrite import expand
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
+from viewlet.planner.choice import Budget, Choice, choose
 from viewlet.planner.duplicates import merge_duplicates
-from viewlet.planner.maps import Maps, Plan, PlannedMap, is_value
+from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
-from viewlet.schema import Catalog
+from viewlet.schema import Catalog, Relation
 
 
-def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True, plan: Plan = Plan.RECURSIVE) -> Program:
+def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True) -> Program:
     """The program that keeps all the views current, sharing what they have in common.
 
     `keyed`: joins along declared keys are kept in parts (materialize.py), which one process looks
     up at little cost. Without it every join is one map, as the thesis has it: more state, but a
     batch meets its matches in one place, and a cluster moves less.
     """
-    planner = _Planner(catalog, [query.name for query in queries], keyed)
-    views = tuple(planner.view(query, plan) for query in queries)
+    plans = [plan_choice(catalog, query, keyed=keyed).plan for query in queries]
+    return _planned(catalog, queries, plans, keyed, Budget())
+
+
+def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice:
+    """How a view is maintained, and what else was considered."""
+    return _choice(tuple(catalog), query, keyed)
+
+
+@lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
+def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
+    catalog = Catalog({relation.name: relation for relation in relations})
+
+    def attempt(plan: Plan, budget: Budget) -> Program:
+        return _planned(catalog, [query], [plan], keyed, budget)
+
+    return choose(catalog, query, attempt)
+
+
+def _planned(
+    catalog: Catalog,
+    queries: Sequence[Query],
+    plans: Sequence[Plan],
+    keyed: bool,
+    budget: Budget,
+) -> Program:
+    planner = _Planner(catalog, [query.name for query in queries], keyed, budget)
+    views = tuple(map(planner.view, queries, plans))
     planner.run()
     views = merge_duplicates(planner.maps, planner.maintenance, views)
     return optimize(check(assemble(catalog, planner.maps, planner.maintenance, views)))
@@ -85,8 +113,10 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
 
 
 class _Planner:
-    def __init__(self, catalog: Catalog, views: Sequence[str], keyed: bool) -> None:
-        self._catalog = catalog
+    def __init__(
+        self, catalog: Catalog, views: Sequence[str], keyed: bool, budget: Budget
+    ) -> None:
+        self._budget = budget
         self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
@@ -140,6 +170,7 @@ class _Planner:
                 self._maintain(planned, column, definition, relation)
 
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
+        self._budget.spend(sum(isinstance(node, Rel) for node in walk(definition)))
         change = self._change(relation)
         if self._must_recompute(definition, relation, change):
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
