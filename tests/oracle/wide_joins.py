@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from tests.oracle.harness import Batch, Case
+from tests.oracle.harness import Batch, Case, Row
 
 from viewlet.calculus.query import Plan, Query
 from viewlet.interfaces.database_state import Compiler
@@ -16,6 +16,8 @@ from viewlet.schema import Catalog
 KEYED = 2
 """The first tables have a primary key."""
 JOINED = ("k", "a", "b")
+HOT = (0, 0, 0, 0, 0, 1, 1, 2, None)
+"""Half of the rows meet in one value, or a join of ten tables would be empty."""
 DECLARED = "k INT{key}, a INT, b INT NOT NULL, x DECIMAL(8,2), d DOUBLE, s VARCHAR"
 
 
@@ -37,7 +39,7 @@ def wide_join(seed: int, joined: int) -> Case:
         for i in range(tables)
     ]
     case = Case(declared, _select(chance, joined, tables), note=f"seed {seed}")
-    case.batches = _batches(chance, tables, few=joined > 6)
+    case.batches = _batches(chance, tables, joined)
     return case
 
 
@@ -47,7 +49,7 @@ def _select(chance: random.Random, joined: int, tables: int) -> str:
     for i in range(1, joined):
         other = chance.choice((i - 1, chance.randrange(i)))
         conditions.append(f"{_column(chance, other)} = {_column(chance, i)}")
-    for _ in range(chance.randrange(3)):
+    for _ in range(chance.choice((0, 0, 1, 2))):
         left, right = chance.sample(range(joined), 2)
         conditions.append(f"{_column(chance, left)} = {_column(chance, right)}")
     if chance.random() < 0.5:
@@ -82,32 +84,40 @@ def _column(chance: random.Random, source: int) -> str:
     return f"r{source}.{chance.choice(JOINED)}"
 
 
-def _batches(chance: random.Random, tables: int, few: bool) -> list[Batch]:
-    """Inserts with a hot key, deletes, and rows that come and go in one batch."""
-    rows: dict[str, list[tuple]] = {f"t{i}": [] for i in range(tables)}
-    fresh = iter(range(10_000))
-    values = 5 if few else 4
-    batches: list[Batch] = []
-    for _ in range(7):
+def _batches(chance: random.Random, tables: int, joined: int) -> list[Batch]:
+    """A load that gives every table rows with a hot key, then inserts and deletes in turn."""
+    most = 12 if joined < 6 else 7 if joined < 9 else 5
+    rows: dict[str, list[Row]] = {f"t{i}": [] for i in range(tables)}
+    batches: list[Batch] = [[]]
+    for name in rows:
+        for _ in range(most - 2):
+            _insert(chance, name, rows[name], batches[0])
+    for _ in range(6):
         batch: Batch = []
-        for _ in range(chance.choice((1, 2 * tables, 3 * tables))):
+        for _ in range(chance.choice((1, tables, 2 * tables))):
             name = f"t{chance.randrange(tables)}"
             kept = rows[name]
-            if kept and chance.random() < 0.3:
+            if kept and (len(kept) >= most or chance.random() < 0.4):
                 batch.append((name, kept.pop(chance.randrange(len(kept))), -1))
-                continue
-            key = next(fresh) % 25 if int(name[1:]) < KEYED else chance.choice((0, 0, 1, 2, None))
-            if int(name[1:]) < KEYED and any(row[0] == key for row in kept):
-                continue
-            row = (
-                key,
-                chance.choice((0, 0, None, *range(values))),
-                chance.randrange(values),
-                chance.choice((None, 0, 1, 2, 3)),
-                chance.choice((None, 0.5, 2.0, float("inf"), float("-inf"), float("nan"))[: chance.choice((3, 6))]),
-                chance.choice((None, "a", "b", "c")),
-            )
-            kept.append(row)
-            batch.append((name, row, 1))
+            else:
+                _insert(chance, name, kept, batch)
         batches.append(batch)
     return batches
+
+
+def _insert(chance: random.Random, name: str, kept: list[Row], batch: Batch) -> None:
+    if int(name[1:]) < KEYED:
+        key = min({*range(20)} - {row[0] for row in kept})
+    else:
+        key = chance.choice(HOT)
+    doubles = (None, 0.5, 2.0) if chance.random() < 0.9 else (float("inf"), -1e9, float("nan"))
+    row = (
+        key,
+        chance.choice(HOT),
+        chance.choice(HOT[:-1]),
+        chance.choice((None, 0, 1, 2, 3)),
+        chance.choice(doubles),
+        chance.choice((None, "a", "b", "c")),
+    )
+    kept.append(row)
+    batch.append((name, row, 1))

@@ -79,11 +79,15 @@ def to_weight(value: Scalar) -> Weight:
 
 
 def to_value(weight: Weight) -> Scalar:
-    """A weight as a value: exact numbers stay int, all others round once, to float."""
+    """A weight as a value: exact numbers stay int, all others round once, to float.
+
+    NaN is the one object NAN, by which keys find it, and a zero has no sign.
+    """
     if isinstance(weight, int):
         return weight
     try:
-        return float(weight) + 0.0
+        value = float(weight)
+        return NAN if math.isnan(value) else value + 0.0
     except OverflowError:
         assert isinstance(weight, Fraction)
         return math.inf if weight > 0 else -math.inf
