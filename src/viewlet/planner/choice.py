@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from viewlet.calculus.expr import Add, Atom, Expr, Mul, Nested, Rel, Sum, children, walk
 from viewlet.calculus.query import Plan, Query, expressions
 from viewlet.calculus.rewrite import expand
-from viewlet.planner.join_graph import JoinGraph, is_pure
+from viewlet.planner.join_graph import JoinGraph
 from viewlet.planner.plan_cost import Estimate, estimate
 from viewlet.planner.statistics import Statistics
 from viewlet.program.ir import Program
@@ -113,11 +113,12 @@ def _rates(catalog: Catalog, program: Program) -> dict[str, float]:
     for definition in sorted(definitions, key=_joined, reverse=True):
         for monomial in expand(definition):
             names = {f.name for f in monomial.factors if isinstance(f, Rel)}
-            if names <= rates.keys() or not is_pure(monomial.factors):
+            if names <= rates.keys():
                 continue
             graph = JoinGraph(catalog, monomial.factors)
             statistics = Statistics(graph)
             for place, leaf in enumerate(graph.leaves):
-                known = rates.get(leaf.atom.name, 0.0)
-                rates[leaf.atom.name] = max(known, statistics.rate(place))
+                if isinstance(leaf.atom, Rel):
+                    known = rates.get(leaf.atom.name, 0.0)
+                    rates[leaf.atom.name] = max(known, statistics.rate(place))
     return rates

@@ -1,8 +1,8 @@
 """A product as a join graph: which relations it joins, through which variables.
 
-    R(a, b) * S(b, c) * {a > 3} * [b * c] * {a < c}
+    R(a, b) * S(b, c) * {a > 3} * [b * c] * (n := m[c]) * {n = 0} * {a < c}
 
-    leaves    R(a, b) with {a > 3}, S(b, c) with [b * c]: an atom and the scalars that it decides
+    leaves    R(a, b) with {a > 3}, S(b, c) with the rest but the last: an atom and what it decides
     spanning  {a < c}, which needs variables of several leaves
 
 Leaves are numbered, and sets of them are frozensets of numbers. Their order is that of the
@@ -14,17 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from viewlet.calculus.expr import (
-    Assign,
     Cond,
+    Exists,
     Expr,
     MapRef,
+    Nested,
     Rel,
     product_of,
 )
-from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
-from viewlet.calculus.scope import NONE, Names, inputs, outputs
+from viewlet.calculus.rewrite import canonical, rename
+from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 from viewlet.calculus.text import to_text
 from viewlet.schema import Catalog
 
@@ -33,24 +35,38 @@ Leaves = frozenset[int]
 
 @dataclass(frozen=True)
 class Leaf:
-    """One occurrence of a relation, or of an inner view's map, with what its rows decide alone."""
+    """One occurrence of a relation, or of an inner view's map, with what its rows decide alone.
 
-    atom: Rel | MapRef
-    scalars: tuple[Expr, ...]
+    Nested values that one row determines belong to its leaf. The atom may be an Exists as well: the
+    rows of a DISTINCT subquery.
+    """
+
+    atom: Rel | MapRef | Exists
+    decided: tuple[Expr, ...]
 
     @cached_property
     def names(self) -> Names:
         """The variables that a row binds, computed ones included."""
-        return outputs(self.atom).union(*(outputs(scalar) for scalar in self.scalars))
+        return outputs(self.atom).union(*(outputs(factor) for factor in self.decided))
 
     @property
     def factors(self) -> tuple[Expr, ...]:
-        return (self.atom, *self.scalars)
+        return (self.atom, *self.decided)
 
     @property
     def filters(self) -> int:
         """How many conditions a row has to pass."""
-        return sum(isinstance(scalar, Cond) for scalar in self.scalars)
+        return sum(isinstance(factor, Cond) for factor in self.decided)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether other relations than the atom's change it."""
+        return any(isinstance(factor, Nested) for factor in self.factors)
+
+    @property
+    def atom_name(self) -> str:
+        """What the leaf is called in a text."""
+        return self.atom.name if isinstance(self.atom, Rel | MapRef) else "distinct rows"
 
 
 @dataclass(frozen=True)
@@ -116,9 +132,9 @@ class JoinGraph:
     def key(self, leaf: int) -> Names | None:
         """The variables that stand for a relation's declared key."""
         atom = self.leaves[leaf].atom
-        relation = self._catalog[atom.name] if isinstance(atom, Rel) else None
-        if relation is None or not relation.key:
+        if not isinstance(atom, Rel) or not self._catalog[atom.name].key:
             return None
+        relation = self._catalog[atom.name]
         variables = dict(zip(relation.names, atom.arguments, strict=True))
         return frozenset(variables[column] for column in relation.key)
 
@@ -142,13 +158,9 @@ class JoinGraph:
         atom = self.leaves[leaf].atom
         return isinstance(atom, Rel) and self._catalog[atom.name].static
 
-
-def is_pure(factors: Iterable[Expr]) -> bool:
-    """Whether a product consists of relations, maps, scalars and assignments alone."""
-    return all(
-        isinstance(f, Rel | Assign) or is_scalar_sum(f) or isinstance(f, MapRef) and not f.buffer
-        for f in factors
-    )
+    def has_only_scalars_between(self) -> bool:
+        """Whether leaves are tied by variables and scalars alone, not by nested values."""
+        return not any(isinstance(span.scalar, Nested) for span in self.spanning)
 
 
 def _in_canonical_order(factors: Sequence[Expr]) -> list[Expr]:
@@ -158,22 +170,28 @@ def _in_canonical_order(factors: Sequence[Expr]) -> list[Expr]:
 
 
 def _split(factors: list[Expr]) -> tuple[list[Leaf], list[Spanning]]:
-    atoms = [f for f in factors if isinstance(f, Rel | MapRef)]
-    scalars: list[list[Expr]] = [[] for _ in atoms]
+    atoms: list[Any] = [f for f in factors if isinstance(f, Rel | MapRef)]
     names = [outputs(atom) for atom in atoms]
     waiting = [f for f in factors if not isinstance(f, Rel | MapRef)]
+    for factor in list(waiting):
+        own_rows = isinstance(factor, Exists) and not inputs(factor)
+        if own_rows and not any(outputs(factor) <= known for known in names):
+            waiting.remove(factor)
+            atoms.append(factor)
+            names.append(outputs(factor))
+    decided: list[list[Expr]] = [[] for _ in atoms]
     progress = True
     while progress:
         progress = False
         for factor in list(waiting):
-            needs = inputs(factor)
+            needs = visible(factor) if isinstance(factor, Exists) else inputs(factor)
             home = next((i for i, own in enumerate(names) if needs and needs <= own), None)
             if home is not None:
                 waiting.remove(factor)
-                scalars[home].append(factor)
+                decided[home].append(factor)
                 names[home] |= outputs(factor)
                 progress = True
     bound = NONE.union(*names)
-    leaves = [Leaf(atom, tuple(own)) for atom, own in zip(atoms, scalars, strict=True)]
+    leaves = [Leaf(atom, tuple(own)) for atom, own in zip(atoms, decided, strict=True)]
     # A variable that a leaf binds as well is compared with what is assigned to it.
     return leaves, [Spanning(f, inputs(f) | (outputs(f) & bound)) for f in waiting]

@@ -81,8 +81,8 @@ class Maps:
     def allocate(self, keys: Names, factors: Iterable[Expr], tree: Expr | None = None) -> MapRef:
         """The map column that holds Sum[keys](product of factors), made if it is not there.
 
-        `tree` is the same over the messages of a view tree. Joins are shared within a plan, and with
-        equal trees: what a view needs then does not depend on the views beside it.
+        `tree` is the same over the messages of a view tree. Joins are shared within a plan, and
+        with equal trees: what a view needs then does not depend on the views beside it.
         """
         factors = factors_of(product_of(*factors))
         values = [f for f in factors if is_value(f)]
@@ -197,8 +197,9 @@ def _joins(skeleton: Expr) -> bool:
 
 def _shape(tree: Expr, names: Mapping[str, str]) -> str:
     """Which relations and messages a node joins, under canonical names."""
-    atoms = (rename(f, names) for f in factors_of(tree) if isinstance(f, Rel | MapRef))
-    return " ".join(sorted(f"{atom.name}({','.join(atom.arguments)})" for atom in atoms))
+    atoms = (factor for factor in factors_of(tree) if isinstance(factor, Rel | MapRef))
+    texts = (f"{atom.name}({','.join(names[n] for n in atom.arguments)})" for atom in atoms)
+    return " ".join(sorted(texts))
 
 
 def is_value(factor: Expr) -> bool:

@@ -1,9 +1,10 @@
 """What a program is expected to cost: the records that one changed row of each relation touches.
 
-A statement's loop is followed from left to right, as the kernels run it. ΔR is one row, a buffer has as
-many records as the statements before it put there, a lookup meets one record and a slice some, by
-the guesses of statistics.py. Both plans of a view are measured by the same rule, and their sum is
-weighted by how often each relation changes. What is recomputed is left out, being the same in both.
+A statement's loop is followed from left to right, as the kernels run it. ΔR is one row, a buffer
+has as many records as the statements before it put there, a lookup meets one record and a slice
+some, by the guesses of statistics.py. Both plans of a view are measured by the same rule, and their
+sum is weighted by how often each relation changes. What is recomputed is left out, being the same
+in both.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class _Walker:
     def statement(self, statement: Statement) -> float:
         if statement.op == ":=":
             return PER_STATEMENT
-        touched, rows, bound = self._loop(statement.loop, NONE)
+        touched, rows = self._loop(statement.loop, NONE)
         for _, update in statement.updates:
             touched += rows * self._lookups(update)
         self._buffers[statement.target] = self._buffers.get(statement.target, 0.0) + rows
@@ -81,15 +82,15 @@ class _Walker:
     def _lookups(self, update: Expr) -> float:
         return float(len({(n.name, n.keys) for n in walk(update) if isinstance(n, MapRef)}))
 
-    def _loop(self, loop: Expr, bound: Names) -> tuple[float, float, Names]:
-        """(records touched, rows that come out, variables bound then)"""
+    def _loop(self, loop: Expr, bound: Names) -> tuple[float, float]:
+        """(records touched, rows that come out)"""
         touched, rows = 0.0, 1.0
         for factor in factors_of(loop):
             met, out = self._factor(factor, bound)
             touched += rows * met
             rows *= out
             bound |= outputs(factor)
-        return touched, rows, bound
+        return touched, rows
 
     def _factor(self, factor: Expr, bound: Names) -> tuple[float, float]:
         """(records touched, rows that come out) for each row that comes in."""
@@ -107,7 +108,7 @@ class _Walker:
         if isinstance(factor, Extreme):
             return PER_EXTREME, 1.0
         if isinstance(factor, Sum | Nested):
-            touched, rows, _ = self._loop(factor.body, bound)
+            touched, rows = self._loop(factor.body, bound)
             single = isinstance(factor, NestedValue) or outputs(factor) <= bound
             return touched, 1.0 if single else rows
         return 0.0, 1.0

@@ -7,17 +7,17 @@
     t[c]    Sum[c](T(c, d))
     u[b]    Sum[b](U(b, e))
 
-A node joins the rows of its bag, one leaf in an acyclic join, with the messages of its children. Two
-parts that share no variable beyond those of the bag are two children, so that trees are flat where
-many relations share one variable. A message has the variables that others need: those that it
-shares with the bag, keys of the view, arguments of what spans several parts. A change of a leaf goes up
-the path to the root, and every node on it looks up its other children: F-IVM's triggers
-(docs/papers.md), over the maps of this planner.
+A node joins the rows of its bag, one leaf in an acyclic join, with the messages of its children.
+Two parts that share no variable beyond those of the bag are two children, so that trees are flat
+where many relations share one variable. A message has the variables that others need: those that it
+shares with the bag, keys of the view, arguments of what spans several parts. A change of a leaf
+goes up the path to the root, and every node on it looks up its other children: the triggers of
+F-IVM (Nikolic and Olteanu, SIGMOD 2018), over the maps of this planner.
 
-Where a part is tied to the bag by variables that no leaf of it has together, the join is cyclic. The
-bag then takes in a leaf of that part, one that its rows determine by a key if there is one, until every
-part is tied by one leaf: pairs that never meet in a row are not kept, and a change meets at most
-what it joins with in the bag (`Tree.cyclic` names such bags).
+Where a part is tied to the bag by variables that no leaf of it has together, the join is cyclic.
+The bag then takes in a leaf of that part, one that its rows determine by a key if there is one,
+until every part is tied by one leaf: pairs that never meet in a row are not kept, and a change
+meets at most what it joins with in the bag (`explain` names such bags).
 
 The root and the leaf that stands for a part are chosen by dynamic programming over the parts, which
 are few: two for each edge of an acyclic join. The search takes MOST_STEPS steps, and from then on
@@ -73,7 +73,7 @@ class TreeSearch:
         """The best tree of a part that is tied to its surroundings by some variables."""
         if leaves not in self._known:
             roots = self._roots(leaves, tie)
-            options = []
+            options: list[Node] = []
             for root in roots:
                 if options and self.steps >= MOST_STEPS:
                     break
@@ -155,11 +155,3 @@ class TreeSearch:
         for child in children:
             met *= 1.0 if child.shown <= bound else FAN_OUT
         return met
-
-
-def tree_text(graph: JoinGraph, node: Node, indent: int = 0) -> str:
-    """The tree as `explain` shows it: a line for each node, children below."""
-    names = " * ".join(graph.leaves[leaf].atom.name for leaf in node.bag)
-    note = "" if len(node.bag) == 1 else "  (cyclic: joined in its statements, no pairs are kept)"
-    line = f"{'  ' * indent}[{', '.join(sorted(node.shown))}] {names}{note}"
-    return "\n".join([line, *(tree_text(graph, child, indent + 1) for child in node.children)])

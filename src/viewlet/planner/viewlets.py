@@ -38,10 +38,11 @@ from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
-from viewlet.planner.choice import Budget, Choice, choose
+from viewlet.planner.choice import Attempt, Budget, Choice, choose, compared
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
+from viewlet.planner.plan_text import plan_text
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
 from viewlet.program.ir import Program, View
@@ -65,14 +66,31 @@ def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice
     return _choice(tuple(catalog), query, keyed)
 
 
+def explain_plan(catalog: Catalog, query: Query, *, keyed: bool = True) -> str:
+    """The plan of a view with both candidates, compared even where that decided nothing."""
+    choice = plan_choice(catalog, query, keyed=keyed)
+    if choice.tree is None:
+        both = compared(catalog, _attempts(catalog, query, keyed))
+        choice = replace(choice, recursive=both.recursive, tree=both.tree)
+    planner = _Planner(catalog, [query.name], keyed, Budget())
+    planner.view(query, Plan.TREE)
+    planner.run()
+    return plan_text(query.name, choice, planner.trees.rooted)
+
+
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
 def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
     catalog = Catalog({relation.name: relation for relation in relations})
+    return choose(catalog, query, _attempts(catalog, query, keyed))
+
+
+def _attempts(catalog: Catalog, query: Query, keyed: bool) -> Attempt:
+    """The program of one view alone, by plan."""
 
     def attempt(plan: Plan, budget: Budget) -> Program:
         return _planned(catalog, [query], [plan], keyed, budget)
 
-    return choose(catalog, query, attempt)
+    return attempt
 
 
 def _planned(
@@ -113,14 +131,12 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
 
 
 class _Planner:
-    def __init__(
-        self, catalog: Catalog, views: Sequence[str], keyed: bool, budget: Budget
-    ) -> None:
+    def __init__(self, catalog: Catalog, views: Sequence[str], keyed: bool, budget: Budget) -> None:
         self._budget = budget
         self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
-        self._trees = TreeMaps(catalog, self.maps)
+        self.trees = TreeMaps(catalog, self.maps)
 
     def view(self, query: Query, plan: Plan) -> View:
         """Allocate the view's own map and those that its lets and inner views read."""
@@ -176,9 +192,9 @@ class _Planner:
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
             return
-        tree = self._trees.tree(planned, column) if planned.plan is Plan.TREE else None
+        tree = self.trees.tree(planned, column) if planned.plan is Plan.TREE else None
         if tree is not None:
-            along = self._trees.change(tree, frozenset(planned.keys), change)
+            along = self.trees.change(tree, frozenset(planned.keys), change)
             self.maintenance.update(relation, planned.name, column, schedule(along))
             return
         difference = simplify(delta(definition, change), planned.keys)
