@@ -85,7 +85,7 @@ def compared(catalog: Catalog, attempt: Attempt) -> Choice:
         return Choice(Plan.TREE, f"recursive: given up after {most} steps", None, tree)
     ratio = tree.total / recursive.total
     plan = Plan.TREE if ratio < MUCH_LESS else Plan.RECURSIVE
-    return Choice(plan, f"the tree is expected to cost {ratio:.2f} of it", recursive, tree)
+    return Choice(plan, f"the tree is expected to cost {ratio:.2f} times as much", recursive, tree)
 
 
 def widest_join(query: Query) -> int:

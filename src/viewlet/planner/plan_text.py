@@ -27,9 +27,10 @@ def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
     for plan, found in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
         if found is not None:
             lines += _estimate_lines(plan, found)
-    shown = [_tree_lines(rooted) for rooted in trees]
+    # The columns of a map have the same tree, most often.
+    shown = dict.fromkeys(_tree_text(rooted) for rooted in trees)
     if shown:
-        lines += ["  trees", *(line for part in shown for line in part)]
+        lines += ["  trees", *shown]
     return "\n".join(lines) + "\n"
 
 
@@ -42,9 +43,9 @@ def _estimate_lines(plan: Plan, found: Estimate) -> list[str]:
     ]
 
 
-def _tree_lines(rooted: Rooted) -> list[str]:
+def _tree_text(rooted: Rooted) -> str:
     head = f"    {rooted.map}[{', '.join(rooted.keys)}]"
-    return [head, *_node_lines(rooted.graph, rooted.root, 6)]
+    return "\n".join([head, *_node_lines(rooted.graph, rooted.root, 6)])
 
 
 def _node_lines(graph: JoinGraph, node: Node, indent: int) -> list[str]:
