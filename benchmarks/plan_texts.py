@@ -3,7 +3,7 @@
     python benchmarks/plan_texts.py FOLDER [NAME ...]
 
 FOLDER has schema.sql and one SELECT in each other file, as the published texts of the Join Order
-Benchmark and of TPC-DS are. What has constructs that viewlet does not have is named and passed over.
+Benchmark and of TPC-DS are. What viewlet does not support is named and passed over.
 """
 
 from __future__ import annotations

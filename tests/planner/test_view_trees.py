@@ -154,10 +154,10 @@ def test_a_recursive_plan_is_given_up_in_steps() -> None:
     """The same number of them everywhere, and explain says so."""
     catalog, query = read_catalog(SCHEMA), film_join("voices")[1]
     choice = plan_choice(catalog, query)
-    assert choice.reason == "recursive: given up after 1000 steps"
+    assert choice.reason == "recursive: given up after 600 steps"
     assert choice.recursive is None
     shown = explain_plan(catalog, query)
-    assert shown.startswith("view films: tree, recursive: given up after 1000 steps\n  tree  ")
+    assert shown.startswith("view films: tree, recursive: given up after 600 steps\n  tree  ")
     assert "_id] tagged\n" in shown
 
 

@@ -23,8 +23,8 @@ from viewlet.program.ir import Program
 from viewlet.schema import Catalog
 
 LEAST_JOINED = 5
-MOST_STEPS = 1000
-TIMES_THE_TREE = 4
+MOST_STEPS = 600
+TIMES_THE_TREE = 3
 """The recursive plan may take so many times the steps of the tree, within LEAST and MOST_STEPS: one
 that takes more has more statements by as much."""
 LEAST_STEPS = 200
@@ -54,12 +54,14 @@ Attempt = Callable[[Plan, Budget], Program]
 
 @dataclass(frozen=True)
 class Choice:
-    """The plan of a view and why. An estimate is None where that plan was given up."""
+    """The plan of a view and why. An estimate is None where that plan was given up, or not made."""
 
     plan: Plan
     reason: str
     recursive: Estimate | None = None
     tree: Estimate | None = None
+    program: Program | None = None
+    """The program of the view alone, where it was made for an estimate."""
 
 
 def choose(catalog: Catalog, query: Query, attempt: Attempt) -> Choice:
@@ -80,12 +82,16 @@ def compared(catalog: Catalog, attempt: Attempt) -> Choice:
     tree = estimate(tree_program, rates)
     most = min(MOST_STEPS, max(LEAST_STEPS, TIMES_THE_TREE * steps.spent))
     try:
-        recursive = estimate(attempt(Plan.RECURSIVE, Budget(most)), rates)
+        recursive_program = attempt(Plan.RECURSIVE, Budget(most))
     except TooManySteps:
-        return Choice(Plan.TREE, f"recursive: given up after {most} steps", None, tree)
+        reason = f"recursive: given up after {most} steps"
+        return Choice(Plan.TREE, reason, None, tree, tree_program)
+    recursive = estimate(recursive_program, rates)
     ratio = tree.total / recursive.total
-    plan = Plan.TREE if ratio < MUCH_LESS else Plan.RECURSIVE
-    return Choice(plan, f"the tree is expected to cost {ratio:.2f} times as much", recursive, tree)
+    reason = f"the tree is expected to cost {ratio:.2f} times as much"
+    if ratio < MUCH_LESS:
+        return Choice(Plan.TREE, reason, recursive, tree, tree_program)
+    return Choice(Plan.RECURSIVE, reason, recursive, tree, recursive_program)
 
 
 def widest_join(query: Query) -> int:

@@ -57,8 +57,10 @@ def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool =
     up at little cost. Without it every join is one map, as the thesis has it: more state, but a
     batch meets its matches in one place, and a cluster moves less.
     """
-    plans = [plan_choice(catalog, query, keyed=keyed).plan for query in queries]
-    return _planned(catalog, queries, plans, keyed, Budget())
+    choices = [plan_choice(catalog, query, keyed=keyed) for query in queries]
+    if len(choices) == 1 and choices[0].program is not None:
+        return choices[0].program
+    return _planned(catalog, queries, [choice.plan for choice in choices], keyed, Budget())
 
 
 def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice:
