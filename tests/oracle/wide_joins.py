@@ -30,8 +30,11 @@ def with_plan(plan: Plan) -> Compiler:
     return compiler
 
 
-def wide_join(seed: int, joined: int) -> Case:
-    """A join of `joined` tables, some of them the same, and batches of inserts and deletes."""
+def wide_join(seed: int, joined: int, finite: bool = False) -> Case:
+    """A join of `joined` tables, some of them the same, and batches of inserts and deletes.
+
+    `finite`: without infinities and NaN, which only the interpreter takes out of a sum again.
+    """
     chance = random.Random(seed)
     tables = max(2, joined - chance.randrange(joined))
     declared = [
@@ -39,7 +42,7 @@ def wide_join(seed: int, joined: int) -> Case:
         for i in range(tables)
     ]
     case = Case(declared, _select(chance, joined, tables), note=f"seed {seed}")
-    case.batches = _batches(chance, tables, joined)
+    case.batches = _batches(chance, tables, joined, finite)
     return case
 
 
@@ -84,14 +87,14 @@ def _column(chance: random.Random, source: int) -> str:
     return f"r{source}.{chance.choice(JOINED)}"
 
 
-def _batches(chance: random.Random, tables: int, joined: int) -> list[Batch]:
+def _batches(chance: random.Random, tables: int, joined: int, finite: bool) -> list[Batch]:
     """A load that gives every table rows with a hot key, then inserts and deletes in turn."""
     most = 12 if joined < 6 else 7 if joined < 9 else 5
     rows: dict[str, list[Row]] = {f"t{i}": [] for i in range(tables)}
     batches: list[Batch] = [[]]
     for name in rows:
         for _ in range(most - 2):
-            _insert(chance, name, rows[name], batches[0])
+            _insert(chance, name, rows[name], batches[0], finite)
     for _ in range(6):
         batch: Batch = []
         for _ in range(chance.choice((1, tables, 2 * tables))):
@@ -100,17 +103,18 @@ def _batches(chance: random.Random, tables: int, joined: int) -> list[Batch]:
             if kept and (len(kept) >= most or chance.random() < 0.4):
                 batch.append((name, kept.pop(chance.randrange(len(kept))), -1))
             else:
-                _insert(chance, name, kept, batch)
+                _insert(chance, name, kept, batch, finite)
         batches.append(batch)
     return batches
 
 
-def _insert(chance: random.Random, name: str, kept: list[Row], batch: Batch) -> None:
+def _insert(chance: random.Random, name: str, kept: list[Row], batch: Batch, finite: bool) -> None:
     if int(name[1:]) < KEYED:
         key = min({*range(20)} - {row[0] for row in kept})
     else:
         key = chance.choice(HOT)
-    doubles = (None, 0.5, 2.0) if chance.random() < 0.9 else (float("inf"), -1e9, float("nan"))
+    rare = chance.random() > 0.9 and not finite
+    doubles = (float("inf"), -1e9, float("nan")) if rare else (None, 0.5, 2.0)
     row = (
         key,
         chance.choice(HOT),

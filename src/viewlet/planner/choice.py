@@ -80,6 +80,9 @@ def compared(catalog: Catalog, attempt: Attempt) -> Choice:
     tree_program = attempt(Plan.TREE, steps)
     rates = _rates(catalog, tree_program)
     tree = estimate(tree_program, rates)
+    if steps.spent > MOST_STEPS:
+        reason = f"recursive: not tried, the tree took {steps.spent} steps"
+        return Choice(Plan.TREE, reason, None, tree, tree_program)
     most = min(MOST_STEPS, max(LEAST_STEPS, TIMES_THE_TREE * steps.spent))
     try:
         recursive_program = attempt(Plan.RECURSIVE, Budget(most))
