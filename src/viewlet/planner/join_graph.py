@@ -51,6 +51,7 @@ class Leaf:
 
     @property
     def factors(self) -> tuple[Expr, ...]:
+        """The atom, and what is decided with it."""
         return (self.atom, *self.decided)
 
     @property
@@ -86,6 +87,7 @@ class JoinGraph:
 
     @cached_property
     def all(self) -> Leaves:
+        """Every leaf."""
         return frozenset(range(len(self.leaves)))
 
     def names(self, leaves: Iterable[int]) -> Names:

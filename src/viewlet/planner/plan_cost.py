@@ -39,7 +39,7 @@ PER_STATEMENT = 0.1
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PlanEstimate:
     """Maps and statements of a program, and the records that one row of each relation touches."""
 
     maps: int
@@ -49,7 +49,7 @@ class Estimate:
     """The sum over relations, each weighted by its rate."""
 
 
-def estimate(program: Program, rates: Mapping[str, float]) -> Estimate:
+def estimate(program: Program, rates: Mapping[str, float]) -> PlanEstimate:
     """Costs of a program whose relations change at given rates."""
     keys = Keys(program)
     touched = {}
@@ -60,7 +60,7 @@ def estimate(program: Program, rates: Mapping[str, float]) -> Estimate:
     whole = sum(weights.values()) or 1.0
     total = sum(weights[name] * count for name, count in touched.items()) / whole
     statements = sum(len(trigger.statements) for trigger in program.triggers)
-    return Estimate(len(program.state), statements, touched, total)
+    return PlanEstimate(len(program.state), statements, touched, total)
 
 
 class _Walker:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewlet.calculus.query import Plan
-from viewlet.planner.choice import Choice
 from viewlet.planner.join_graph import JoinGraph
-from viewlet.planner.plan_cost import Estimate
+from viewlet.planner.plan_choice import Choice
+from viewlet.planner.plan_cost import PlanEstimate
 from viewlet.planner.tree_maps import Rooted
-from viewlet.planner.view_tree import Node
+from viewlet.planner.view_tree import TreeNode
 
 
 def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
@@ -34,7 +34,7 @@ def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _estimate_lines(plan: Plan, found: Estimate) -> list[str]:
+def _estimate_lines(plan: Plan, found: PlanEstimate) -> list[str]:
     touched = ", ".join(f"{name} {count:.1f}" for name, count in sorted(found.touched.items()))
     return [
         f"  {plan.value:10} {found.maps} maps, {found.statements} statements, "
@@ -48,7 +48,7 @@ def _tree_text(rooted: Rooted) -> str:
     return "\n".join([head, *_node_lines(rooted.graph, rooted.root, 6)])
 
 
-def _node_lines(graph: JoinGraph, node: Node, indent: int) -> list[str]:
+def _node_lines(graph: JoinGraph, node: TreeNode, indent: int) -> list[str]:
     """A line for each node: what its message shows, and the relations of its bag."""
     names = " * ".join(graph.leaves[leaf].atom_name for leaf in node.bag)
     note = "" if len(node.bag) == 1 else "  cyclic: joined row by row, pairs are not kept"

@@ -20,7 +20,7 @@ from viewlet.calculus.rewrite import Monomial, expand, project
 from viewlet.calculus.scope import Names, outputs, visible
 from viewlet.planner.join_graph import JoinGraph, Leaf
 from viewlet.planner.maps import Maps, PlannedMap
-from viewlet.planner.view_tree import Node, TreeSearch
+from viewlet.planner.view_tree import TreeNode, TreeSearch
 from viewlet.schema import Catalog
 
 LEAST_LEAVES = 3
@@ -37,7 +37,7 @@ class Rooted:
     map: str
     keys: tuple[str, ...]
     graph: JoinGraph
-    root: Node
+    root: TreeNode
 
 
 class TreeMaps:
@@ -79,7 +79,7 @@ class TreeMaps:
         self.rooted.append(Rooted(planned.name, planned.keys, graph, root))
         return project(keys, self._node(graph, root))
 
-    def _node(self, graph: JoinGraph, node: Node) -> Expr:
+    def _node(self, graph: JoinGraph, node: TreeNode) -> Expr:
         """What a node adds up: its bag, its children's messages, and what spans them."""
         below = [span for child in node.children for span in graph.applied(child.leaves)]
         return product_of(
@@ -88,7 +88,7 @@ class TreeMaps:
             *(span.scalar for span in graph.applied(node.leaves) if span not in below),
         )
 
-    def _in_bag(self, graph: JoinGraph, leaf: int, node: Node) -> tuple[Expr, ...]:
+    def _in_bag(self, graph: JoinGraph, leaf: int, node: TreeNode) -> tuple[Expr, ...]:
         """A leaf of a bag: its factors, or its map where nested values change it too."""
         own = graph.leaves[leaf]
         if not own.is_nested:
@@ -97,7 +97,7 @@ class TreeMaps:
         needed = graph.names(graph.all - {leaf}).union(node.shown, *spanning)
         return (self._rows(own, needed),)
 
-    def _message(self, graph: JoinGraph, node: Node) -> Expr:
+    def _message(self, graph: JoinGraph, node: TreeNode) -> Expr:
         """The map of a child, read by the node above."""
         leaves = [graph.leaves[leaf] for leaf in sorted(node.leaves)]
         if len(leaves) == 1:

@@ -36,11 +36,11 @@ MOST_STEPS = 2000
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A bag of leaves with the parts that hang on it."""
 
     bag: tuple[int, ...]
-    children: tuple[Node, ...]
+    children: tuple[TreeNode, ...]
     leaves: Leaves
     """All leaves at or below."""
     shown: Names
@@ -50,7 +50,7 @@ class Node:
     changes: dict[int, float]
     """The records of the message that a change of one row of a leaf touches."""
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[TreeNode]:
         """This node and those below, parents first."""
         return [self, *(node for child in self.children for node in child.nodes())]
 
@@ -62,18 +62,18 @@ class TreeSearch:
         self._graph = graph
         self._keys = keys
         self._statistics = Statistics(graph)
-        self._known: dict[Leaves, Node] = {}
+        self._known: dict[Leaves, TreeNode] = {}
         self.steps = 0
 
-    def best(self) -> Node:
+    def best(self) -> TreeNode:
         """The tree of the whole join."""
         return self._part(self._graph.all, frozenset())
 
-    def _part(self, leaves: Leaves, tie: Names) -> Node:
+    def _part(self, leaves: Leaves, tie: Names) -> TreeNode:
         """The best tree of a part that is tied to its surroundings by some variables."""
         if leaves not in self._known:
             roots = self._roots(leaves, tie)
-            options: list[Node] = []
+            options: list[TreeNode] = []
             for root in roots:
                 if options and self.steps >= MOST_STEPS:
                     break
@@ -90,7 +90,7 @@ class TreeSearch:
 
         return sorted((i for i in leaves if tie <= self._graph.leaves[i].names), key=rank)
 
-    def _rooted(self, root: int, leaves: Leaves) -> Node:
+    def _rooted(self, root: int, leaves: Leaves) -> TreeNode:
         self.steps += 1
         bag = [root]
         while True:
@@ -117,7 +117,9 @@ class TreeSearch:
 
         return min(part, key=rank)
 
-    def _node(self, bag: tuple[int, ...], children: tuple[Node, ...], leaves: Leaves) -> Node:
+    def _node(
+        self, bag: tuple[int, ...], children: tuple[TreeNode, ...], leaves: Leaves
+    ) -> TreeNode:
         """Costs: a changed row of the bag, or a changed record of a child, meets the bag's other
         rows, and each combination looks up all other children.
         """
@@ -138,10 +140,10 @@ class TreeSearch:
         if any(statistics.rate(leaf) for child in children for leaf in child.changes):
             # The rows of the bag are kept to meet its children's changes.
             cost += sum(statistics.rate(leaf) * statistics.passed(leaf) for leaf in bag)
-        return Node(bag, children, leaves, shown, cost, changes)
+        return TreeNode(bag, children, leaves, shown, cost, changes)
 
     def _met(
-        self, bag: tuple[int, ...], children: tuple[Node, ...], bound: Names, start: int | None
+        self, bag: tuple[int, ...], children: tuple[TreeNode, ...], bound: Names, start: int | None
     ) -> float:
         """How many combinations of the bag's rows and children's records given values meet."""
         met = 1.0

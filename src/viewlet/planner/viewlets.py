@@ -38,10 +38,10 @@ from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
-from viewlet.planner.choice import Attempt, Budget, Choice, choose, compared
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
+from viewlet.planner.plan_choice import Attempt, Budget, Choice, choose, compared
 from viewlet.planner.plan_text import plan_text
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check

@@ -17,7 +17,7 @@ from viewlet.calculus.expr import Add, Atom, Expr, Mul, Nested, Rel, Sum, childr
 from viewlet.calculus.query import Plan, Query, expressions
 from viewlet.calculus.rewrite import expand
 from viewlet.planner.join_graph import JoinGraph
-from viewlet.planner.plan_cost import Estimate, estimate
+from viewlet.planner.plan_cost import PlanEstimate, estimate
 from viewlet.planner.statistics import Statistics
 from viewlet.program.ir import Program
 from viewlet.schema import Catalog
@@ -44,6 +44,7 @@ class Budget:
     spent: int = 0
 
     def spend(self, steps: int) -> None:
+        """Count some steps; TooManySteps where that is more than may be taken."""
         self.spent += steps
         if self.most is not None and self.spent > self.most:
             raise TooManySteps
@@ -58,8 +59,8 @@ class Choice:
 
     plan: Plan
     reason: str
-    recursive: Estimate | None = None
-    tree: Estimate | None = None
+    recursive: PlanEstimate | None = None
+    tree: PlanEstimate | None = None
     program: Program | None = None
     """The program of the view alone, where it was made for an estimate."""
 
