@@ -471,8 +471,10 @@ def unanswered_sections(tree: SourceTree, sections: dict[Citation, list[str]]) -
 def has_section(paper: str, section: str) -> bool:
     """Whether the text of a paper has a heading or caption with this number."""
     kind, _, number = section.rpartition(" ")
-    if kind in ("", "chapter", "appendix"):
-        pattern = rf"^\W*(?:Chapter |Appendix )?{re.escape(number)}\.?(?!\d|\.\d)"
+    if kind == "chapter":
+        pattern = rf"^\W*(?:Chapter {number}\b|{number} [A-Z])"
+    elif kind in ("", "appendix"):
+        pattern = rf"^\W*(?:Appendix )?{re.escape(number)}\.?(?!\d|\.\d)"
     else:
         pattern = rf"\b{kind} {re.escape(number)}(?!\d|\.\d)"
     return re.search(pattern, paper, re.M | re.I) is not None

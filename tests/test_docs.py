@@ -21,10 +21,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import viewlet
 from tests import sql_tables
 from viewlet.cli import app
 from viewlet.engine.values.batching import make_batch
 from viewlet.pipeline.compile_file import compile_text
+from viewlet.program.fill_plan import fill_plan, fill_text
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -113,6 +115,21 @@ def test_quickstart_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("stage", STAGES)
 def test_architecture_shows_the_real_stage(stage: str, tmp_path: Path) -> None:
     assert explained(stage, tmp_path).strip() == dict(blocks(ARCHITECTURE))[stage].strip()
+
+
+def test_architecture_shows_the_real_fill_plan() -> None:
+    db = viewlet.connect("interpreter")
+    programs = [db._engine.program]
+    texts = (
+        dict(blocks(ARCHITECTURE))["sql"],
+        "CREATE VIEW w AS SELECT b, COUNT(*) AS n FROM r GROUP BY b",
+    )
+    for text in texts:
+        db.execute(text)
+        programs.append(db._engine.program)
+    plan = fill_text(fill_plan(*programs[-2:], ["r", "s"], {}))
+    assert ("text", plan) in blocks(ARCHITECTURE)
+    assert texts[1] in ARCHITECTURE.read_text()
 
 
 def test_architecture_shows_lines_of_the_real_kernels(tmp_path: Path) -> None:

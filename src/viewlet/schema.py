@@ -42,8 +42,15 @@ INT64 = (-(2**63), 2**63 - 1)
 DATE_RANGE = (-719_162, 2_932_896)
 """Days of 0001-01-01 and 9999-12-31, which is what Python's dates and everybody's SQL can say."""
 TIMESTAMP_RANGE = (DATE_RANGE[0] * 86_400_000_000, (DATE_RANGE[1] + 1) * 86_400_000_000 - 1)
+DECIMAL_DIGITS = 18
+"""Of a DECIMAL column: what 64 bits hold whatever the digits are."""
 NAN = math.nan
 """The one NaN that encoded values may be."""
+PRODUCT_NOT_FINITE = (
+    "a product of DOUBLEs from two tables, which is kept as a product of sums, met an infinity, "
+    "a NaN or a number beyond the range of DOUBLE"
+)
+"""What a batch is refused with (frontend.ring_values says why)."""
 
 
 class Kind(Enum):
@@ -127,11 +134,17 @@ def DECIMAL(precision: int = 18, scale: int = 3) -> Type:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a relation."""
+    """A column of a relation.
+
+    `limit` is what its declaration says beyond its type: the characters of VARCHAR(n), the digits
+    of a second of TIMESTAMP(n), the bits of SMALLINT. It matters to rows that come in, and to
+    nothing that is made of them.
+    """
 
     name: str
     type: Type
     nullable: bool = True
+    limit: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -216,7 +229,7 @@ def encode(value: Any, column: Column) -> Scalar:
                 raise DataError(f"NULL in column {column.name}, which is NOT NULL")
             return None
         encoded: Scalar = _ENCODERS[column.type.kind](value, column.type)
-        return encoded
+        return encoded if column.limit is None else held(encoded, column)
     except RangeError as error:
         raise RangeError(f"column {column.name}: {error.message}") from None
     except DataError:
@@ -257,6 +270,38 @@ def shown_value(value: object) -> str:
     except Exception:
         text = f"a {type_name(value)}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def held(value: Any, column: Column) -> Scalar:
+    """An encoded value as the column's declared size holds it, as in PostgreSQL.
+
+    Text that is longer is an error, except for blanks at its end, which are cut; a TIMESTAMP is
+    rounded; a whole number out of range is an error.
+    """
+    limit, kind = column.limit, column.type.kind
+    if limit is None or value is None:
+        return value  # type: ignore[no-any-return]
+    if kind is Kind.VARCHAR:
+        if len(value) > limit and value[limit:].strip(" "):
+            raise RangeError(f"{shown_value(value)} has {len(value)} characters, {limit} are most")
+        return str(value[:limit])
+    if kind is Kind.TIMESTAMP:
+        return rounded_moment(value, 10 ** (6 - limit))
+    return _in_range(value, signed_range(limit), column.type)
+
+
+def signed_range(bits: int) -> tuple[int, int]:
+    """The least and the greatest whole number of so many bits."""
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def rounded_moment(moment: int, unit: int) -> int:
+    """To whole units, half away from 1970: TIMESTAMP(0) has the unit of a second."""
+    whole = moment // unit
+    rest = 2 * (moment - whole * unit)
+    if rest > unit or (rest == unit and moment >= 0):
+        whole += 1
+    return whole * unit
 
 
 def decode(value: Scalar, type: Type) -> Any:

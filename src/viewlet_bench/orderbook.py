@@ -1,7 +1,7 @@
 """A seeded order book: inserts, cancels and modifications over resting bids and asks.
 
 `resting` orders are placed first. From then on events keep the book about as large: an order is
-placed, a random resting one is cancelled (a delete), or a random resting one is modified (a delete
+placed, a random resting one is canceled (a delete), or a random resting one is modified (a delete
 and an insert with the same id and another price and volume). Prices are whole ticks round a
 random walk, so that several orders share a price; volumes have a long tail, as PSP asks for orders
 above a ten-thousandth of the whole.
@@ -78,7 +78,7 @@ def _changes(resting: int, events: int, rng: np.random.Generator) -> tuple[dict[
 def _choose(resting: int, events: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
     """For every change the version of an order that it places or takes away; the versions' ids.
 
-    The only loop over events: which order is resting depends on all that was cancelled before.
+    The only loop over events: which order is resting depends on all that was canceled before.
     """
     kinds, picks = rng.random(events).tolist(), rng.random(events).tolist()
     live = list(range(resting))

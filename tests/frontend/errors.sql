@@ -79,7 +79,7 @@ CREATE TABLE z (a INT CHECK (a > 1))
 --! UnsupportedError 1:17 | CHECK (a > 1) is not supported | a column may have a type, NOT NULL and PRIMARY KEY
 
 CREATE TABLE z (a INT) WITH (fast = true)
---! UnsupportedError 1:14 | option fast=TRUE is not supported | the only option is WITH (static = true)
+--! UnsupportedError 1:24 | option fast=TRUE is not supported | the only option is WITH (static = true)
 
 CREATE STREAM z (a INT) WITH (static = true)
 --! UnsupportedError 1:15 | a stream cannot be static | use CREATE TABLE
@@ -319,7 +319,7 @@ CREATE VIEW v AS SELECT substrin(e, 1) FROM r
 --! ResolutionError 1:25 | no function substrin | did you mean substring?
 
 CREATE VIEW v AS SELECT a FROM r TABLESAMPLE SYSTEM (10)
---! UnsupportedError 1:32 | TABLESAMPLE is not supported | -
+--! UnsupportedError 1:54 | TABLESAMPLE is not supported | -
 
 CREATE VIEW v AS SELECT a FROM r FOR UPDATE
 --! UnsupportedError 1:25 | FOR UPDATE is not supported | -
@@ -328,7 +328,7 @@ CREATE VIEW v AS SELECT a FROM generate_series(1, 3) q(a)
 --! UnsupportedError 1:32 | table functions are not supported | -
 
 CREATE VIEW v AS SELECT a FROM r WHERE a = ANY (ARRAY[1, 2])
---! UnsupportedError 1:40 | ANY and ALL need a subquery | for a list of values write x IN (1, 2, 3)
+--! UnsupportedError 1:55 | arrays are not supported | for a list of values write x IN (1, 2, 3)
 
 CREATE VIEW v AS SELECT *
 --! ResolutionError 1:25 | * needs a FROM | -
@@ -358,10 +358,10 @@ INSERT INTO r VALUES (1) ON CONFLICT DO NOTHING
 --! UnsupportedError 1:13 | ON CONFLICT is not supported | -
 
 UPDATE r SET a = 1 FROM s
---! UnsupportedError 1:1 | UPDATE ... FROM is not supported | -
+--! UnsupportedError 1:25 | UPDATE ... FROM is not supported | write SET a = (SELECT ...)
 
 DELETE FROM r USING s
---! UnsupportedError 1:1 | DELETE ... USING is not supported | -
+--! UnsupportedError 1:21 | DELETE ... USING is not supported | write WHERE ... IN (SELECT ...)
 
 COPY r FROM 'x.orc'
 --! UnsupportedError 1:13 | the format of 'x.orc' is not known | name the file .csv or .parquet, or add (FORMAT csv)
@@ -450,8 +450,281 @@ CREATE VIEW v AS SELECT x FROM (SELECT a AS x, b AS x FROM r) q
 --! ResolutionError 1:25 | column x is ambiguous: it is there twice | -
 
 DROP TABLE r, s
---! UnsupportedError 1:1 | DROP takes one name and no CASCADE | drop one after the other
+--! UnsupportedError 1:1 | DROP takes one name | drop one after the other
 
 DROP TABLE r CASCADE
---! UnsupportedError 1:1 | DROP takes one name and no CASCADE | drop one after the other
+--! UnsupportedError 1:12 | DROP ... CASCADE is not supported | drop what depends on it first
+
+DELETE FROM r LIMIT 1
+--! UnsupportedError 1:21 | DELETE ... LIMIT is not supported | select the rows in WHERE, by their key
+
+DELETE FROM r WHERE a > 1 ORDER BY a LIMIT 1
+--! UnsupportedError 1:36 | DELETE ... ORDER BY is not supported | select the rows in WHERE, by their key
+
+DELETE r FROM r JOIN s ON r.b = s.b
+--! UnsupportedError 1:8 | DELETE t FROM ... JOIN is not supported | write WHERE ... IN (SELECT ...)
+
+DELETE FROM r JOIN s ON r.b = s.b
+--! UnsupportedError 1:15 | a JOIN in a change of rows is not supported | write WHERE ... IN (SELECT ...)
+
+DELETE FROM r WHERE a = 1 RETURNING a
+--! UnsupportedError 1:37 | DELETE ... RETURNING is not supported | query the rows before
+
+WITH q AS (SELECT 1) DELETE FROM r
+--! UnsupportedError 1:6 | WITH before DELETE is not supported | put the query into WHERE
+
+UPDATE r SET b = 9 LIMIT 1
+--! UnsupportedError 1:26 | UPDATE ... LIMIT is not supported | select the rows in WHERE, by their key
+
+UPDATE r SET b = 9 ORDER BY a LIMIT 1
+--! UnsupportedError 1:29 | UPDATE ... ORDER BY is not supported | select the rows in WHERE, by their key
+
+UPDATE r JOIN s ON r.b = s.b SET a = 1
+--! UnsupportedError 1:10 | a JOIN in a change of rows is not supported | write WHERE ... IN (SELECT ...)
+
+UPDATE r SET b = 1, b = 2
+--! ParseError 1:21 | SET names b twice | -
+
+WITH q AS (SELECT 1) UPDATE r SET b = 1
+--! UnsupportedError 1:6 | WITH before UPDATE is not supported | put the query into SET or WHERE
+
+INSERT INTO r BY NAME SELECT 1 AS b, 2 AS a
+--! UnsupportedError 1:13 | INSERT ... BY NAME is not supported | list the columns: INSERT INTO t (a, b)
+
+INSERT INTO r PARTITION (b = 3) SELECT 1, 2
+--! UnsupportedError 1:26 | PARTITION is not supported | put the value into the query
+
+INSERT OR REPLACE INTO r VALUES (1, 2)
+--! UnsupportedError 1:24 | INSERT OR ... is not supported | DELETE the rows with these keys first, or declare no key
+
+INSERT OR IGNORE INTO r VALUES (1, 2)
+--! UnsupportedError 1:23 | INSERT OR ... is not supported | DELETE the rows with these keys first, or declare no key
+
+INSERT OVERWRITE r VALUES (1, 2)
+--! UnsupportedError 1:18 | INSERT OVERWRITE is not supported | use DELETE, and then INSERT INTO
+
+INSERT OVERWRITE TABLE r SELECT 1, 2
+--! UnsupportedError 1:24 | INSERT OVERWRITE is not supported | use DELETE, and then INSERT INTO
+
+INSERT INTO r (a INT) VALUES (1)
+--! ParseError 1:16 | a INT is not a name of a column | list the names alone
+
+INSERT INTO r VALUES (1) RETURNING a
+--! UnsupportedError 1:36 | RETURNING is not supported | subscribe to a view, or query the table
+
+INSERT INTO r DEFAULT VALUES
+--! UnsupportedError 1:13 | DEFAULT VALUES is not supported | write the values
+
+WITH q AS (SELECT 1) INSERT INTO r SELECT * FROM q
+--! UnsupportedError 1:6 | WITH before INSERT is not supported | write INSERT INTO ... WITH ... SELECT
+
+COPY r (a) FROM 'x.csv'
+--! UnsupportedError 1:6 | COPY with a list of columns is not supported | name the columns in the file's first line
+
+COPY r FROM 'x.csv' (FORMAT csv, ENCODING 'latin1')
+--! UnsupportedError 1:43 | COPY ... ENCODING is not supported | options are FORMAT, HEADER, DELIMITER and NULL
+
+DROP TABLE IF EXISTS r PURGE
+--! UnsupportedError 1:22 | DROP ... PURGE is not supported | -
+
+DROP TEMPORARY TABLE r
+--! UnsupportedError 1:22 | DROP ... TEMPORARY is not supported | -
+
+CREATE TABLE z (a INT REFERENCES r (a) ON DELETE CASCADE)
+--! UnsupportedError 1:34 | this option of REFERENCES is not supported | delete or update the rows that refer as well
+
+CREATE TABLE z (a INT, FOREIGN KEY (a) REFERENCES r (a) ON DELETE SET NULL)
+--! UnsupportedError 1:51 | this option of REFERENCES is not supported | delete or update the rows that refer as well
+
+CREATE TABLE z (a INT PRIMARY KEY DESC)
+--! UnsupportedError 1:17 | an order of a PRIMARY KEY is not supported | -
+
+CREATE TABLE z (a INT, b INT, PRIMARY KEY (a) INCLUDE (b))
+--! UnsupportedError 1:56 | INCLUDE is not supported | leave it out
+
+CREATE TEMPORARY TABLE z (a INT)
+--! UnsupportedError 1:8 | option TEMPORARY is not supported | the only option is WITH (static = true)
+
+CREATE TABLE z (a INT) PARTITION BY (a)
+--! UnsupportedError 1:24 | option PARTITION BY (a) is not supported | the only option is WITH (static = true)
+
+CREATE MATERIALIZED VIEW v USING delta AS SELECT a FROM r
+--! UnsupportedError 1:26 | option USING delta is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v PARTITION BY a AS SELECT a FROM r
+--! UnsupportedError 1:41 | option PARTITION BY a is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v TABLESPACE q AS SELECT a FROM r
+--! UnsupportedError 1:39 | option TABLESPACE q is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v ENGINE = MergeTree AS SELECT a FROM r
+--! UnsupportedError 1:26 | option ENGINE=MergeTree is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE ALGORITHM = MERGE VIEW v AS SELECT a FROM r
+--! UnsupportedError 1:8 | option ALGORITHM=MERGE is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v WITH (fillfactor = 70) AS SELECT a FROM r
+--! UnsupportedError 1:34 | option fillfactor=70 is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v COMMENT 'x' AS SELECT a FROM r
+--! UnsupportedError 1:36 | option SCHEMACOMMENT is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v WITH NO DATA AS SELECT a FROM r
+--! UnsupportedError 1:26 | option WITH NO DATA is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE MATERIALIZED VIEW v AS SELECT a FROM r WITH NO DATA
+--! UnsupportedError 1:47 | WITH NO DATA is not supported | views are always current
+
+CREATE TEMPORARY VIEW v AS SELECT a FROM r
+--! UnsupportedError 1:8 | option TEMPORARY is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+
+CREATE VIEW v (x COMMENT 'x') AS SELECT a FROM r
+--! ParseError 1:16 | x is not a name of a column | list the names alone
+
+CREATE VIEW v AS SELECT a FROM r WITH NO SCHEMA BINDING
+--! UnsupportedError 1:13 | WITH NO SCHEMA BINDING is not supported | -
+
+CREATE VIEW v AS SELECT * RENAME (a AS q) FROM r
+--! UnsupportedError 1:35 | * RENAME is not supported | list the columns, with AS
+
+CREATE VIEW v AS SELECT * EXCEPT (a) FROM r
+--! UnsupportedError 1:35 | * EXCEPT is not supported | list the columns
+
+CREATE VIEW v AS SELECT r.* REPLACE (1 AS a) FROM r
+--! UnsupportedError 1:38 | * REPLACE is not supported | list the columns
+
+CREATE VIEW v AS SELECT a FROM r VERSION AS OF 3
+--! UnsupportedError 1:48 | a version of a table (AS OF) is not supported | a view has the rows as they are now
+
+CREATE VIEW v AS SELECT a FROM r AT (TIMESTAMP => '2020-01-01')
+--! UnsupportedError 1:51 | AT and BEFORE of a table are not supported | a view has the rows as they are now
+
+CREATE VIEW v AS SELECT a FROM r FOR SYSTEM_TIME AS OF '2020-01-01'
+--! UnsupportedError 1:56 | a version of a table (AS OF) is not supported | a view has the rows as they are now
+
+CREATE VIEW v AS SELECT a FROM r AS q FINAL
+--! ParseError 1:39 | unexpected 'FINAL' | after 'FINAL' the text ends
+
+CREATE VIEW v AS SELECT a FROM r WITH (NOLOCK)
+--! UnsupportedError 1:32 | table hints like WITH (NOLOCK) are not supported | -
+
+CREATE VIEW v AS SELECT a FROM r@link
+--! UnsupportedError 1:32 | a table elsewhere (t@link) is not supported | -
+
+CREATE VIEW v AS SELECT r.a FROM r JOIN r AS q (a INT) ON TRUE
+--! UnsupportedError 1:49 | types of columns in FROM are not supported | use CAST in the select list
+
+CREATE VIEW v AS SELECT AS STRUCT a FROM r
+--! UnsupportedError 1:35 | SELECT AS STRUCT or VALUE is not supported | select the columns
+
+CREATE VIEW v AS SELECT CAST(e AS DATE FORMAT 'YYYY') FROM r
+--! UnsupportedError 1:30 | TO_DATE(e, 'YYYY') is not supported | -
+
+CREATE VIEW v AS SELECT CAST(e AS INT FORMAT '999') FROM r
+--! UnsupportedError 1:46 | CAST ... FORMAT is not supported | -
+
+CREATE VIEW v AS SELECT TRY_CAST(e AS INT) FROM r
+--! UnsupportedError 1:34 | TRY_CAST is not supported | use CAST, and WHERE or CASE for the rows that it cannot take
+
+CREATE VIEW v AS SELECT ROUND(c, 1, 1) FROM r
+--! TypingError 1:25 | ROUND(c, 1) has too many arguments | -
+
+CREATE VIEW v AS SELECT MIN(a, 2) FROM r
+--! TypingError 1:25 | MIN takes one argument | -
+
+CREATE VIEW v AS SELECT SUM(a ORDER BY b) FROM r
+--! UnsupportedError 1:29 | ORDER BY inside of a call is not supported | -
+
+CREATE VIEW v AS SELECT SUM(a) IGNORE NULLS FROM r
+--! UnsupportedError 1:25 | IGNORE NULLS is not supported | aggregates pass over NULLs
+
+CREATE VIEW v AS SELECT DATE_TRUNC('month', ts, 'UTC') FROM t
+--! UnsupportedError 1:49 | a time zone in DATE_TRUNC is not supported | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY a WITH FILL
+--! UnsupportedError 1:43 | WITH FILL is not supported | join with a table that has all values
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY a FETCH FIRST 1 ROWS WITH TIES
+--! UnsupportedError 1:57 | WITH TIES is not supported | write LIMIT
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY a LIMIT 1 PERCENT
+--! UnsupportedError 1:51 | LIMIT in percent is not supported | write a number of rows
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY a LIMIT 1 BY b
+--! UnsupportedError 1:56 | LIMIT ... BY is not supported | -
+
+CREATE VIEW v AS SELECT a FROM r UNION ALL BY NAME SELECT b FROM s
+--! UnsupportedError 1:25 | columns of set operations matched by name are not supported | list the columns in one order
+
+CREATE VIEW v AS SELECT a FROM r UNION CORRESPONDING SELECT a FROM r
+--! UnsupportedError 1:25 | columns of set operations matched by name are not supported | list the columns in one order
+
+CREATE VIEW v AS SELECT a FROM r UNION CORRESPONDING BY (a) SELECT a FROM r
+--! UnsupportedError 1:25 | columns of set operations matched by name are not supported | list the columns in one order
+
+CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY a WITH TOTALS
+--! UnsupportedError 1:51 | WITH TOTALS is not supported | use UNION ALL with the total
+
+CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY ALL
+--! UnsupportedError 1:25 | GROUP BY ALL is not supported | list the columns
+
+CREATE VIEW v AS SELECT * FROM r PIVOT (SUM(b) FOR a IN (1, 2))
+--! UnsupportedError 1:41 | PIVOT is not supported | use SUM(CASE WHEN ... END)
+
+CREATE VIEW v AS SELECT * FROM r UNPIVOT (z FOR n IN (a, b))
+--! UnsupportedError 1:43 | PIVOT is not supported | use SUM(CASE WHEN ... END)
+
+CREATE VIEW v AS SELECT r.a FROM r ASOF JOIN s ON r.b = s.b
+--! UnsupportedError 1:36 | ASOF JOIN is not supported | -
+
+CREATE VIEW v AS SELECT r.a FROM r STRAIGHT_JOIN s ON r.b = s.b
+--! UnsupportedError 1:36 | STRAIGHT JOIN is not supported | -
+
+CREATE VIEW v AS SELECT a FROM r SORT BY a
+--! UnsupportedError 1:42 | SORT BY is not supported | use ORDER BY
+
+CREATE VIEW v AS SELECT a FROM r CLUSTER BY a
+--! UnsupportedError 1:45 | CLUSTER BY is not supported | -
+
+CREATE VIEW v AS SELECT a, RANK() OVER (ORDER BY b) FROM r
+--! UnsupportedError 1:28 | window functions are not supported | join with a grouped subquery instead
+
+CREATE VIEW v AS SELECT a, SUM(b) OVER (PARTITION BY a) FROM r
+--! UnsupportedError 1:28 | window functions are not supported | join with a grouped subquery instead
+
+CREATE VIEW v AS WITH q AS (SELECT RANK() OVER (ORDER BY a) FROM r) SELECT a FROM r
+--! UnsupportedError 1:36 | window functions are not supported | join with a grouped subquery instead
+
+CREATE VIEW v AS WITH q AS (DELETE FROM r RETURNING a) SELECT a FROM r
+--! UnsupportedError 1:41 | a change of rows inside of WITH is not supported | run it as a statement of its own
+
+CREATE VIEW v AS WITH q AS (SELECT nope FROM r) SELECT a FROM r
+--! ResolutionError 1:36 | no column nope | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a FROM r WHERE EXISTS (WITH q AS (SELECT r.nope FROM s) SELECT 1 FROM s)
+--! ResolutionError 1:66 | r has no column nope | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN ()
+--! ParseError 1:40 | IN has an empty list | write FALSE, or TRUE for NOT IN, where nothing is in the list
+
+CREATE VIEW v AS SELECT a FROM r WHERE a NOT IN ()
+--! ParseError 1:40 | IN has an empty list | write FALSE, or TRUE for NOT IN, where nothing is in the list
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN b
+--! UnsupportedError 1:45 | IN without parentheses is not supported | write x IN (1, 2, 3) or x IN (SELECT ...)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN UNNEST(ARRAY[1])
+--! UnsupportedError 1:58 | IN UNNEST(...) is not supported | for a list of values write x IN (1, 2, 3)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a IN LIST(1, 2)
+--! UnsupportedError 1:45 | IN without parentheses is not supported | write x IN (1, 2, 3) or x IN (SELECT ...)
+
+CREATE VIEW v AS SELECT e COLLATE "C" FROM r
+--! UnsupportedError 1:25 | COLLATE is not supported | text is compared by code point
+
+CREATE VIEW v AS SELECT a FROM r, UNNEST(ARRAY[1]) q
+--! UnsupportedError 1:48 | UNNEST in FROM is not supported | write VALUES (1), (2)
+
+CREATE TABLE z (a DECIMAL(19,2))
+--! UnsupportedError 1:17 | column a is DECIMAL(19,2), and columns have at most 18 digits | write DECIMAL(18,2) or DOUBLE; sums of it may have 38 digits
 

@@ -153,4 +153,5 @@ def _value(column: Column, maker: random.Random, number: int) -> Any:
         return dt.date.fromisoformat(maker.choice(DATES.get(name, ["1995-01-01", "1996-06-06"])))
     if kind is Kind.BOOLEAN:
         return maker.random() < 0.5
-    return f"{name[:4]}{maker.randint(1, 3)}"
+    text = f"{name[:4]}{maker.randint(1, 3)}"
+    return text[-(column.limit or len(text)) :]

@@ -97,6 +97,11 @@ CALLS: dict[str, Calls] = {
     ),
     "rescale": _calls("rescale(i, 100)"),
     # exponentials
+    **{
+        name: _calls(f"{name}(f)", f"{name}(i)")
+        for name in ("x_high", "x_low", "square_high", "square_middle", "square_low")
+    },
+    "deviations": _calls("deviations(i, f, g, f * f, g, f)"),
     "sqrt": _calls("sqrt(f)", "sqrt(i)", sql="SQRT(f); SQRT(i)"),
     "cbrt": _calls("cbrt(f)", "cbrt(i)", sql="CBRT(f); CBRT(i)"),
     "exp": _calls("exp(g)", sql="EXP(g); EXP(i)"),

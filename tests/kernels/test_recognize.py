@@ -59,7 +59,7 @@ def test_what_begins_and_ceases_to_exist_shares_a_loop() -> None:
     pairs = zip(trigger.statements, trigger.statements[1:], strict=False)
     joined = [both for both in (as_change(new, old) for new, old in pairs) if both is not None]
     assert [statement.target for statement in joined] == ["q", "f", "g", "h"]
-    assert source(program).count(" != 0 else 0) - (1 if ") == 2 * len(joined)
+    assert source(program).count(" else 0) - (1 if ") == 2 * len(joined)
 
 
 def test_an_exists_that_binds_something_stays_two_statements() -> None:

@@ -9,8 +9,8 @@ Between batches the database is saved and restored, or closed and opened again f
 batches cannot be taken (a row that is not there, a key twice, a subscriber that says no) and must
 change nothing. After every batch each view is compared with DuckDB's answer: one comparison.
 
-DuckDB adds floats in an order of its own and rounds on the way. Where an answer differs in floats
-alone, the interpreter, whose sums are exact, decides.
+DuckDB adds floats in an order of its own and rounds on the way, and a condition may hang on that.
+Where answers over DOUBLEs differ, the interpreter, whose sums are exact, decides.
 """
 
 from __future__ import annotations
@@ -38,11 +38,16 @@ from tests.oracle.harness import Batch, Case, DuckOracle, Mismatch, Row, compare
 from tests.oracle.reduce import reduce_case
 
 import viewlet
-from viewlet.errors import UnsupportedError, ViewletError
+from viewlet.errors import RangeError, UnsupportedError, ViewletError
 from viewlet.interfaces.database import Database
+from viewlet.schema import PRODUCT_NOT_FINITE
 
-FINITE = (-0.0, 0.125, 1e6)
-WILD = (math.inf, -math.inf, math.nan, -0.0, 1e17, 1e300, 5e-324)
+WILD = (
+    (math.inf, -math.inf, math.nan, -0.0, 1e17, 0.1),
+    (math.inf, -math.inf, math.nan, 1e300, -1e300),
+    (math.nan, -0.0, 1e-300, 5e-324),
+)
+"""One of these for each seed: sums of all at once need more binary places than the engines have."""
 BATCHES = 500
 MOST_VIEWS = 6
 MANY_ROWS = 40
@@ -89,7 +94,7 @@ class Tally:
 class WildGenerator(Generator):
     """Rows with values that are rare elsewhere."""
 
-    doubles: tuple[float, ...] = WILD
+    doubles: tuple[float, ...] = ()
     strings: int = 0
 
     def row(self, relation: Rel) -> Row:
@@ -181,11 +186,10 @@ def hunt_seed(
     tally: Tally,
     folder: Path,
     until: float,
-    doubles: tuple[float, ...] = WILD,
 ) -> None:
     """One schema with its views and batches; what fails is in the tally."""
     draw = Random(seed)
-    generator = WildGenerator(Random(seed), Random(seed + 1), doubles=doubles)
+    generator = WildGenerator(Random(seed), Random(seed + 1), doubles=WILD[seed % len(WILD)])
     generator.schema()
     tables = [relation.sql() for relation in generator.relations]
     stream = Stream(draw, generator, {r.name: [] for r in generator.relations})
@@ -210,7 +214,8 @@ def hunt_seed(
                     _disturb(subject, impossible, batch, draw, tally)
                 history.append(batch)
                 oracle.apply(batch)
-                answers = oracle.answers(views)
+                oracle.fill()
+                answers = [_answer(oracle, case) for case in cases]
                 for subject in subjects:
                     _apply(subject, batch)
                     for at, answer in enumerate(answers):
@@ -220,6 +225,9 @@ def hunt_seed(
     except UnsupportedError as error:
         tally.skipped[error.message.split(":")[0]] += 1
     except Exception as error:
+        if isinstance(error, RangeError) and PRODUCT_NOT_FINITE in error.message:
+            tally.skipped[PRODUCT_NOT_FINITE] += 1
+            return
         tally.failures.append(_failure(seed, error, history))
         _keep(seed, cases, engines)
     finally:
@@ -298,10 +306,18 @@ def _compare(
     try:
         compare(rows, answer, case, number + 1, ordered)
     except Mismatch:
-        if not any(isinstance(value, float) for row in rows for value in row):
+        if not any("DOUBLE" in text for text in case.tables):
             raise
         compare(rows, _exact(case), case, number + 1, ordered)
         tally.by_interpreter += 1
+
+
+def _answer(oracle: DuckOracle, case: Case) -> list[Row]:
+    """What DuckDB says; it has no STDDEV of infinities, which the definition has."""
+    try:
+        return oracle.connection.execute(case.select).fetchall()
+    except duckdb.OutOfRangeException:
+        return _exact(case)
 
 
 def _exact(case: Case) -> list[Row]:
@@ -362,7 +378,6 @@ def hunt(
     minutes: float,
     seed: int,
     engines: list[str],
-    doubles: tuple[float, ...] = WILD,
     step: int = 1,
     comparisons: int = sys.maxsize,
 ) -> Tally:
@@ -372,7 +387,7 @@ def hunt(
     while time.monotonic() < until and sum(tally.comparisons.values()) < comparisons:
         folder = Path(tempfile.mkdtemp(prefix="viewlet-hunt-"))
         try:
-            hunt_seed(seed, engines, tally, folder, until, doubles)
+            hunt_seed(seed, engines, tally, folder, until)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         seed += step
@@ -401,7 +416,7 @@ def main() -> None:
     workers = [
         spawning.Process(
             target=_hunt_in_process,
-            args=(results, options.minutes, seed + i, engines, WILD, count, each),
+            args=(results, options.minutes, seed + i, engines, count, each),
         )
         for i in range(count)
     ]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import viewlet
 from tests.slt.records import read_records
-from tests.slt.runner import EQUAL, INTERNAL, WRONG, run_files, same_rows
+from tests.slt.runner import EQUAL, INTERNAL, REFUSED, WRONG, run_files, same_rows
+from viewlet.errors import ViewletError
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.slt"))
 
@@ -40,9 +42,33 @@ def test_rows_are_compared_as_multisets() -> None:
     assert not same_rows([(float("nan"),)], [(1.0,)])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("engine", ["interpreter", "local"])
+REFUSED_FILE = "refused"
+RUNS = [
+    pytest.param(
+        path,
+        engine,
+        id=f"{path.stem}-{engine}",
+        marks=[pytest.mark.slow] if engine == "local" and path.stem.startswith("select") else [],
+    )
+    for path in FILES
+    for engine in ("interpreter", "local")
+]
+
+
+@pytest.mark.parametrize(("path", "engine"), RUNS)
 def test_files(path: Path, engine: str) -> None:
     report = run_files([path], engine)
     assert report.count(WRONG) + report.count(INTERNAL) == 0, report.text()
-    assert report.count(EQUAL) >= 10, report.text()
+    assert report.count(REFUSED if path.stem == REFUSED_FILE else EQUAL) >= 10, report.text()
+
+
+def test_what_is_refused_has_a_place() -> None:
+    (path,) = [path for path in FILES if path.stem == REFUSED_FILE]
+    queries = [record.sql for record in read_records(path) if record.kind == "query"]
+    with viewlet.connect("interpreter") as db:
+        columns = "a INTEGER, b INTEGER, s VARCHAR, p BOOLEAN"
+        db.execute(f"CREATE TABLE t1 ({columns}); CREATE TABLE t2 ({columns})")
+        for sql in queries:
+            with pytest.raises(ViewletError) as caught:
+                db.execute(f"CREATE VIEW v AS {sql}")
+            assert caught.value.position is not None, sql

@@ -21,10 +21,11 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
+from viewlet.storage.doubles import element_of
 from viewlet.storage.hashmap import find_group
 from viewlet.storage.memory import load, load_float, load_half
 from viewlet.storage.multimap import (
-    add_float,
+    add_element,
     add_int,
     begin_all,
     refresh_trees,
@@ -66,7 +67,7 @@ def bump(m: int, group: int, key: int, by: int, real: float) -> bool:
     if at == 0:
         return False
     add_int(m, at, 2, by)
-    add_float(m, at, 3, real, 0.0, abs(real))
+    add_element(m, at, 3, element_of(real, 1))
     refresh_trees(m, at)
     return True
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from viewlet.calculus.fields import HasFields, Role, Rules, Variable, node, remembered
-from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, conjuncts, evaluate
+from viewlet.functions import Const, Ref, ScalarExpr, apply, conjuncts, evaluate
 from viewlet.schema import Scalar
 
 E = TypeVar("E", bound="Expr")
@@ -196,18 +196,9 @@ def is_constant(expr: Expr) -> bool:
 
 
 def value_of(scalar: ScalarExpr) -> Expr:
-    """[a * b] -> [a] * [b],  [neg(a)] -> -1 * [a];  a NULL on either side weighs 0 in both forms.
-
-    [a + b] is not split here: where a is NULL it weighs 0, and [a] + [b] would weigh b. The
-    frontend, which knows what can be NULL, splits sums (`ring_value`).
-    """
+    """[NULL] -> 0. What may be split, and how, depends on types and NULLs: frontend.ring_values."""
     if isinstance(scalar, Const) and scalar.value is None:
         return ZERO
-    if isinstance(scalar, Apply):
-        if scalar.function == "*":
-            return product_of(*(value_of(a) for a in scalar.arguments))
-        if scalar.function == "neg":
-            return product_of(constant(-1), value_of(scalar.arguments[0]))
     return Value(scalar)
 
 

@@ -40,7 +40,7 @@ from viewlet.calculus.fields import Role
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import all_names, inputs, outputs
 from viewlet.calculus.text import TEXTS, to_text
-from viewlet.functions import Const, Ref, ScalarExpr, apply
+from viewlet.functions import Const, Ref, ScalarExpr, apply, fold
 from viewlet.functions import substitute as substitute_scalar
 
 
@@ -339,11 +339,11 @@ def _first_occurrences(expr: Expr) -> list[str]:
     order: dict[str, None] = {}
 
     def visit_scalar(scalar: ScalarExpr) -> None:
-        if isinstance(scalar, Ref):
-            order.setdefault(scalar.name)
-        elif not isinstance(scalar, Const):
-            for argument in scalar.arguments:
-                visit_scalar(argument)
+        def leaf(scalar: Const | Ref) -> None:
+            if isinstance(scalar, Ref):
+                order.setdefault(scalar.name)
+
+        fold(scalar, leaf, lambda call, parts: None)
 
     def visit(e: Expr) -> None:
         for scalar in own_scalars(e):

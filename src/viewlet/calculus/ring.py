@@ -7,7 +7,8 @@ the number, in an Unbounded. A weight becomes a value again through `to_value`, 
     SUM{1, 2.5, inf, -1 * inf}  =  3.5            SUM{1, 2.5, inf}  =  3.5 and one inf  ->  inf
 
 A product with a number of rows counts them as often. A product of two DOUBLEs, of which one is not
-finite, is NaN here: the frontend keeps products of DOUBLEs inside of values, where IEEE 754 rules.
+finite, is refused: what it is depends on signs and zeros that a sum has forgotten. Products of
+DOUBLEs are in values, where IEEE 754 rules, unless they join tables (frontend.ring_values).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from viewlet.schema import NAN, Scalar
+from viewlet.errors import RangeError
+from viewlet.schema import NAN, PRODUCT_NOT_FINITE, Scalar, normalized
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Unbounded:
             return _counted(
                 self.number * other, self.above * other, self.below * other, self.nans * other
             )
-        return Unbounded(Fraction(0), nans=1)
+        raise RangeError(PRODUCT_NOT_FINITE)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -86,8 +88,8 @@ def to_value(weight: Weight) -> Scalar:
     if isinstance(weight, int):
         return weight
     try:
-        value = float(weight)
-        return NAN if math.isnan(value) else value + 0.0
+        value: float = normalized(float(weight))
+        return value
     except OverflowError:
         assert isinstance(weight, Fraction)
         return math.inf if weight > 0 else -math.inf

@@ -50,6 +50,13 @@ def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]
     ordered: list[Expr] = []
     while factors:
         ready = [f for f in factors if _ready(f, bound)]
+        tests = [f for f in ready if isinstance(f, Cond | Value)]
+        if tests:
+            # All at once, because they bind nothing that would change what comes next.
+            ordered += tests
+            taken = set(map(id, tests))
+            factors = [f for f in factors if id(f) not in taken]
+            continue
         if not ready:
             rest = to_text(product_of(*factors))
             raise ProgramError(f"no factor can be evaluated next in {rest}")
@@ -72,15 +79,13 @@ def _ready(factor: Expr, bound: Names) -> bool:
 def _rank(
     factor: Expr, bound: Names, placed: list[Expr], left: list[Expr], costs: Costs | None
 ) -> tuple[int, ...]:
-    """Filters, then computed values, then lookups, then the batch, then slices, then scans.
+    """Behind filters: computed values, then lookups, then the batch, then slices, then scans.
 
     Of lookups, those come first whose maps have passed conditions, then nested values that are
     lookups themselves and are tested at once, then those that drop no row unless it refers to
     nothing.
     """
     unbound = len(outputs(factor) - bound)
-    if isinstance(factor, Cond | Value):
-        return (0,)
     if isinstance(factor, Assign):
         return (1,)
     if unbound == 0:

@@ -5,10 +5,10 @@ is given and what it gives are columns in the representation of schema.py
 (engine.values.batching.Batch), already converted and checked against their types.
 
 Contract
-    install   replaces program and tables; fills new maps from the tables' own rows, and keeps
-              what streams have brought to maps that the old program had too; a table that was
-              there keeps its rows, one that is no longer named loses them; on an error everything
-              stays as it was
+    install   replaces program and tables, as program/fill_plan.py says: what the old program kept
+              is moved, other maps are filled from the tables' rows; a table that was there keeps
+              its rows, one that is no longer named loses them; on an error everything stays as it
+              was
     apply     all of a batch or, with an exception, nothing of it. Rows need not be net: +1 and -1
               of one row are nothing, and of two rows with one key they are an update. For a
               TABLE, a delete of a row that is not there and a second row with a primary key are
@@ -20,32 +20,14 @@ Contract
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from viewlet.calculus.expr import (
-    Expr,
-    MapRef,
-    Mul,
-    Rel,
-    Sum,
-    Value,
-    children,
-    cond,
-    product_of,
-    rebuild,
-    relations,
-    sum_over,
-    transform,
-)
 from viewlet.calculus.query import Query, sort_rows
-from viewlet.calculus.rewrite import canonical
-from viewlet.calculus.scope import all_names, outputs
 from viewlet.engine.values.batching import Batch
-from viewlet.errors import StateError
-from viewlet.functions import Apply, Const
-from viewlet.program.ir import Map, Program
+from viewlet.program.fill_plan import Ended
+from viewlet.program.ir import Program
 from viewlet.schema import Relation, Scalar
 
 if TYPE_CHECKING:
@@ -54,9 +36,6 @@ if TYPE_CHECKING:
 Row = tuple[Scalar, ...]
 Weighted = list[tuple[Row, int]]
 """Rows with multiplicities; negative for rows that went."""
-
-Ended = Mapping[str, str]
-"""The epochs of streams that are over, as programs call them, each with its stream's name."""
 
 
 @dataclass(frozen=True)
@@ -156,102 +135,3 @@ def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:
     total = Counter(new)
     total.subtract(Counter(old))
     return sorted(((row, n) for row, n in total.items() if n), key=lambda item: item[1] > 0)
-
-
-# --- moving from one program to the next --------------------------------------------------------
-
-
-class Held:
-    """The columns of a program by what they hold, whatever their variables are called."""
-
-    def __init__(self, program: Program) -> None:
-        self._columns: dict[tuple[str, frozenset[str]], tuple[Map, str, tuple[str, ...]]] = {}
-        for map in program.maps:
-            for column in map.columns:
-                if column.definition is not None:
-                    text, keys = _canonical(column.definition, map.key_names)
-                    self._columns.setdefault((text, frozenset(keys)), (map, column.name, keys))
-
-    def find(self, expr: Expr, keys: tuple[str, ...]) -> MapRef | None:
-        """expr over keys -> the column that holds it, with these keys in the map's order."""
-        text, numbered = _canonical(expr, keys)
-        found = self._columns.get((text, frozenset(numbered)))
-        if found is None:
-            return None
-        map, column, order = found
-        names = dict(zip(numbered, keys, strict=True))
-        return MapRef(map.name, column, tuple(names[number] for number in order))
-
-    def rewrite(self, expr: Expr) -> Expr:
-        """Put columns in the place of the largest parts that they hold."""
-        whole = self.find(expr, tuple(sorted(outputs(expr)))) if relations(expr) else None
-        if whole is not None:
-            return whole
-        if isinstance(expr, Sum) and isinstance(expr.body, Mul):
-            expr = sum_over(expr.keys, product_of(*_with_own_sums(expr.body.factors, expr.keys)))
-        parts = children(expr)
-        return rebuild(expr, (self.rewrite(part) for part in parts)) if parts else expr
-
-
-def _with_own_sums(factors: tuple[Expr, ...], keys: tuple[str, ...]) -> Iterator[Expr]:
-    """Sum[k](R(k, x) * Q) -> Sum[k](Sum[k](R(k, x)) * Q)  where x is R's alone."""
-    for index, factor in enumerate(factors):
-        others = factors[:index] + factors[index + 1 :]
-        shared = frozenset(keys).union(*(all_names(other) for other in others))
-        alone = isinstance(factor, Rel) and outputs(factor) - shared
-        yield sum_over(outputs(factor) & shared, factor) if alone else factor
-
-
-def _canonical(expr: Expr, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    form = canonical(transform(expr, _as_condition), keys)
-    return form.text, tuple(form.names.get(key, key) for key in keys)
-
-
-def _as_condition(expr: Expr) -> Expr:
-    """[case(c, 1, 0)] -> {c}: the same weight, written so that loops can be shared."""
-    scalar = expr.scalar if isinstance(expr, Value) else None
-    if isinstance(scalar, Apply) and scalar.function == "case" and len(scalar.arguments) == 3:
-        test, then, otherwise = scalar.arguments
-        if (then, otherwise) == (Const(1), Const(0)):
-            return cond(test)
-    return expr
-
-
-def from_old_maps(held: Held, definition: Expr, keys: tuple[str, ...], ended: Ended) -> Expr | None:
-    """How to fill a column that reads streams of which rows have come; None if it reads none.
-
-    A stream is not kept: what it brought lives in the maps of the old program only. A definition
-    that cannot be put in terms of these is a StateError.
-    """
-    if not relations(definition) & ended.keys():
-        return None
-    found = held.find(definition, keys) or held.rewrite(definition)
-    lost = relations(found) & ended.keys()
-    if lost:
-        shown = ", ".join(sorted({ended[name] for name in lost}))
-        raise StateError(
-            f"rows of stream {shown} have passed and were not kept",
-            hint="create the view before the stream's first rows, or declare a TABLE",
-        )
-    return found
-
-
-def check_rebuildable(program: Program, ended: Ended, directory: str) -> None:
-    """StateError if saved maps cannot be read and rows of streams, which nobody kept, are needed.
-
-    Maps over tables alone follow from the tables' rows, which every version reads.
-    """
-    lost = {
-        ended[name]
-        for map in program.maps
-        for column in map.columns
-        if column.definition is not None
-        for name in relations(column.definition) & ended.keys()
-    }
-    if lost:
-        raise StateError(
-            f"the maps in {directory} are of another version of viewlet, and only they have what "
-            f"came of the streams {', '.join(sorted(lost))}",
-            hint="restore with the version that wrote it, or drop the views over these streams "
-            "there and save again; tables can always be read",
-        )

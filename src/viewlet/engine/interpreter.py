@@ -15,14 +15,10 @@ from viewlet.calculus.database import Atoms
 from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.ring import Gmr, Unbounded, Weight, multiplicity
 from viewlet.engine.contract import (
-    Ended,
-    Held,
     MapSize,
     Row,
     Weighted,
-    check_rebuildable,
     difference,
-    from_old_maps,
     visible_rows,
 )
 from viewlet.engine.tables import Table, negated
@@ -30,6 +26,7 @@ from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
 from viewlet.engine.values.reading import vector_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
 from viewlet.errors import UnsupportedError, ViewletError
+from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
 from viewlet.program.interpret import Interpreter, Store, with_defined_maps
 from viewlet.program.ir import Program, View
 from viewlet.program.text import parse_program, program_text
@@ -52,25 +49,26 @@ class ReferenceEngine:
         return self._machine.program
 
     def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
+        """Execute the plan; what it fills follows from the definitions themselves here, which is
+        what the triggers of other engines are compared with.
+        """
         old = self._machine
-        kept = {r.name: self._kept(r) for r in tables}
-        held = Held(old.program)
+        stored = {r.name: self._kept(r) for r in tables}
+        kept = [name for name, table in stored.items() if table is self._tables.get(name)]
+        plan = fill_plan(old.program, program, kept, ended)
         atoms = Atoms(
-            relations=lambda name: kept[name].rows if name in kept else _EMPTY,
+            relations=lambda name: stored[name].rows if name in stored else _EMPTY,
             maps=lambda map, column: old.store[map, column],
             columns=old.columns,
         )
         source = with_defined_maps(program, atoms, {map.name for map in old.program.maps})
         machine = Interpreter(program)
-        for map in program.maps:
-            for column in map.columns:
-                definition = column.definition
-                if definition is None:
-                    continue
-                moved = from_old_maps(held, definition, map.key_names, ended)
-                contents = evaluate(moved or definition, map.key_names, source)
-                machine.store[map.name, column.name] = contents
-        self._use(machine, kept)
+        for fill in plan.maps:
+            map = fill.map
+            defined = ((c.name, c.definition) for c in map.columns if c.definition is not None)
+            for column, expr in fill.columns or defined:
+                machine.store[map.name, column] = evaluate(expr, map.key_names, source)
+        self._use(machine, stored)
 
     def _kept(self, relation: Relation) -> Table:
         old = self._tables.get(relation.name)

@@ -18,7 +18,6 @@ from typing import Protocol
 from sqlglot import exp
 
 from viewlet.calculus.expr import (
-    ONE,
     ZERO,
     Expr,
     Value,
@@ -27,13 +26,9 @@ from viewlet.calculus.expr import (
     exists_of,
     extreme,
     lift,
-    negate,
-    product_of,
     sum_of,
     sum_over,
-    value_of,
 )
-from viewlet.calculus.scope import Names
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.moments import FORMULAS, times
@@ -41,18 +36,17 @@ from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.products import (
     Branch,
     Variables,
-    condition,
     extended,
     keyed,
-    known,
     product,
     summed,
     without_null_tests,
 )
+from viewlet.frontend.ring_values import double_value, ring_value
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of, walk_level
 from viewlet.frontend.types import Typed, as_boolean, convert
-from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply, can_refuse
+from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
 from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, Kind, Type
 
 EXTREMES = {exp.Min: "min", exp.Max: "max"}
@@ -65,6 +59,15 @@ _SPREADS: dict[type[exp.Expr], tuple[bool, bool]] = {
     exp.VariancePop: (False, False),
 }
 """Whether the root is taken, and whether of a sample."""
+
+_SPREAD_PARTS = (
+    ("sum_high", "x_high"),
+    ("sum_low", "x_low"),
+    ("squares_high", "square_high"),
+    ("squares_middle", "square_middle"),
+    ("squares_low", "square_low"),
+)
+"""The sums that they are computed from, in the order in which `deviations` takes them."""
 
 
 class Sink(Protocol):
@@ -182,6 +185,8 @@ class Grouped(RowScalars):
 
     def _whole_group_expression(self, node: exp.Expr) -> Typed | None:
         """SELECT a + 1 ... GROUP BY a + 1"""
+        if not any(isinstance(key, Apply) for key in self.groups):
+            return None
         parts = list(walk_level(node))
         if any(isinstance(p, exp.AggFunc | exp.Query | exp.Window) for p in parts):
             return None
@@ -223,14 +228,6 @@ class Grouped(RowScalars):
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)
         if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
             return self._logical(node, branches, as_boolean(value, operands[0], "BOOL_AND/OR"))
-        if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in (*_SPREADS, *FORMULAS):
-            raise fault(
-                UnsupportedError,
-                f"aggregate {sql_of(node).partition('(')[0]} is not supported",
-                node,
-                "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, "
-                "BOOL_OR",
-            )
         if not value.type.is_number and value.type.kind is not Kind.NULL:
             raise fault(
                 TypingError,
@@ -285,7 +282,10 @@ class Grouped(RowScalars):
         for branch in branches:
             own = branch.own
             scalar = without_null_tests(self.variables, branch.resolve(value.scalar), own)
-            weight = ring_value(self.variables, scalar, own)
+            if value.type.kind is Kind.DOUBLE:
+                weight = double_value(self.variables, scalar, branch)
+            else:
+                weight = ring_value(self.variables, scalar, own)
             if weight != ZERO:
                 terms.append(sum_over(self.keys, product((*branch.factors, weight))))
         return sum_of(*terms)
@@ -306,19 +306,22 @@ class Grouped(RowScalars):
         return Typed(apply("/", total, number), DOUBLE)
 
     def _spread(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
-        """variance = (sum(x * x) - sum(x) ** 2 / n) / n, over n - 1 of a sample; never below 0"""
+        """variance = (n * sum(x * x) - sum(x) ** 2) / n / n, over n - 1 of a sample
+
+        The sums are those of parts of x and of x * x (functions.spreads). DECIMALs are their
+        integers there: 10**scale times as large, for which the last division makes up.
+        """
         root, sample = _SPREADS[type(node)]
-        scale = 10.0**value.type.scale
-        square = Typed(apply("*", value.scalar, value.scalar), value.type)
-        sums = apply("to_float", self.sink.add("sum", self._total(branches, value)))
-        squares = apply("to_float", self.sink.add("squares", self._total(branches, square)))
-        if value.type.scale:
-            sums = apply("/", sums, Const(scale))
-            squares = apply("/", squares, Const(scale * scale))
         number = self._known_count(branches, value)
-        spread = apply("-", squares, apply("/", apply("*", sums, sums), number))
+        parts = [
+            self.sink.add(hint, self._total(branches, Typed(apply(function, value.scalar), DOUBLE)))
+            for hint, function in _SPREAD_PARTS
+        ]
+        spread = apply("/", apply("deviations", number, *parts), number)
+        if value.type.scale:
+            spread = apply("/", spread, Const(100.0**value.type.scale))
         divisor = apply("-", number, Const(1)) if sample else number
-        result = apply("/", apply("greatest", spread, Const(0.0)), divisor)
+        result = apply("/", spread, divisor)
         return Typed(apply("sqrt", result) if root else result, DOUBLE)
 
     def _logical(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
@@ -369,41 +372,6 @@ def sum_type(type: Type) -> Type:
     if type.kind is Kind.DECIMAL:
         return DECIMAL(38, type.scale)
     return DOUBLE if type.kind is Kind.DOUBLE else BIGINT
-
-
-def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
-    """A number as a weight, split as far as NULLs allow; NULL weighs 0.
-
-    [a * b]                        -> [a] * [b]
-    [a + b]                        -> {not(is_null(a))} * {not(is_null(b))} * ([a] + [b])
-    [case(p, a, b)]                -> {p} * [a] + {not(is_true(p))} * [b]
-    """
-    if isinstance(scalar, Const) and not scalar.value:
-        return ZERO
-    if not isinstance(scalar, Apply):
-        return value_of(scalar)
-    if scalar.function == "*":
-        return product_of(*(ring_value(variables, a, own) for a in scalar.arguments))
-    if scalar.function == "neg":
-        return negate(ring_value(variables, scalar.arguments[0], own))
-    if scalar.function in ("+", "-"):
-        left, right = (ring_value(variables, a, own) for a in scalar.arguments)
-        guards = dict.fromkeys(g for a in scalar.arguments for g in known(variables, a, own))
-        terms = sum_of(left, negate(right) if scalar.function == "-" else right)
-        return product_of(*guards, terms)
-    # A branch that is not chosen must not be computed where it could be an error.
-    if scalar.function == "case" and not can_refuse(scalar):
-        *branches, otherwise = scalar.arguments
-        terms_: list[Expr] = []
-        before: Expr = ONE
-        for test, then in zip(branches[::2], branches[1::2], strict=True):
-            met = condition(variables, test, own)
-            terms_.append(product_of(before, met, ring_value(variables, then, own)))
-            missed = without_null_tests(variables, apply("is_true", test), own)
-            before = product_of(before, cond(apply("not", missed)))
-        terms_.append(product_of(before, ring_value(variables, otherwise, own)))
-        return sum_of(*terms_)
-    return value_of(scalar)
 
 
 def has_aggregate(node: exp.Expr) -> bool:

@@ -22,7 +22,7 @@ from viewlet.frontend.types import (
     to_double,
 )
 from viewlet.functions import FUNCTIONS, Const, ScalarExpr, ScalarFunction, SqlCast, apply
-from viewlet.schema import INT32, Kind, Type
+from viewlet.schema import DECIMAL_DIGITS, INT32, Kind, Type, signed_range
 
 _CASTS: Mapping[tuple[Kind, Kind], ScalarFunction] = {
     kinds: record
@@ -30,9 +30,6 @@ _CASTS: Mapping[tuple[Kind, Kind], ScalarFunction] = {
     if isinstance(record.sql, SqlCast)
     for kinds in record.sql.kinds
 }
-
-_EIGHTEEN_DIGITS = 18
-"""Of DECIMAL, which 64 bits hold whatever they are."""
 
 
 def cast(value: Typed, target: Type | Declared, node: exp.Expr) -> Typed:
@@ -72,7 +69,7 @@ def _limited(scalar: ScalarExpr, source: Type, target: Declared) -> ScalarExpr:
     if kind is Kind.INTEGER and source.kind is not Kind.BOOLEAN:
         if source.kind is Kind.INTEGER and limit is None:
             return scalar
-        least, greatest = INT32 if limit is None else (-(2 ** (limit - 1)), 2 ** (limit - 1) - 1)
+        least, greatest = INT32 if limit is None else signed_range(limit)
         return apply("within", scalar, Const(least), Const(greatest))
     if kind is Kind.DECIMAL and _may_not_fit(source, target.type):
         greatest = 10**target.type.precision - 1
@@ -86,7 +83,7 @@ def _limited(scalar: ScalarExpr, source: Type, target: Declared) -> ScalarExpr:
 
 def _may_not_fit(source: Type, target: Type) -> bool:
     """Whether a number can have more digits before the point; rounding can add one."""
-    if target.precision > _EIGHTEEN_DIGITS:
+    if target.precision > DECIMAL_DIGITS:
         return False
     if source.kind is Kind.DOUBLE:
         return True

@@ -77,10 +77,7 @@ def _disjuncts(scalar: ScalarExpr) -> list[ScalarExpr]:
 
 
 def _joined(function: str, parts: Sequence[ScalarExpr]) -> ScalarExpr:
-    """a op b op c, from the left; no parts are TRUE."""
-    if not parts:
-        return Const(True)
-    result = parts[0]
-    for part in parts[1:]:
-        result = apply(function, result, part)
-    return result
+    """a op b op c; no parts are TRUE."""
+    if len(parts) < 2:
+        return parts[0] if parts else Const(True)
+    return apply(function, *parts)

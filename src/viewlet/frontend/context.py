@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -32,3 +32,7 @@ class Lowering:
     variables: Variables = field(default_factory=Variables)
     open_views: tuple[str, ...] = ()
     inner: list[InnerView] = field(default_factory=list)
+
+    def apart(self) -> Lowering:
+        """For a query that is looked at and not kept: the views that it needs are not made."""
+        return replace(self, inner=[])

@@ -8,14 +8,16 @@ they are refused.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sqlglot import exp
 
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, UnsupportedError
+from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateRelation
-from viewlet.frontend.syntax import did_you_mean, fault, position_of
+from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
 from viewlet.frontend.types import declared
-from viewlet.schema import Column, Relation
+from viewlet.schema import DECIMAL_DIGITS, Column, Relation
 
 _IGNORED = (
     exp.Reference,
@@ -32,6 +34,7 @@ def create_relation(
 ) -> CreateRelation:
     """CREATE TABLE|STREAM name (column type ..., PRIMARY KEY (...)) -> its relation"""
     schema = tree.this
+    static = _static(tree)
     if tree.expression is not None:
         raise UnsupportedError(
             "CREATE TABLE ... AS is not supported",
@@ -76,10 +79,10 @@ def create_relation(
                 schema,
                 did_you_mean(column_name, known_names),
             )
-    columns = [Column(c.name, c.type, nullable=c.nullable and c.name not in key) for c in columns]
-    static = _static(tree)
+    columns = [replace(c, nullable=c.nullable and c.name not in key) for c in columns]
     if static and is_stream:
         raise fault(UnsupportedError, "a stream cannot be static", schema, "use CREATE TABLE")
+    check_arguments(tree)
     return CreateRelation(
         Relation(name, tuple(columns), key, is_stream, static),
         position_of(schema.this) or start,
@@ -106,7 +109,16 @@ def _column(node: exp.ColumnDef) -> tuple[Column, bool]:
                 node,
                 "a column may have a type, NOT NULL and PRIMARY KEY",
             )
-    return Column(node.name, declared(_typed(node)).type, nullable and not in_key), in_key
+    kind = declared(_typed(node))
+    if kind.type.precision > DECIMAL_DIGITS:
+        raise fault(
+            UnsupportedError,
+            f"column {node.name} is {kind.type}, and columns have at most {DECIMAL_DIGITS} digits",
+            node,
+            f"write DECIMAL({DECIMAL_DIGITS},{min(kind.type.scale, DECIMAL_DIGITS)}) or DOUBLE;"
+            " sums of it may have 38 digits",
+        )
+    return Column(node.name, kind.type, nullable and not in_key, kind.limit), in_key
 
 
 def _typed(node: exp.ColumnDef) -> exp.DataType:
@@ -135,16 +147,32 @@ def _table_constraint(node: exp.Expr) -> tuple[str, ...]:
 
 def _static(tree: exp.Create) -> bool:
     """WITH (static = true)"""
-    properties = tree.args.get("properties")
     static = False
-    for part in properties.expressions if properties is not None else ():
+    for part in _options(tree):
         value = part.args.get("value")
         if part.name.lower() != "static" or not isinstance(value, exp.Boolean):
-            raise fault(
-                UnsupportedError,
-                f"option {part.sql(dialect='postgres')} is not supported",
-                part,
-                "the only option is WITH (static = true)",
-            )
+            raise _no_option(tree, part, "the only option is WITH (static = true)")
         static = bool(value.this)
     return static
+
+
+def check_view_options(tree: exp.Create) -> None:
+    """CREATE [MATERIALIZED] VIEW v [WITH (plan = ...)]: all views are materialized.
+
+    view_options.py reads the plan.
+    """
+    for part in _options(tree):
+        if not isinstance(part, exp.MaterializedProperty) and part.name.lower() != "plan":
+            raise _no_option(tree, part, "write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+
+
+def _options(tree: exp.Create) -> list[exp.Expr]:
+    properties = tree.args.get("properties")
+    return list(properties.expressions) if properties is not None else []
+
+
+def _no_option(tree: exp.Create, part: exp.Expr, hint: str) -> Exception:
+    """Some options have no place of their own, and are said to be where the name is."""
+    place = part if position_of(part) is not None else tree.this
+    name = sql_of(part) or type(part).__name__.removesuffix("Property").upper()
+    return fault(UnsupportedError, f"option {name} is not supported", place, hint)

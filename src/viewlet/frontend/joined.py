@@ -19,7 +19,7 @@ from viewlet.frontend.context import Lowering
 from viewlet.frontend.products import UNIT, Branch, keyed, summed
 from viewlet.frontend.scope import Source
 from viewlet.frontend.types import Typed
-from viewlet.functions import Apply, Ref, ScalarExpr, apply, free_variables
+from viewlet.functions import Apply, Ref, ScalarExpr, apply, fold, free_variables
 from viewlet.schema import BOOLEAN
 
 MOST_INNER_PRODUCTS = 32
@@ -96,9 +96,12 @@ class Renaming:
         """The same value over the view's columns."""
         if scalar in self.scalars:
             return self.scalars[scalar]
-        if isinstance(scalar, Apply):
-            return apply(scalar.function, *map(self.scalar, scalar.arguments))
-        return scalar
+        return fold(
+            scalar,
+            lambda leaf: self.scalars.get(leaf, leaf),
+            lambda call, parts: apply(call.function, *parts),
+            lambda call: self.scalars.get(call),
+        )
 
     def columns(self, columns: Iterable[tuple[str, Typed]]) -> tuple[tuple[str, Typed], ...]:
         """The same columns over the view's."""

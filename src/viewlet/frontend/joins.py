@@ -33,9 +33,10 @@ from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.products import Branch, Table, crossed, extended, renamed, summed
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.scope import Scope, Source
-from viewlet.frontend.syntax import COMMA, did_you_mean, fault
+from viewlet.frontend.syntax import COMMA, did_you_mean, fault, plain_name
 from viewlet.frontend.types import Typed, comparison, convert, meeting_type
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
+from viewlet.schema import Kind
 
 
 class From:
@@ -94,13 +95,9 @@ class From:
         return self._chains(node, joins) if joins else self._single(node)
 
     def _single(self, node: exp.Expr) -> Joined:
-        if isinstance(node, exp.Lateral) or node.args.get("lateral"):
-            raise fault(UnsupportedError, "LATERAL is not supported", node, "write a plain join")
         if isinstance(node, exp.Table):
             if isinstance(node.this, exp.Values):
                 return self._item(node, self.values(node.this))
-            if isinstance(node.this, exp.Func):
-                raise fault(UnsupportedError, "table functions are not supported", node)
             return self.table(node)
         if isinstance(node, exp.Values):
             return self._item(node, self.values(node))
@@ -125,16 +122,7 @@ class From:
 
     def table(self, node: exp.Table) -> Joined:
         """A common table, a view or a relation, in this order."""
-        name = node.name
-        if node.args.get("sample") is not None:
-            raise fault(UnsupportedError, "TABLESAMPLE is not supported", node)
-        if node.db:
-            raise fault(
-                UnsupportedError,
-                f"schemas are not supported: {node.db}.{name}",
-                node,
-                f"write {name}",
-            )
+        name = plain_name(node)
         common = self.scope.common_table(name)
         needed = None if _column_aliases(node) else self.needed
         if common is not None:
@@ -154,7 +142,13 @@ class From:
             (
                 column.name,
                 Typed(
-                    Ref(self.variables.fresh(f"{alias}_{column.name}", nullable=column.nullable)),
+                    Ref(
+                        self.variables.fresh(
+                            f"{alias}_{column.name}",
+                            nullable=column.nullable,
+                            double=column.type.kind is Kind.DOUBLE,
+                        )
+                    ),
                     column.type,
                 ),
             )
@@ -210,13 +204,6 @@ class From:
     def join(self, left: Joined, node: exp.Join, most: int) -> Joined:
         """left [LEFT|RIGHT|FULL] JOIN right ON|USING ..., as branches of products"""
         side = _side(node)
-        kind = (node.kind or "").upper()
-        if kind in ("SEMI", "ANTI") or side in ("SEMI", "ANTI"):
-            raise fault(
-                UnsupportedError, f"{kind or side} JOIN is not supported", node, "use [NOT] EXISTS"
-            )
-        if (node.method or "").upper() not in ("", "NATURAL"):
-            raise fault(UnsupportedError, f"{node.method} JOIN is not supported", node)
         right = self.item(node.this)
         crowded = is_crowded(left, right, side, most)
         if crowded or side in ("LEFT", "FULL"):

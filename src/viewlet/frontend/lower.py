@@ -26,7 +26,6 @@ from viewlet.frontend.products import UNIT, Branch, Table, extended, keyed, summ
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.select import (
     Item,
-    check_supported,
     common_tables,
     has_subquery,
     limit_of,
@@ -50,7 +49,7 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
     query = statement.select
     while isinstance(query, exp.Subquery) and not _modifiers(query):
         query = query.this
-    outer = common_tables(query, None)
+    outer = common_tables(lowering, query, None)
     if isinstance(query, exp.Select):
         block = from_where(lowering, query, outer)
         if _is_grouped(block) and not _distinct(query) and not _has_extremes(block):
@@ -71,10 +70,10 @@ def lower_query(lowering: Lowering, query: exp.Expr, outer: Scope | None, needed
     while isinstance(query, exp.Subquery):
         refuse_limit(query)
         if query.args.get("with_") is not None:
-            outer = common_tables(query, outer)
+            outer = common_tables(lowering, query, outer)
         query = query.this
     refuse_limit(query)
-    outer = common_tables(query, outer)
+    outer = common_tables(lowering, query, outer)
     if isinstance(query, exp.SetOperation):
         return _set_operation(lowering, query, outer)
     if isinstance(query, exp.Values):
@@ -117,7 +116,6 @@ class Block:
 
 def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> Block:
     """FROM and WHERE of a SELECT, as branches of products and the scope of its names"""
-    check_supported(select)
     scope = Scope(parent=outer)
     branches: tuple[Branch, ...] = UNIT
     from_ = select.args.get("from_")

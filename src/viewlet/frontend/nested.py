@@ -30,6 +30,7 @@ from viewlet.calculus.expr import (
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.products import Branch, Table, summed
+from viewlet.frontend.refusals import refused_node
 from viewlet.frontend.scalars import COMPARISONS, Scalars
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import conjuncts_of, fault, unwrapped
@@ -52,7 +53,7 @@ class RowScalars(Scalars):
     def leaf(self, node: exp.Expr) -> Typed | None:
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
-                raise self._unknown(node.this)
+                raise refused_node(node.this)
             return self.scope.resolve(node)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             return self._scalar_subquery(node)
@@ -305,13 +306,6 @@ def subquery_test(node: exp.Expr) -> SubqueryTest | None:
         right = node.args["expression"]
         if isinstance(right, exp.Any | exp.All):
             query = unwrapped(right.this)
-            if not isinstance(query, exp.Query):
-                raise fault(
-                    UnsupportedError,
-                    "ANY and ALL need a subquery",
-                    node,
-                    "for a list of values write x IN (1, 2, 3)",
-                )
             is_all = isinstance(right, exp.All)
             return QuantifiedTest(node.this, COMPARISONS[type(node)], query, is_all, node)
     return None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -22,23 +21,21 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
-from viewlet.frontend.declare import create_relation
-from viewlet.frontend.scalars import Constants
-from viewlet.frontend.statements import (
-    Copy,
-    CreateView,
-    Delete,
-    Drop,
-    Insert,
-    InsertSelect,
-    Select,
-    Statement,
-    Update,
+from viewlet.frontend import changes
+from viewlet.frontend.declare import check_view_options, create_relation
+from viewlet.frontend.duckdb_text import duckdb_text
+from viewlet.frontend.read_arguments import check_arguments
+from viewlet.frontend.statements import CreateView, Drop, Select, Statement
+from viewlet.frontend.syntax import (
+    COMMA,
+    POSITION,
+    did_you_mean,
+    fault,
+    plain_name,
+    plain_names,
+    position_of,
 )
-from viewlet.frontend.syntax import COMMA, POSITION, did_you_mean, fault, position_of
 from viewlet.frontend.view_options import plan_of
-from viewlet.functions import Const
-from viewlet.schema import decode
 
 
 class ViewletParser(PostgresParser):
@@ -54,6 +51,14 @@ class ViewletParser(PostgresParser):
             join.meta[COMMA] = first.token_type is TokenType.COMMA
             join.meta["start"] = first.start
         return join
+
+    def _parse_property(self) -> Any:
+        first = self._curr
+        found = super()._parse_property()
+        for option in found if isinstance(found, list) else [found]:
+            if isinstance(option, exp.Expr) and first is not None:
+                option.meta["start"] = first.start
+        return found
 
 
 class ViewletDialect(Postgres):
@@ -88,15 +93,22 @@ def parse(text: str) -> list[Statement]:
     return [statement_of(source, tokens) for tokens in split(source)]
 
 
-def split(source: SourceText) -> list[list[Token]]:
-    """The tokens of each statement, without the semicolons."""
-    dialect = ViewletDialect()
+def query_text(text: str, columns: Callable[[], frozenset[str]]) -> str:
+    """A query for DuckDB: with other quotes, and around `columns` that are its keywords."""
+    return duckdb_text(text, lambda text: _tokens(SourceText(text)), columns)
+
+
+def _tokens(source: SourceText) -> list[Token]:
     try:
-        tokens = dialect.tokenize(source.text)
+        return ViewletDialect().tokenize(source.text)
     except TokenError as error:
         raise _token_error(source, str(error)) from None
+
+
+def split(source: SourceText) -> list[list[Token]]:
+    """The tokens of each statement, without the semicolons."""
     parts: list[list[Token]] = [[]]
-    for token in tokens:
+    for token in _tokens(source):
         if token.token_type is TokenType.SEMICOLON:
             parts.append([])
         else:
@@ -120,6 +132,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     _check_words(source, tokens)
     tokens, is_stream = _without_stream(list(tokens))
+    tokens = _without_data(source, tokens)
     tree = _tree(source, tokens)
     for node in tree.walk():
         offset = node.meta_get("start")
@@ -134,21 +147,29 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
                     f'quote it as "{node.name}" if it is a name',
                 )
             node.set("this", node.name.lower())
-    if isinstance(tree, exp.Create):
-        return _create(tree, text, start, is_stream)
-    if isinstance(tree, exp.Insert):
-        return _insert(tree, start)
-    if isinstance(tree, exp.Delete):
-        return _delete(tree, start)
-    if isinstance(tree, exp.Update):
-        return _update(tree, start)
-    if isinstance(tree, exp.Copy):
-        return _copy(tree, start)
-    if isinstance(tree, exp.Drop):
-        return _drop(tree, start, is_stream)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
-    raise _no_statement(source, tokens)
+    if isinstance(tree, exp.Create):
+        return _create(tree, text, start, is_stream)
+    if isinstance(tree, exp.Drop):
+        return _drop(tree, start, is_stream)
+    if not isinstance(tree, exp.Insert | exp.Delete | exp.Update | exp.Copy):
+        raise _no_statement(source, tokens)
+    check_arguments(tree)
+    if isinstance(tree, exp.Insert):
+        return changes.insert(tree, source.text, tokens, start)
+    if isinstance(tree, exp.Delete):
+        return changes.delete(tree, source.text, tokens, start)
+    if isinstance(tree, exp.Update):
+        return changes.update(tree, source.text, tokens, start)
+    return changes.copy(tree, start)
+
+
+def view_of(query: Select, name: str) -> CreateView:
+    """CREATE MATERIALIZED VIEW name AS query"""
+    check_arguments(query.select)
+    text = f"CREATE MATERIALIZED VIEW {name} AS {query.text}"
+    return CreateView(name, query.select, text, query.position)
 
 
 def _without_stream(tokens: list[Token]) -> tuple[list[Token], bool]:
@@ -162,6 +183,20 @@ def _without_stream(tokens: list[Token]) -> tuple[list[Token], bool]:
         ):
             break
     return tokens, False
+
+
+def _without_data(source: SourceText, tokens: list[Token]) -> list[Token]:
+    """CREATE VIEW ... WITH DATA -> CREATE VIEW ...; a view WITH NO DATA there cannot be."""
+    words = [token.text.upper() for token in tokens[-3:]]
+    if tokens[0].token_type is not TokenType.CREATE or words[-1] != "DATA":
+        return tokens
+    if words == ["WITH", "NO", "DATA"]:
+        raise UnsupportedError(
+            "WITH NO DATA is not supported",
+            position=source.position(tokens[-3].start),
+            hint="views are always current",
+        )
+    return tokens[:-2] if words[-2:] == ["WITH", "DATA"] else tokens
 
 
 def _tree(source: SourceText, tokens: list[Token]) -> exp.Expr:
@@ -274,17 +309,18 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
             position=start,
             hint="create a TABLE, a STREAM or a MATERIALIZED VIEW",
         )
+    check_view_options(tree)
+    check_arguments(tree)
     named = tree.this
     columns: tuple[str, ...] = ()
     if isinstance(named, exp.Schema):
-        columns = tuple(column.name for column in named.expressions)
-        named = named.this
+        columns, named = plain_names(named.expressions), named.this
     if tree.expression is None or not isinstance(tree.expression, exp.Query | exp.Values):
         raise ParseError(
             f"view {named.name} has no query", position=start, hint="write AS SELECT ..."
         )
     return CreateView(
-        name=_plain_name(named),
+        name=plain_name(named),
         select=tree.expression,
         text=text,
         position=position_of(named) or start,
@@ -295,109 +331,6 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
     )
 
 
-def _plain_name(table: exp.Expr) -> str:
-    """A name without a schema in front."""
-    if isinstance(table, exp.Table) and table.db:
-        raise fault(
-            UnsupportedError,
-            f"schemas are not supported: {table.db}.{table.name}",
-            table,
-            f"write {table.name}",
-        )
-    return table.name
-
-
-def _target(tree: exp.Expr) -> tuple[str, tuple[str, ...]]:
-    """The table of a statement and the columns named after it."""
-    target = tree.this
-    if isinstance(target, exp.Schema):
-        return _plain_name(target.this), tuple(c.name for c in target.expressions)
-    return _plain_name(target), ()
-
-
-def _insert(tree: exp.Insert, start: Position) -> Insert | InsertSelect:
-    table, columns = _target(tree)
-    for clause, name in (("conflict", "ON CONFLICT"), ("returning", "RETURNING")):
-        if tree.args.get(clause) is not None:
-            raise fault(UnsupportedError, f"{name} is not supported", tree.args[clause])
-    query = tree.expression
-    if not isinstance(query, exp.Values):
-        if not isinstance(query, exp.Query):
-            raise ParseError("INSERT needs VALUES or a query", position=start)
-        return InsertSelect(table, columns, query.sql(dialect="duckdb"), start)
-    rows = []
-    for row in query.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
-        if columns and len(cells) != len(columns):
-            raise fault(ParseError, f"{len(cells)} values for {len(columns)} columns", row)
-        rows.append(tuple(_constant(cell) for cell in cells))
-    return Insert(table, columns, tuple(rows), start)
-
-
-def _constant(node: exp.Expr) -> object:
-    value = Constants().lower(node)
-    if not isinstance(value.scalar, Const):
-        raise fault(UnsupportedError, "VALUES needs constants", node)
-    return decode(value.scalar.value, value.type)
-
-
-def _delete(tree: exp.Delete, start: Position) -> Delete:
-    for clause in ("using", "returning"):
-        if tree.args.get(clause):
-            raise UnsupportedError(f"DELETE ... {clause.upper()} is not supported", position=start)
-    return Delete(_target(tree)[0], _where(tree), start)
-
-
-def _where(tree: exp.Expr) -> str | None:
-    where = tree.args.get("where")
-    return _sql(where.this, tree.this) if where is not None else None
-
-
-def _sql(node: exp.Expr, table: exp.Expr) -> str:
-    """The SQL of a part of a change, which may call the table by its name only."""
-    node = node.copy()
-    for column in node.find_all(exp.Column):
-        if table.alias and column.table == table.alias:
-            column.set("table", exp.to_identifier(table.name))
-    return node.sql(dialect="duckdb")
-
-
-def _update(tree: exp.Update, start: Position) -> Update:
-    for clause in ("from_", "returning"):
-        if tree.args.get(clause):
-            name = clause.rstrip("_").upper()
-            raise UnsupportedError(f"UPDATE ... {name} is not supported", position=start)
-    assignments = []
-    for part in tree.expressions:
-        if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
-            raise fault(ParseError, "SET needs column = value", part)
-        assignments.append((part.this.name, _sql(part.expression, tree.this)))
-    return Update(_target(tree)[0], tuple(assignments), _where(tree), start)
-
-
-def _copy(tree: exp.Copy, start: Position) -> Copy:
-    """COPY table FROM 'file' [(FORMAT csv | parquet)]"""
-    files = tree.args.get("files") or []
-    if not tree.args.get("kind") or len(files) != 1 or not isinstance(files[0], exp.Literal):
-        raise UnsupportedError(
-            "COPY reads one file into a table", position=start, hint="write COPY t FROM 'file.csv'"
-        )
-    path = files[0].name
-    format_ = PurePosixPath(path).suffix.lower().lstrip(".")
-    for parameter in tree.args.get("params") or []:
-        if parameter.name.upper() == "FORMAT":
-            value = parameter.expression
-            format_ = value.name.lower() if value is not None else format_
-    if format_ not in ("csv", "tbl", "parquet"):
-        raise fault(
-            UnsupportedError,
-            f"the format of {path!r} is not known",
-            files[0],
-            "name the file .csv or .parquet, or add (FORMAT csv)",
-        )
-    return Copy(_target(tree)[0], path, format_, start)
-
-
 def _drop(tree: exp.Drop, start: Position, is_stream: bool) -> Drop:
     kind = str(tree.args.get("kind") or "").lower()
     if kind not in ("table", "view"):
@@ -406,10 +339,11 @@ def _drop(tree: exp.Drop, start: Position, is_stream: bool) -> Drop:
             position=start,
             hint="drop a TABLE, a STREAM or a VIEW",
         )
+    check_arguments(tree)
     names = tree.args.get("tables") or []
-    if len(names) != 1 or tree.args.get("cascade"):
+    if len(names) != 1:
         raise UnsupportedError(
-            "DROP takes one name and no CASCADE", position=start, hint="drop one after the other"
+            "DROP takes one name", position=start, hint="drop one after the other"
         )
-    name = _plain_name(names[0])
+    name = plain_name(names[0])
     return Drop("stream" if is_stream else kind, name, start, bool(tree.args.get("exists")))

@@ -12,6 +12,7 @@ hold for NULLs folds to 0 and the branch goes. Branches stay apart until `summed
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,9 +51,12 @@ from viewlet.functions import (
     apply,
     can_be_null,
     conjuncts,
+    fold,
     free_variables,
+    physical_type,
     substitute,
 )
+from viewlet.schema import Physical
 
 
 class Variables:
@@ -66,8 +70,9 @@ class Variables:
         self._taken: set[str] = {COUNT}
         self.nullable: dict[str, bool] = {COUNT: False}
         self.nulled: set[str] = set()
+        self.doubles: set[str] = set()
 
-    def fresh(self, hint: str, *, nullable: bool = False) -> str:
+    def fresh(self, hint: str, *, nullable: bool = False, double: bool = False) -> str:
         """A variable named after the hint that nothing else is named."""
         base = re.sub(r"\W", "_", hint, flags=re.ASCII) or "x"
         if not re.match(r"[A-Za-z_]", base):
@@ -77,7 +82,15 @@ class Variables:
             name, number = f"{base}_{number}", number + 1
         self._taken.add(name)
         self.nullable[name] = nullable
+        if double:
+            self.doubles.add(name)
         return name
+
+    def is_double(self, scalar: ScalarExpr) -> bool:
+        """Whether a number is surely a DOUBLE: `doubles` are columns declared so."""
+        names = free_variables(scalar)
+        types = {n: Physical.FLOAT if n in self.doubles else Physical.INT for n in names}
+        return physical_type(scalar, types) is Physical.FLOAT
 
     def can_be_null(self, scalar: ScalarExpr, own: Names | None = None) -> bool:
         """Whether a scalar can be NULL; `own` are variables that the branch at hand binds itself,
@@ -170,12 +183,22 @@ def settle(
 
 def without_null_tests(variables: Variables, scalar: ScalarExpr, own: Names) -> ScalarExpr:
     """is_null(x) -> FALSE and is_true(x) -> x where x cannot be NULL;  x == NULL -> is_null(x)"""
-    if not isinstance(scalar, Apply):
-        return scalar
-    parts = tuple(without_null_tests(variables, a, own) for a in scalar.arguments)
+
+    def leave(scalar: Apply, parts: Sequence[ScalarExpr]) -> ScalarExpr:
+        return _without_null_test(variables, scalar, tuple(parts), own)
+
+    return fold(scalar, lambda leaf: leaf, leave)
+
+
+def _without_null_test(
+    variables: Variables, scalar: Apply, parts: tuple[ScalarExpr, ...], own: Names
+) -> ScalarExpr:
     if scalar.function == "==" and NULL in parts:
         other = parts[0] if parts[1] == NULL else parts[1]
-        return without_null_tests(variables, apply("is_null", other), own)
+        test = apply("is_null", other)
+        if not isinstance(test, Apply):
+            return test
+        return _without_null_test(variables, test, test.arguments, own)
     if scalar.function in ("is_null", "is_true") and not variables.can_be_null(parts[0], own):
         return parts[0] if scalar.function == "is_true" else Const(False)
     if scalar.function == "coalesce":
@@ -214,11 +237,15 @@ def condition(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
 
 def known(variables: Variables, scalar: ScalarExpr, own: Names) -> list[Expr]:
     """{not(is_null(a + b))} -> {not(is_null(a))} * {not(is_null(b))}, only for what can be NULL"""
-    if not variables.can_be_null(scalar, own):
-        return []
-    if isinstance(scalar, Apply) and FUNCTIONS[scalar.function].nulls is STRICT:
-        return [test for a in scalar.arguments for test in known(variables, a, own)]
-    return [cond(apply("not", apply("is_null", scalar)))]
+    found: dict[Expr, None] = {}
+    pending = [scalar]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Apply) and FUNCTIONS[part.function].nulls is STRICT:
+            pending += reversed(part.arguments)
+        elif variables.can_be_null(part, own):
+            found[cond(apply("not", apply("is_null", part)))] = None
+    return list(found)
 
 
 def product(factors: Iterable[Expr]) -> Expr:
@@ -226,19 +253,29 @@ def product(factors: Iterable[Expr]) -> Expr:
     each condition, with what it implies, as soon as nothing that it needs is still to come."""
     given = with_implied([f for part in factors for f in factors_of(part)])
     pending = [(f, inputs(f), outputs(f), _rank(f)) for f in given]
+    givers: dict[str, set[int]] = {}
+    for at, (_, _, gives, _) in enumerate(pending):
+        for name in gives:
+            givers.setdefault(name, set()).add(at)
+    waiting: dict[str, list[int]] = {}
+    missing = [0] * len(pending)
+    for at, (_, needs, _, _) in enumerate(pending):
+        for name in needs:
+            if givers.get(name, set()) - {at}:
+                waiting.setdefault(name, []).append(at)
+                missing[at] += 1
+    ready = [(rank, at) for at, (_, _, _, rank) in enumerate(pending) if not missing[at]]
+    heapq.heapify(ready)
     placed: list[Expr] = []
-    bound: Names = frozenset()
-    while pending:
-        ready = []
-        for at, (_, needs, _, rank) in enumerate(pending):
-            later = (gives for i, (_, _, gives, _) in enumerate(pending) if i != at)
-            missing = needs - bound
-            if not any(missing & gives for gives in later):
-                ready.append((rank, at))
-        _, at = min(ready)
-        factor, _, gives, _ = pending.pop(at)
+    while ready:
+        factor, _, gives, _ = pending[heapq.heappop(ready)[1]]
         placed.append(factor)
-        bound |= gives
+        for name in gives:
+            for at in waiting.pop(name, ()):
+                missing[at] -= 1
+                if not missing[at]:
+                    heapq.heappush(ready, (pending[at][3], at))
+    assert len(placed) == len(pending), "factors wait for each other"
     return product_of(*placed)
 
 
@@ -322,7 +359,11 @@ def renamed(variables: Variables, branch: Branch) -> Branch:
     for factor in branch.factors:
         local |= all_names(factor) - inputs(factor)
     mapping = {
-        name: variables.fresh(name, nullable=variables.nullable.get(name, False))
+        name: variables.fresh(
+            name,
+            nullable=variables.nullable.get(name, False),
+            double=name in variables.doubles,
+        )
         for name in sorted(local)
     }
     for name, twin in mapping.items():

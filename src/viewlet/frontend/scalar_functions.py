@@ -131,18 +131,16 @@ class Functions:
 
 
 def _operands(node: exp.Func) -> list[exp.Expr | None]:
-    """The arguments of a call in their order; a mark on the node that nobody reads is an error."""
+    """The arguments of a call in their order."""
     operands: list[exp.Expr | None] = []
     for name in node.arg_types:
+        argument = node.args.get(name)
         if isinstance(node, exp.Anonymous) and name == "this":
             continue
-        argument = node.args.get(name)
         if isinstance(argument, list):
             operands += argument
-        elif argument is None or isinstance(argument, exp.Expr):
-            operands.append(argument)
-        elif argument is not False:
-            raise fault(UnsupportedError, f"{sql_of(node)} is not supported", node)
+        else:
+            operands.append(argument or None)
     while operands and operands[-1] is None:
         operands.pop()
     return operands

@@ -18,8 +18,9 @@ from viewlet.errors import (
     UnsupportedError,
 )
 from viewlet.frontend.casts import cast
+from viewlet.frontend.refusals import refused_node
 from viewlet.frontend.scalar_functions import FUNCTION_RULES, Functions
-from viewlet.frontend.syntax import did_you_mean, fault, sql_of
+from viewlet.frontend.syntax import fault, spine_of, sql_of
 from viewlet.frontend.types import (
     FALSE_VALUE,
     NULL_VALUE,
@@ -42,7 +43,6 @@ from viewlet.frontend.types import (
     text_as,
 )
 from viewlet.functions import (
-    CALLS,
     NULL,
     Apply,
     Const,
@@ -65,22 +65,6 @@ COMPARISONS: Mapping[type[exp.Expr], str] = {
 _ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
-_CHANGING = (
-    exp.Rand,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentTimestamp,
-    exp.CurrentUser,
-    exp.Uuid,
-)
-
-_KNOWN_NAMES = [
-    *("sum", "count", "avg", "min", "max", "stddev", "variance"),
-    *("coalesce", "nullif", "greatest", "least", "concat", "mod"),
-    *(spelling.partition(" ")[0].lower() for spelling in CALLS),
-]
-
-
 class Scalars(Functions):
     """Lowers one expression at a time; `lower` is the entry."""
 
@@ -94,35 +78,9 @@ class Scalars(Functions):
         if found is not None:
             return found
         rule = _RULES.get(type(node))
-        if rule is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
-            raise self._unknown(node)
+        if rule is None:
+            raise refused_node(node)
         return _in_range(rule(self, node), node)
-
-    def _unknown(self, node: exp.Expr) -> Exception:
-        if isinstance(node, _CHANGING):
-            return fault(
-                UnsupportedError,
-                f"{sql_of(node)} changes by itself, a view cannot follow it",
-                node,
-                "keep the value in a table and join it",
-            )
-        if isinstance(node, exp.Window):
-            return fault(
-                UnsupportedError,
-                "window functions are not supported",
-                node,
-                "join with a grouped subquery instead",
-            )
-        if isinstance(node, exp.Anonymous):
-            return fault(
-                ResolutionError,
-                f"no function {node.name.lower()}",
-                node,
-                did_you_mean(node.name.lower(), _KNOWN_NAMES),
-            )
-        if isinstance(node, exp.Star):
-            return fault(ParseError, "* cannot stand here", node)
-        return fault(UnsupportedError, f"{sql_of(node)} is not supported", node)
 
     # Literals.
 
@@ -143,32 +101,45 @@ class Scalars(Functions):
 
     # Operators.
 
-    def arithmetic(self, node: exp.Binary) -> Typed:
-        """a + b, a - b, a * b of numbers, and date +- interval"""
+    def chain(self, node: exp.Binary) -> Typed:
+        """a + b * 2 - c, one operator after the other from the left."""
+        spine = spine_of(node, _ARITHMETIC)
+        value: Typed | None = None
+        for at in reversed(range(len(spine) - 1)):
+            value = self.leaf(spine[at])
+            if value is not None:
+                spine = spine[at + 1 :]
+                break
+        for part in spine:
+            value = _in_range(self._operated(part, value), part)
+        assert value is not None
+        return value
+
+    def _operated(self, node: exp.Binary, left: Typed | None) -> Typed:
+        """One operator; `left` is its left side where that is lowered already."""
         operator = _ARITHMETIC[type(node)]
-        left, right = node.left, node.right
         if operator in "+-":
-            shifted = self._shifted(operator, left, right, node)
+            shifted = self._shifted(operator, left, node)
             if shifted is not None:
                 return shifted
-        a, b = self.lower(left), self.lower(right)
+        a = self.lower(node.left) if left is None else left
+        b = self.lower(node.right)
         dated = _date_arithmetic(operator, a, b)
         if dated is not None:
             return dated
         a, b = _numbers_from_text(a, b, node)
         what = f"operator {operator}"
-        return arithmetic(operator, as_number(a, left, what), as_number(b, right, what), node)
+        a, b = as_number(a, node.left, what), as_number(b, node.right, what)
+        return arithmetic(operator, a, b, node)
 
-    def _shifted(
-        self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr
-    ) -> Typed | None:
+    def _shifted(self, operator: str, left: Typed | None, node: exp.Binary) -> Typed | None:
         """date +- interval, interval + date"""
-        interval = _interval(right)
+        interval = _interval(node.right)
         if interval is not None:
             by = interval if operator == "+" else interval.negated()
-            return shift(self.lower(left), by, node)
-        if operator == "+" and (interval := _interval(left)) is not None:
-            return shift(self.lower(right), interval, node)
+            return shift(self.lower(node.left) if left is None else left, by, node)
+        if operator == "+" and left is None and (interval := _interval(node.left)) is not None:
+            return shift(self.lower(node.right), interval, node)
         return None
 
     def divide(self, node: exp.Div) -> Typed:
@@ -193,9 +164,10 @@ class Scalars(Functions):
         return Typed(apply("div", a.scalar, b.scalar), BIGINT)
 
     def negate(self, node: exp.Neg) -> Typed:
-        """-a"""
+        """-x; of a column of INTEGER it is BIGINT, as all arithmetic is"""
         value = self.number(node.this, "-")
-        return Typed(apply("neg", value.scalar), value.type)
+        is_whole = value.type.kind is Kind.INTEGER and not isinstance(value.scalar, Const)
+        return Typed(apply("neg", value.scalar), BIGINT if is_whole else value.type)
 
     def compare(self, node: exp.Binary) -> Typed:
         """a < b and the like, of values or of rows"""
@@ -218,17 +190,12 @@ class Scalars(Functions):
         return Typed(apply("not", same) if isinstance(node, exp.NEQ) else same, BOOLEAN)
 
     def both(self, node: exp.Connector) -> Typed:
-        """a AND b, a OR b"""
+        """a AND b AND c, all terms at once"""
         name = "and" if isinstance(node, exp.And) else "or"
-        what = name.upper()
-        return Typed(
-            apply(
-                name,
-                self.boolean(node.left, what).scalar,
-                self.boolean(node.right, what).scalar,
-            ),
-            BOOLEAN,
-        )
+        spine = spine_of(node, (type(node),))
+        terms = [spine[0].left, *(part.right for part in spine)]
+        truths = [self.boolean(term, name.upper()).scalar for term in terms]
+        return Typed(apply(name, *truths), BOOLEAN)
 
     def negation(self, node: exp.Not) -> Typed:
         """NOT a"""
@@ -265,6 +232,9 @@ class Scalars(Functions):
 
     def in_list(self, node: exp.In) -> Typed:
         """a IN (b, c, ...) and (a, b) IN ((c, d), ...)"""
+        if not node.expressions:
+            hint = "write FALSE, or TRUE for NOT IN, where nothing is in the list"
+            raise fault(ParseError, "IN has an empty list", node, hint)
         if isinstance(node.this, exp.Tuple):
             arms = [exp.EQ(this=node.this.copy(), expression=e) for e in node.expressions]
             result = FALSE_VALUE.scalar
@@ -295,7 +265,10 @@ class Scalars(Functions):
 
     def concatenation(self, node: exp.Expr) -> Typed:
         """a || b, where NULL gives NULL; CONCAT skips NULLs"""
-        parts = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
+        parts = node.expressions
+        if isinstance(node, exp.DPipe):
+            spine = spine_of(node, (exp.DPipe,))
+            parts = [spine[0].left, *(part.right for part in spine)]
         values = [cast(self.lower(part), VARCHAR, part).scalar for part in parts]
         if not isinstance(node, exp.DPipe):
             values = [apply("coalesce", value, Const("")) for value in values]
@@ -455,7 +428,7 @@ _RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
     exp.Nullif: Scalars.nullif,
     exp.Cast: Scalars.casting,
     **dict.fromkeys((exp.And, exp.Or), Scalars.both),
-    **dict.fromkeys(_ARITHMETIC, Scalars.arithmetic),
+    **dict.fromkeys(_ARITHMETIC, Scalars.chain),
     **dict.fromkeys(COMPARISONS, Scalars.compare),
 }
 

@@ -1,4 +1,4 @@
-"""The clauses around a query's rows: select list, WITH, ORDER BY, LIMIT, and what is refused."""
+"""The clauses around a query's rows: select list, WITH, ORDER BY and LIMIT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from viewlet.calculus.query import OrderItem
 from viewlet.errors import ParseError, ResolutionError, TypingError, UnsupportedError
-from viewlet.frontend.context import Needed
+from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.scope import CommonTable, Scope
 from viewlet.frontend.syntax import did_you_mean, fault, walk_level
 from viewlet.frontend.types import Typed
@@ -33,8 +33,6 @@ def output_items(select: exp.Select, scope: Scope) -> list[Item]:
         if isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
             table, inner = inner.table, inner.this
         if isinstance(inner, exp.Star):
-            if inner.args.get("except_") or inner.args.get("replace"):
-                raise fault(UnsupportedError, "* EXCEPT and * REPLACE are not supported", inner)
             items += [Item(name, node, typed) for name, typed in scope.star(table, node)]
         else:
             items.append(Item(_output_name(node, number), inner))
@@ -79,7 +77,7 @@ def qualifiers(select: exp.Select) -> frozenset[str]:
     return frozenset(column.table for column in select.find_all(exp.Column))
 
 
-def common_tables(query: exp.Expr, outer: Scope | None) -> Scope | None:
+def common_tables(lowering: Lowering, query: exp.Expr, outer: Scope | None) -> Scope | None:
     """The scope around a query after its WITH clause; each table sees those before it."""
     with_ = query.args.get("with_")
     if with_ is None:
@@ -100,53 +98,11 @@ def common_tables(query: exp.Expr, outer: Scope | None) -> Scope | None:
         alias = table.args["alias"]
         columns = tuple(column.name for column in alias.columns)
         known[name] = CommonTable(table.this, columns, Scope(parent=outer, common=dict(known)))
+    used = {table.name for table in query.find_all(exp.Table)}
+    for name, table in known.items():
+        if name not in used:
+            lowering.query(lowering.apart(), table.query, table.scope, None)
     return Scope(parent=outer, common=known)
-
-
-_REFUSED = {
-    "qualify": ("QUALIFY", "filter a grouped subquery instead"),
-    "windows": ("WINDOW", "join with a grouped subquery instead"),
-    "locks": ("FOR UPDATE", None),
-    "laterals": ("LATERAL", "write a plain join"),
-    "pivots": ("PIVOT", "use SUM(CASE WHEN ... END)"),
-    "sample": ("TABLESAMPLE", None),
-    "into": ("SELECT INTO", "use CREATE MATERIALIZED VIEW"),
-    "connect": ("CONNECT BY", None),
-}
-
-
-def check_supported(select: exp.Select) -> None:
-    """Refuse the clauses that views cannot have."""
-    for clause, (name, hint) in _REFUSED.items():
-        found = select.args.get(clause)
-        if found:
-            place = found[0] if isinstance(found, list) else found
-            raise fault(UnsupportedError, f"{name} is not supported", place, hint)
-    distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise fault(
-            UnsupportedError,
-            "DISTINCT ON is not supported",
-            distinct,
-            "use GROUP BY with MIN or MAX",
-        )
-    group = select.args.get("group")
-    if group is not None:
-        for kind in ("rollup", "cube", "grouping_sets"):
-            if group.args.get(kind):
-                raise _rollup(group)
-        for key in group.expressions:
-            if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
-                raise _rollup(key)
-
-
-def _rollup(node: exp.Expr) -> Exception:
-    return fault(
-        UnsupportedError,
-        "ROLLUP, CUBE and GROUPING SETS are not supported",
-        node,
-        "write one view for each grouping, or UNION ALL of them",
-    )
 
 
 def refuse_limit(query: exp.Expr) -> None:
@@ -168,9 +124,14 @@ def limit_of(query: exp.Expr) -> tuple[int | None, int]:
     count = None
     if isinstance(limit, exp.Fetch):
         count = _whole(limit.args.get("count"), limit, "FETCH")
-    elif limit is not None and not isinstance(limit.expression, exp.Null):
+    elif limit is not None and not _is_all(limit.expression):
         count = _whole(limit.expression, limit, "LIMIT")
     return count, _whole(offset.expression, offset, "OFFSET") if offset is not None else 0
+
+
+def _is_all(node: exp.Expr) -> bool:
+    """LIMIT NULL and LIMIT ALL"""
+    return isinstance(node, exp.Null) or (isinstance(node, exp.Column) and node.name == "all")
 
 
 def _whole(node: exp.Expr | None, place: exp.Expr, what: str) -> int:

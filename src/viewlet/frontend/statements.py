@@ -63,31 +63,37 @@ class InsertSelect:
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE FROM table [WHERE where]; no `where` means every row."""
+    """DELETE FROM table [AS alias] [WHERE where]; no `where` means every row."""
 
     table: str
     where: str | None
     position: Position
+    alias: str = ""
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table SET column = value, ... [WHERE where]."""
+    """UPDATE table [AS alias] SET column = value, ... [WHERE where]."""
 
     table: str
     assignments: tuple[tuple[str, str], ...]
     where: str | None
     position: Position
+    alias: str = ""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """COPY table FROM 'path'; the format is the option's or the file name's: csv or parquet."""
+    """COPY table FROM 'path'; the format is the option's or the file name's: csv or parquet.
+
+    `options` say how a CSV file is written: header, delimiter, nullvalue.
+    """
 
     table: str
     path: str
     format: str
     position: Position
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
-from viewlet.errors import Position, ViewletError
+from viewlet.errors import ParseError, Position, UnsupportedError, ViewletError
 
 POSITION = "position"
 """Where parse.py leaves a node's Position in the node's `meta`."""
@@ -47,25 +47,65 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 def walk_level(node: exp.Expr) -> Iterator[exp.Expr]:
     """The node and what is below it, without going into subqueries."""
-    yield node
-    for child in node.iter_expressions():
-        if not isinstance(child, exp.Query):
-            yield from walk_level(child)
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        yield part
+        children = [c for c in part.iter_expressions() if not isinstance(c, exp.Query)]
+        pending += reversed(children)
 
 
 def sql_of(node: exp.Expr) -> str:
     """A short piece of SQL for messages."""
-    text = node.sql(dialect="postgres")
+    text = node.sql(dialect="postgres", unsupported_level=ErrorLevel.IGNORE)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
     """a AND (b AND c) -> [a, b, c]"""
-    if isinstance(node, exp.Paren):
-        return conjuncts_of(node.this)
-    if isinstance(node, exp.And):
-        return conjuncts_of(node.this) + conjuncts_of(node.expression)
-    return [node]
+    found, pending = [], [node]
+    while pending:
+        part = unwrapped(pending.pop())
+        if isinstance(part, exp.And):
+            pending += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
+
+
+def spine_of(node: exp.Expr, kinds: Container[type[exp.Expr]]) -> list[exp.Binary]:
+    """a + b - c -> [a + b, a + b - c]: a chain of operators, the innermost first.
+
+    Chains are lowered in a loop, because a thousand terms are a thousand levels.
+    """
+    found: list[exp.Binary] = []
+    while isinstance(node, exp.Binary) and type(node) in kinds:
+        found.append(node)
+        node = node.left
+    return found[::-1]
+
+
+def plain_name(table: exp.Expr) -> str:
+    """A table's name without a schema in front."""
+    if isinstance(table, exp.Table) and table.db:
+        raise fault(
+            UnsupportedError,
+            f"schemas are not supported: {table.db}.{table.name}",
+            table,
+            f"write {table.name}",
+        )
+    return table.name
+
+
+def plain_names(nodes: Iterable[exp.Expr]) -> tuple[str, ...]:
+    """The names of columns in a list that has nothing but names."""
+    names = []
+    for node in nodes:
+        if not isinstance(node, exp.Identifier):
+            text = f"{sql_of(node)} is not a name of a column"
+            raise fault(ParseError, text, node, "list the names alone")
+        names.append(node.name)
+    return tuple(names)
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:

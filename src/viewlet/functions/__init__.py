@@ -4,8 +4,8 @@ scalars      constants, variables, functions of scalars; walks over them
 record       what is known of a function, and the check that nothing of it is missing
 forms        sql_forms, kernel_forms, vector_forms, trends: the shapes that its parts have
 evaluation   scalars made, simplified, typed and evaluated by the records
-themes       arithmetic, rounding, exponentials, comparison, logic, choice, text, dates, casts:
-             the functions
+themes       arithmetic, rounding, exponentials, spreads, comparison, logic, choice, text, dates,
+             casts: the functions
 
 To add a function, write its record in the file of its theme, and a line in the table of
 tests/functions/calls.py: the tests compare it on all engines. CBRT in exponentials.py is a short
@@ -24,6 +24,7 @@ from viewlet.functions import (
     exponentials,
     logic,
     rounding,
+    spreads,
     text,
 )
 from viewlet.functions.conversions import as_double, scale_up
@@ -68,6 +69,7 @@ THEMES = (
     choice,
     rounding,
     exponentials,
+    spreads,
     text,
     dates,
     casts,

@@ -15,7 +15,15 @@ from viewlet.functions.scalars import Const
 from viewlet.functions.sql_forms import Internal, SqlCast
 from viewlet.functions.trends import NOT_MONOTONE, RISING, RISING_IN_DESCENTS
 from viewlet.functions.vector_forms import Vector, by_row
-from viewlet.schema import EPOCH, EPOCH_DATE, Kind, Physical, Scalar, units_of_double
+from viewlet.schema import (
+    EPOCH,
+    EPOCH_DATE,
+    Kind,
+    Physical,
+    Scalar,
+    rounded_moment,
+    units_of_double,
+)
 
 _FITS = "CAST to a wider type, or leave such rows out with WHERE"
 
@@ -166,12 +174,8 @@ define(
 
 
 def timestamp_round(moment: int, unit: int) -> int:
-    """To whole units, half away from 1970: TIMESTAMP(0) has the unit of a second."""
-    whole = moment // unit
-    rest = 2 * (moment - whole * unit)
-    if rest > unit or (rest == unit and moment >= 0):
-        whole += 1
-    return moment_in_range(whole * unit)
+    """CAST(moment AS TIMESTAMP(n))"""
+    return moment_in_range(rounded_moment(moment, unit))
 
 
 define(
@@ -181,7 +185,7 @@ define(
         result=Physical.INT,
         nulls=STRICT,
         sql=Internal("a TIMESTAMP of fewer digits"),
-        kernel=expression("timestamp_round({0}, {1})", natives=(timestamp_round,)),
+        kernel=expression("timestamp_round({0}, {1})", natives=(timestamp_round, rounded_moment)),
         vector=by_row,
         monotone=RISING,
         hint=_FITS,

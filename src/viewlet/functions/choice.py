@@ -8,7 +8,7 @@ from typing import Any
 from viewlet.functions import kernel_forms as source
 from viewlet.functions.comparison import less_vectors, same
 from viewlet.functions.evaluation import JUMP, POP, UNLESS_NULL, UNLESS_TRUE, Item, Label
-from viewlet.functions.kernel_forms import BOOL, Code, Source, of_all
+from viewlet.functions.kernel_forms import BOOL, Code, Source
 from viewlet.functions.record import (
     FIRST_KNOWN,
     SOMETIMES_NULL,
@@ -232,14 +232,14 @@ def lesser_known(a, a_null, b, b_null):  # type: ignore[no-untyped-def]
     """The lesser of two values of one kind, or the one that is not NULL."""
     if a_null:
         return b
-    return b if not b_null and b < a else a
+    return b if not b_null and (b < a or a != a) else a
 
 
 def greater_known(a, a_null, b, b_null):  # type: ignore[no-untyped-def]
     """The greater of two values of one kind, or the one that is not NULL."""
     if a_null:
         return b
-    return b if not b_null and b > a else a
+    return b if not b_null and (b > a or b != b) else a
 
 
 def _known_source(native: Callable[..., Any]) -> Source:
@@ -261,9 +261,20 @@ def _known_source(native: Callable[..., Any]) -> Source:
     return Source(write, natives=(native,))
 
 
-for _name, _choose, _operator, _native, _is_better in (
-    ("least", min, "min", lesser_known, less_vectors),
-    ("greatest", max, "max", greater_known, lambda a, b: less_vectors(b, a)),
+def _strict_source(native: Callable[..., Any]) -> Source:
+    """The same where one NULL makes the result NULL."""
+    of_known = _known_source(native)
+
+    def write(parts: Sequence[Code], physical: Physical) -> Code:
+        found = of_known.write([Code(p.value, None, p.physical) for p in parts], physical)
+        return Code(found.value, source.any_of(*(part.null for part in parts)), physical)
+
+    return Source(write, natives=(native,))
+
+
+for _name, _choose, _native, _is_better in (
+    ("least", min, lesser_known, less_vectors),
+    ("greatest", max, greater_known, lambda a, b: less_vectors(b, a)),
 ):
     define(
         ScalarFunction(
@@ -272,7 +283,7 @@ for _name, _choose, _operator, _native, _is_better in (
             result=widest,
             nulls=STRICT,
             sql=Internal("counts and spreads, which are never NULL"),
-            kernel=of_all(_operator),
+            kernel=_strict_source(_native),
             vector=_extreme_vectors(_is_better),
             monotone=NOT_MONOTONE,
             hint="",

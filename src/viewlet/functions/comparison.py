@@ -7,11 +7,13 @@ is the same as NaN and greater than every other number (schema.same, schema.prec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from viewlet.functions.kernel_forms import (
     BOOL,
+    FLOAT,
     Code,
     Source,
     all_true,
@@ -37,12 +39,50 @@ NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 """Comparisons by those that are TRUE where they are FALSE, and NULL where they are."""
 
 
+def same_double(a: float, b: float) -> bool:
+    """schema.same for doubles, in kernels."""
+    return (a == b) | ((a != a) & (b != b))
+
+
+def less_double(a: float, b: float) -> bool:
+    """schema.precedes for doubles, in kernels."""
+    return (a < b) | ((b != b) & (a == a))
+
+
+def compared(symbol: str, left: Code, right: Code) -> str:
+    """Source of a comparison of two values that are not NULL, in the order of their type.
+
+    The processor's own comparison is right where the side that must be less cannot be a NaN, or
+    that which must be greater; a constant and an integer cannot.
+    """
+    if _never_nan(left) and _never_nan(right):
+        return f"({left.value} {symbol} {right.value})"
+    if symbol in ("==", "!="):
+        if _never_nan(left) or _never_nan(right):
+            return f"({left.value} {symbol} {right.value})"
+        same = f"same_double({left.value}, {right.value})"
+        return same if symbol == "==" else f"(not {same})"
+    lesser, greater = (left, right) if symbol[0] == "<" else (right, left)
+    if _never_nan(greater):
+        return f"({left.value} {symbol} {right.value})"
+    if symbol in ("<", ">"):
+        return f"less_double({lesser.value}, {greater.value})"
+    return f"(not less_double({greater.value}, {lesser.value}))"
+
+
+def _never_nan(code: Code) -> bool:
+    return (
+        code.physical is not FLOAT or re.fullmatch(r"\(?-?\d[\d.e+-]*\)?", code.value) is not None
+    )
+
+
 def _written(symbol: str, *, orders: bool) -> Source:
     def write(parts: Sequence[Code], physical: Physical) -> Code:
         left, right = parts
-        return Code(f"({left.value} {symbol} {right.value})", any_of(left.null, right.null), BOOL)
+        return Code(compared(symbol, left, right), any_of(left.null, right.null), BOOL)
 
-    return Source(write, takes_text=True, orders_text=orders)
+    natives = (same_double, less_double)
+    return Source(write, natives=natives, takes_text=True, orders_text=orders)
 
 
 def equal_vectors(a: Array, b: Array) -> Array:
@@ -115,7 +155,7 @@ def _same_as_itself(arguments: tuple[ScalarExpr, ...]) -> ScalarExpr | None:
 def same(parts: Sequence[Code], physical: Physical) -> Code:
     """Both NULL, or neither and equal."""
     left, right = parts
-    equal = f"({left.value} == {right.value})"
+    equal = compared("==", left, right)
     if left.null is None or right.null is None:
         return Code(Code(equal, left.null or right.null, BOOL).where_true, None, BOOL)
     both = all_true(left.null, right.null)
@@ -130,7 +170,7 @@ define(
         result=Physical.BOOL,
         nulls=NEVER_NULL,
         sql=SqlSyntax("a IS NOT DISTINCT FROM b"),
-        kernel=Source(same, takes_text=True),
+        kernel=Source(same, natives=(same_double,), takes_text=True),
         vector=by_row,
         monotone=NOT_MONOTONE,
         hint="",

@@ -133,18 +133,6 @@ def expression(
     return Source(write, natives, tuple(re.sub(r"\{\d\}", "", text) for text in templates))
 
 
-def of_all(function: str) -> Source:
-    """f(a, b, c, ...) of one representation."""
-
-    def write(parts: Sequence[Code], physical: Physical) -> Code:
-        values = ", ".join(
-            f"float({part.value})" if physical is FLOAT else part.value for part in parts
-        )
-        return Code(f"{function}({values})", any_of(*(part.null for part in parts)), physical)
-
-    return Source(write, templates=(function,))
-
-
 # Conditions as source. What is certain folds: machine code has no `and` of a truth and a number.
 
 TRUE, FALSE = "True", "False"

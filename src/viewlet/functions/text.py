@@ -165,7 +165,7 @@ def _from_first(name: str) -> str:
     return (
         f"{name}(s, i) AS system.main.substring(s, CASE WHEN i < 1 THEN 1 ELSE i END), "
         "(s, i, n) AS CASE WHEN i < 1 AND n IS NOT NULL "
-        "THEN system.main.substring(s, 1, greatest(i - 1 + greatest(n, 0), 0)) "
+        "THEN system.main.substring(s, 1, greatest(i::BIGINT - 1 + greatest(n, 0), 0)) "
         "ELSE system.main.substring(s, i, CASE WHEN n < 0 THEN 0 ELSE n END) END"
     )
 
@@ -192,6 +192,14 @@ _text_function("length", len, _of_text("LENGTH", result=BIGINT), Physical.INT)
 _text_function(
     "replace",
     lambda text, part, other: text.replace(part, other) if part else text,
-    SqlCall(("REPLACE",), (TEXT, TEXT, Parameter(Accepts.TEXT, Const(""))), VARCHAR),
+    SqlCall(
+        ("REPLACE",),
+        (TEXT, TEXT, Parameter(Accepts.TEXT, Const(""))),
+        VARCHAR,
+        duckdb=(
+            "replace(s, p) AS system.main.replace(s, p, ''), "
+            "(s, p, o) AS system.main.replace(s, p, o)",
+        ),
+    ),
 )
 _text_function("concat", lambda *parts: "".join(parts), SqlSyntax("a || b, CONCAT(a, b)"))

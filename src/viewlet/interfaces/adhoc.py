@@ -6,13 +6,13 @@ name in it, and DuckDB's own settings, which no query can change.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
 from viewlet.functions import duckdb_macros
+from viewlet.interfaces import deep_json
 from viewlet.interfaces.query_scope import position_at, sources_read
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class AdHoc:
         serialized = guarded(
             lambda: self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
         )
-        tree = json.loads(serialized[0][0])
+        tree = deep_json.loads(serialized[0][0])
         if tree["error"]:
             position = position_at(text, int(tree.get("position", -1)))
             raise ParseError(

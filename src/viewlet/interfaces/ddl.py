@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from viewlet.errors import UnsupportedError
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -37,10 +38,17 @@ class DefinitionChanges:
     def create_views(self, statements: Sequence[CreateView]) -> None:
         """CREATE VIEW of several views at once: one program, all of them or none."""
         definitions = self._state.definitions.copy()
-        for statement in statements:
-            definitions.add_view(statement)
-        record = self._prepare([statement.text for statement in statements])
-        self._install(definitions)
+        try:
+            for statement in statements:
+                definitions.add_view(statement)
+            record = self._prepare([statement.text for statement in statements])
+            self._install(definitions)
+        except RecursionError:
+            raise UnsupportedError(
+                f"view {statements[-1].name} is nested too deeply",
+                position=statements[-1].position,
+                hint="make a view of some part of it first, and use that",
+            ) from None
         self._record(record)
 
     def drop(self, statement: Drop) -> None:

@@ -10,7 +10,7 @@ from viewlet.errors import DataError, ResolutionError
 from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
 from viewlet.interfaces.adhoc import quoted
 from viewlet.interfaces.files import read_file
-from viewlet.schema import Relation
+from viewlet.schema import Column, Kind, Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,11 +55,12 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
             )
         return [Change(name, result.rename_columns(list(columns)))]
     if isinstance(statement, Copy):
-        result = read_file(statement.path, statement.format, relation, statement.position)
+        options = dict(statement.options)
+        result = read_file(statement.path, statement.format, relation, statement.position, options)
         return [Change(name, result)]
     _check_kept(statement, relation)
     where = f" WHERE {statement.where}" if statement.where else ""
-    table = quoted(name)
+    table = quoted(name) + (f" AS {quoted(statement.alias)}" if statement.alias else "")
     old = query(f"SELECT * FROM {table}{where}")
     if isinstance(statement, Delete):
         return [Change(name, old, -1)]
@@ -67,12 +68,17 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
     for column in assigned:
         relation.column(column)
     values = ", ".join(
-        f"CAST(({assigned[c.name]}) AS {c.type}) AS {quoted(c.name)}"
+        f"{_assigned(assigned[c.name], c)} AS {quoted(c.name)}"
         if c.name in assigned
         else quoted(c.name)
         for c in relation.columns
     )
     return [Change(name, old, -1), Change(name, query(f"SELECT {values} FROM {table}{where}"))]
+
+
+def _assigned(text: str, column: Column) -> str:
+    """A new value as the column's type; what becomes a DECIMAL is rounded as all rows are."""
+    return f"({text})" if column.type.kind is Kind.DECIMAL else f"CAST(({text}) AS {column.type})"
 
 
 def _check_kept(statement: Delete | Update, relation: Relation) -> None:

@@ -13,6 +13,7 @@ from viewlet.frontend.statements import (
     Drop,
     Select,
     Statement,
+    Update,
 )
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
@@ -64,7 +65,9 @@ class StatementExecutor:
         if isinstance(first, Select):
             return self._reads.query(first.text)
         relation = self._state.definitions.relation(first.table)
-        return self._writes.apply_batch(changes_of(first, relation, self._reads.query))
+        changed = self._writes.apply_batch(changes_of(first, relation, self._reads.query))
+        # Each row that is updated goes and comes.
+        return changed // 2 if isinstance(first, Update) else changed
 
 
 def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:

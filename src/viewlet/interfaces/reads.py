@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
+from viewlet.frontend.parse import query_text
 from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
@@ -90,7 +91,13 @@ class Reads:
         with self._state.lock:
             relations = self._state.definitions.relations
             streams = frozenset(n for n, made in relations.items() if made.relation.is_stream)
-            return self._adhoc.query(text, self._sources(), streams)
+            return self._adhoc.query(query_text(text, self._column_names), self._sources(), streams)
+
+    def _column_names(self) -> frozenset[str]:
+        definitions = self._state.definitions
+        tables = (name for table in definitions.tables() for name in table.names)
+        views = (column.name for v in definitions.views.values() for column in v.query.columns)
+        return frozenset((*tables, *views))
 
     def _sources(self) -> dict[str, Source]:
         definitions = self._state.definitions

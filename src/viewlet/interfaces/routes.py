@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from viewlet.schema import (
     Relation,
     Scalar,
     encode,
+    signed_range,
 )
 
 Encoder = Callable[[Any], Scalar]
@@ -60,6 +62,8 @@ def encoder(column: Column) -> Encoder:
 
 def _integers(column: Column) -> Encoder:
     low, high = INT32 if column.type.kind is Kind.INTEGER else INT64
+    if column.limit is not None:
+        low, high = signed_range(column.limit)
 
     def code(value: Any) -> Scalar:
         if type(value) is int and low <= value <= high:
@@ -80,8 +84,12 @@ def _of_type(kind: type) -> Callable[[Column], Encoder]:
 
 
 def _texts(column: Column) -> Encoder:
+    most = sys.maxsize if column.limit is None else column.limit
+
     def code(value: Any) -> Scalar:
-        return value if type(value) is str and value.isascii() else encode(value, column)
+        if type(value) is str and len(value) <= most and value.isascii():
+            return value
+        return encode(value, column)
 
     return code
 

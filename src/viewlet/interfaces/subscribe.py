@@ -62,7 +62,7 @@ class Subscription:
         self._waiting: list[Future[ViewBatch]] = []
 
     def next(self) -> Future[ViewBatch]:
-        """The next batch that changes the view; cancelled if the subscription ends before.
+        """The next batch that changes the view; canceled if the subscription ends before.
 
         >>> subscription = db.subscribe("v")
         >>> waiting = subscription.next()
@@ -87,7 +87,7 @@ class Subscription:
             self._listener(batch)
 
     def close(self) -> None:
-        """No more batches; futures that wait are cancelled."""
+        """No more batches; futures that wait are canceled."""
         self._end(self)
         for future in self._waiting:
             future.cancel()

@@ -6,11 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.block_source import FLOAT, NodeWriters, write_block
+from viewlet.kernels.block_source import NodeWriters, write_block
 from viewlet.kernels.prefetch import prefetches
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.selection import Selection
-from viewlet.kernels.weights import key_words, load_function, same_value
+from viewlet.kernels.weights import (
+    is_not_zero,
+    key_words,
+    load_function,
+    load_weight,
+    same_value,
+)
 from viewlet.kernels.writer import Writer
 from viewlet.storage.memory import CHUNK
 
@@ -64,7 +70,11 @@ def write_row_body(writer: Writer, node: ir.Rows, *, chosen: bool = False) -> No
         field = relation.columns[column]
         load = load_function(field.type.physical)
         null = f"load_byte(nulls_{column}, {writer.row})" if field.nullable else None
-        tests.append(same_value(variable, f"{load}(column_{column}, {writer.row})", null))
+        tests.append(
+            same_value(
+                variable, f"{load}(column_{column}, {writer.row})", field.type.physical, null
+            )
+        )
     with writer.nest(f"if {' and '.join(tests)}:"):
         write_block(writer, node.body)
 
@@ -179,21 +189,18 @@ def write_match_key(writer: Writer, node: ir.MatchKey) -> None:
     word, field = layout.key_words[node.position], layout.keys[node.position]
     load = load_function(field.physical)
     null = f"load({node.record}, {word + 1})" if field.nullable else None
-    with writer.nest(f"if {same_value(node.variable, f'{load}({node.record}, {word})', null)}:"):
+    value = f"{load}({node.record}, {word})"
+    with writer.nest(f"if {same_value(node.variable, value, field.physical, null)}:"):
         write_block(writer, node.body)
 
 
 def write_column(writer: Writer, node: ir.Column) -> None:
-    """Load a value column, a float as a pair."""
+    """Load a value column."""
     layout = writer.frame.layouts[node.map]
-    word = layout.value_words[node.column]
-    if layout.values[node.column] is FLOAT:
-        writer.line(f"{node.name} = load_float({node.record}, {word})")
-        writer.line(f"{node.name}_low = load_float({node.record}, {word + 1})")
-    else:
-        writer.line(f"{node.name} = load({node.record}, {word})")
+    word, physical = layout.value_words[node.column], layout.values[node.column]
+    writer.line(f"{node.name} = {load_weight(physical, node.record, word)}")
     if node.body:
-        with writer.nest(f"if {node.name} != 0:"):
+        with writer.nest(f"if {is_not_zero(node.name, physical)}:"):
             write_block(writer, node.body)
 
 
@@ -201,9 +208,7 @@ def write_present(writer: Writer, node: ir.Present) -> None:
     """Test that some value column is not zero."""
     layout = writer.frame.layouts[node.map]
     tests = [
-        f"load_float({node.record}, {word}) != 0.0"
-        if physical is FLOAT
-        else f"load({node.record}, {word}) != 0"
+        is_not_zero(load_weight(physical, node.record, word), physical)
         for word, physical in zip(layout.value_words, layout.values, strict=True)
     ]
     with writer.nest(f"if {' or '.join(tests)}:"):

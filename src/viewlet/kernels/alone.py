@@ -10,14 +10,14 @@ a buffer that no other term reads is then not filled either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container
 from dataclasses import replace
 
 from viewlet.calculus.expr import Cond, Delta, Expr, MapRef, factors_of
 from viewlet.calculus.scope import outputs
 from viewlet.functions import Apply, Ref
 from viewlet.program.ir import Program, Statement, Trigger
-from viewlet.schema import Physical, Relation
+from viewlet.schema import Relation
 
 
 def alone(trigger: Trigger, program: Program) -> Trigger:
@@ -92,7 +92,7 @@ def _meets_itself(
     if len(deltas) != 1:
         return False
     same = {
-        frozenset((key, deltas[0].variables[column])): relation.columns[column].type.physical
+        frozenset((key, deltas[0].variables[column]))
         for f in loop
         if isinstance(f, MapRef) and f.name in copies
         for key, column in zip(f.keys, copies[f.name], strict=True)
@@ -100,15 +100,9 @@ def _meets_itself(
     return any(_must_differ(f, same) for f in loop)
 
 
-def _must_differ(factor: Expr, same: Mapping[frozenset[str], Physical]) -> bool:
+def _must_differ(factor: Expr, same: Container[frozenset[str]]) -> bool:
     """Whether a condition cannot be met by two variables of the same value."""
     if not isinstance(factor, Cond) or not isinstance(factor.scalar, Apply):
         return False
     names = [a.name for a in factor.scalar.arguments if isinstance(a, Ref)]
-    physical = same.get(frozenset(names)) if len(names) == 2 else None
-    if physical is None:
-        return False
-    # NaN is different from itself.
-    return factor.scalar.function in ("<", ">") or (
-        factor.scalar.function == "<>" and physical is not Physical.FLOAT
-    )
+    return frozenset(names) in same and factor.scalar.function in ("<", ">", "<>")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from viewlet.functions.comparison import compared
+from viewlet.functions.kernel_forms import Code
 from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.loop_nodes import Block
-from viewlet.kernels.weights import int_product, pair_product, same_value
+from viewlet.kernels.weights import bare, element_product, int_product, is_not_zero, same_value
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 
@@ -98,36 +100,33 @@ def write_total(writer: Writer, node: ir.Total) -> None:
         and node.physical is FLOAT
         and not _adds(before, node.name)
     ):
-        # A pair that is added to nothing; the compiler does not see that it is the sum.
+        # Added to nothing; the compiler does not see that it is the sum.
         if before:
             write_block(writer, before)
-        high, low = pair_product(writer, last.factors)
-        writer.line(f"{node.name}, {node.name}_low = {high}, {low}")
+        writer.line(f"{node.name} = {element_product(writer, last.factors)}")
         return
-    writer.line(f"{node.name} = {'0.0' if node.physical is FLOAT else '0'}")
-    if node.physical is FLOAT:
-        writer.line(f"{node.name}_low = 0.0")
+    writer.line(f"{node.name} = {'no_element()' if node.physical is FLOAT else '0'}")
     write_block(writer, node.body)
 
 
 def write_add_to(writer: Writer, node: ir.AddTo) -> None:
     """Add a product to a total."""
     if node.physical is FLOAT:
-        high, low = pair_product(writer, node.factors)
-        both = f"{node.name}, {node.name}_low"
-        writer.line(f"{both} = pair_plus({both}, {high}, {low})")
+        product = element_product(writer, node.factors)
+        writer.line(f"{node.name} = element_plus({node.name}, {product})")
     else:
         writer.line(f"{node.name} = plus({node.name}, {int_product(writer, node.factors)})")
 
 
 def write_let_total(writer: Writer, node: ir.LetTotal) -> None:
     """Bind a variable to a total."""
-    writer.line(f"{node.variable.name} = {node.name}")
+    value = f"element_value({node.name})" if node.physical is FLOAT else node.name
+    writer.line(f"{node.variable.name} = {value}")
 
 
 def write_if_total(writer: Writer, node: ir.IfTotal) -> None:
     """The body where a total is not zero."""
-    with writer.nest(f"if {node.name} != 0:"):
+    with writer.nest(f"if {is_not_zero(node.name, node.physical)}:"):
         write_block(writer, node.body)
 
 
@@ -145,7 +144,9 @@ def write_take_nearer(writer: Writer, node: ir.TakeNearer) -> None:
     if node.variable.slot.physical is STR:
         writer.frame.texts.ranks = True
         left, right = f"load(ranks, {new})", f"load(ranks, {best})"
-    nearer = f"{left} {'>' if node.greatest else '<'} {right}"
+    physical = node.variable.slot.physical
+    codes = (Code(text, None, physical) for text in (left, right))
+    nearer = bare(compared(">" if node.greatest else "<", *codes))
     with writer.nest(f"if {node.variable.null} != 0 or {nearer}:"):
         writer.line(f"{best} = {new}")
         writer.line(f"{node.variable.null} = 0")
@@ -156,9 +157,10 @@ def write_take_nearer(writer: Writer, node: ir.TakeNearer) -> None:
 def write_value_change(writer: Writer, node: ir.ValueChange) -> None:
     """Both values go through one body: two would cost the compiler twice as much."""
     new, old = node.new, node.old
-    same = same_value(new, old.name, old.null if old.slot.nullable else None)
+    null = old.null if old.slot.nullable else None
+    same = same_value(new, old.name, old.slot.physical, null)
     turn = writer.temporary("turn")
-    with writer.nest(f"if not {same}:"), writer.nest(f"for {turn} in range(2):"):
+    with writer.nest(f"if not ({same}):"), writer.nest(f"for {turn} in range(2):"):
         writer.line(f"{node.variable.name} = {new.name} if {turn} == 0 else {old.name}")
         if node.variable.slot.nullable:
             writer.line(f"{node.variable.null} = {new.null} if {turn} == 0 else {old.null}")
@@ -168,7 +170,8 @@ def write_value_change(writer: Writer, node: ir.ValueChange) -> None:
 
 def write_test_change(writer: Writer, node: ir.TestChange) -> None:
     """The body where one of two tests is met and the other is not."""
-    some = [f"(1 if {total} != 0 else 0)" for total in (node.new, node.old)]
+    tests = [is_not_zero(total.name, total.physical) for total in (node.new, node.old)]
+    some = [f"(1 if {test} else 0)" for test in tests]
     writer.line(f"{node.weight} = {' - '.join(some)}")
     with writer.nest(f"if {node.weight} != 0:"):
         write_block(writer, node.body)
@@ -181,18 +184,6 @@ def _adds(block: Block, total: str) -> bool:
         or any(_adds(body, total) for body in bodies(node))
         for node in block
     )
-
-
-def bare(code: str) -> str:
-    """Without a pair of parentheses around the whole."""
-    if not (code.startswith("(") and code.endswith(")")):
-        return code
-    depth = 0
-    for i, character in enumerate(code):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and i < len(code) - 1:
-            return code
-    return code[1:-1]
 
 
 WRITERS: NodeWriters = {

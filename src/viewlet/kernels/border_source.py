@@ -101,8 +101,8 @@ def _descend_to_border(writer: Writer, node: ir.Border, number: str, far: int) -
 def _is_large(writer: Writer, node: ir.Border) -> str:
     """Source of whether the sums are on the large side of where the condition turns."""
     for variable, sum in node.sums:
-        rounded = f"rounded({sum.name}, {sum.name}_low)"
-        writer.line(f"{variable.name} = {rounded if sum.physical is FLOAT else sum.name}")
+        value = f"element_value(gathered({sum.name}))" if sum.physical is FLOAT else sum.name
+        writer.line(f"{variable.name} = {value}")
     met = " and ".join(writer.scalars.truth(test, node.scope) for test in node.tests)
     return f"({met})" if node.rises else f"(not ({met}))"
 
@@ -110,7 +110,7 @@ def _is_large(writer: Writer, node: ir.Border) -> str:
 def _extreme_key(node: ir.Border, is_float: bool) -> str:
     """The border of a condition that all keys meet."""
     if is_float:
-        return "inf" if node.upper else "-inf"
+        return "nan" if node.upper else "-inf"
     return f"({2**63 - 1 if node.upper else -(2**63)})"
 
 

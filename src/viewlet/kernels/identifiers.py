@@ -37,9 +37,9 @@ MAP_PARTS: Forms = (
 
 TRIGGER_FUNCTIONS: Forms = ("on_{}", "each_{}")
 
-LOCAL: Forms = ("{}", "{}_null", "{}_low", "{}_in", "{}_some")
-"""A local with those that may stand beside it: is it NULL, the low part of a float; of a border,
-whether any key meets its condition and whether its own does."""
+LOCAL: Forms = ("{}", "{}_null", "{}_in", "{}_some")
+"""A local with those that may stand beside it: is it NULL; of a border, whether any key meets its
+condition and whether its own does."""
 
 SERIES = ("column", "nulls", "table", "gaps", "text")
 """column_0, ... of the batch; lookup tables over strings; string constants (kernels.prologue)."""
@@ -54,21 +54,23 @@ WORDS = (
 
 HEAD = '''"""Kernels of one program; made by viewlet.kernels, not to be edited."""
 
-from math import inf
+from math import inf, nan
 
 from viewlet.kernels.native_functions import *
-from viewlet.storage.arithmetic import (
+from viewlet.native.compiled import compiled
+from viewlet.storage.arithmetic import minus, plus, times
+from viewlet.storage.doubles import (
+    element_of,
+    element_plus,
+    element_product,
+    element_times,
+    element_value,
     gather,
     gathered,
-    minus,
-    pair_of,
-    pair_plus,
-    pair_times,
-    plus,
-    rounded,
-    times,
+    is_some,
+    load_element,
+    no_element,
 )
-from viewlet.native.compiled import compiled
 from viewlet.storage.hashmap import (
     find,
     find_group,
@@ -89,7 +91,7 @@ from viewlet.storage.memory import (
     workspace,
 )
 from viewlet.storage.multimap import (
-    add_float,
+    add_element,
     add_int,
     clear_buffer,
     clear_column,

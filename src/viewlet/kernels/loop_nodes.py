@@ -22,7 +22,7 @@ from viewlet.storage.columns import Index
 
 @dataclass(frozen=True)
 class Named:
-    """A weight in a local; a float is a pair of locals.
+    """A weight in a local; a float is an element (storage.doubles).
 
     `nonzero`: it was tested before, or comes from a record that hardly ever is zero.
     """
@@ -115,7 +115,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class SubtreeSum:
-    """A local for a sum of an ordered index, and its position there; a float is two locals."""
+    """A local for a sum of an ordered index, and its position there."""
 
     name: str
     physical: Physical
@@ -127,6 +127,7 @@ class IfMonotone:
     """body where no weight of a group is negative, otherwise `otherwise`
 
     `count_positions`: of the counts of negative weights among the sums of the ordered index.
+    `of_finite_keys`: body where all keys that order the index are finite.
     """
 
     map: str
@@ -135,6 +136,7 @@ class IfMonotone:
     count_positions: list[int]
     body: Block
     otherwise: Block
+    of_finite_keys: bool = False
 
 
 @dataclass
@@ -285,6 +287,7 @@ class LetTotal:
 
     variable: Variable
     name: str
+    physical: Physical
 
 
 @dataclass
@@ -328,12 +331,12 @@ class ValueChange:
 class TestChange:
     """weight = 1 where `old` is zero and `new` is not, -1 the other way round; else nothing
 
-    Both are names of weights that were added up.
+    Both are weights that were added up.
     """
 
     weight: str
-    new: str
-    old: str
+    new: Named
+    old: Named
     body: Block
 
 

@@ -38,7 +38,9 @@ def build_lift(builder: Builder, expr: Lift, cursor: Cursor) -> Block:
         raise ProgramError(f"lift over unbound {', '.join(sorted(free))}: {to_text(expr)}")
     total = build_total(builder, expr.body, cursor.scope)
     slot = Slot(total.physical)
-    after = bind(builder, expr.variable, slot, cursor, lambda v: [LetTotal(v, total.name)])
+    after = bind(
+        builder, expr.variable, slot, cursor, lambda v: [LetTotal(v, total.name, total.physical)]
+    )
     return [total, *after]
 
 
@@ -116,7 +118,8 @@ def build_test_change(builder: Builder, new: Expr, old: Expr, cursor: Cursor) ->
     ]
     weight = builder.name("w")
     body = cursor.rest(cursor.scope, (*cursor.factors, Named(weight, Physical.INT, nonzero=True)))
-    return [*sides, TestChange(weight, sides[0].name, sides[1].name, body)]
+    new_total, old_total = (Named(side.name, side.physical) for side in sides)
+    return [*sides, TestChange(weight, new_total, old_total, body)]
 
 
 BUILDERS: NodeBuilders = {Lift: build_lift, Exists: build_exists}

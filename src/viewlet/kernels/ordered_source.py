@@ -7,7 +7,7 @@ from viewlet.kernels.access import nest_key, write_record
 from viewlet.kernels.block_source import NodeWriters, write_block
 from viewlet.kernels.tree_source import find_root, group_positions, index_arguments, local_node
 from viewlet.kernels.writer import Writer
-from viewlet.storage.columns import GROUPS
+from viewlet.storage.columns import GROUPS, ODD_KEYS
 from viewlet.storage.tree_nodes import HEAD, NEXT
 
 
@@ -37,7 +37,16 @@ def write_groups(writer: Writer, node: ir.Groups) -> None:
 
 
 def write_if_monotone(writer: Writer, node: ir.IfMonotone) -> None:
-    """Choose between two blocks by the number of negative weights in a group."""
+    """Choose between two blocks by what makes conditions turn more than once."""
+    if node.of_finite_keys:
+        block = writer.frame.index_block(node.map, node.index)
+        _write_choice(writer, node, f"load({block}, {ODD_KEYS}) == 0")
+    else:
+        _write_choice(writer, node, f"{_count_negatives(writer, node)} == 0")
+
+
+def _count_negatives(writer: Writer, node: ir.IfMonotone) -> str:
+    """A local with the number of negative weights in a group."""
     layout = writer.frame.layouts[node.map]
     block = writer.frame.index_block(node.map, node.index)
     negatives = writer.temporary("negatives")
@@ -51,7 +60,11 @@ def write_if_monotone(writer: Writer, node: ir.IfMonotone) -> None:
                 for position in node.count_positions
             ]
             writer.line(f"{negatives} = {' + '.join(counts)}")
-    with writer.nest(f"if {negatives} == 0:"):
+    return negatives
+
+
+def _write_choice(writer: Writer, node: ir.IfMonotone, test: str) -> None:
+    with writer.nest(f"if {test}:"):
         write_block(writer, node.body)
     with writer.nest("else:"):
         write_block(writer, node.otherwise)

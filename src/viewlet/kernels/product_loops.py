@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
-from viewlet.calculus.expr import PRESENCE, Expr, MapRef, Mul
+from viewlet.calculus.expr import PRESENCE, Assign, Cond, Expr, MapRef, Mul
 from viewlet.calculus.scope import NONE, all_names
+from viewlet.calculus.typing import scalar_slot
+from viewlet.functions import apply
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders, build_rows
-from viewlet.kernels.loop_nodes import AddTo, Block, Factors, Named, Total
+from viewlet.kernels.loop_nodes import AddTo, Block, Factors, Let, Named, Total
 from viewlet.kernels.range_nodes import (
     has_small_groups,
     range_bounds,
     range_node,
+    turns_at_odd_keys,
     where_monotone,
 )
 from viewlet.kernels.ranges import range_shape
 from viewlet.kernels.recognize import next_factor
 from viewlet.kernels.scalar_source import Scope, Variable
+
+_MOST_TESTS = 16
+"""Conditions that stand one inside of the other; more are one condition."""
+
+
+def _all_of(tests: Sequence[Expr]) -> Expr:
+    """{a} * {b} -> {a and b}, which calculus.expr.cond would take apart again"""
+    return Cond(apply("and", *(test.scalar for test in tests if isinstance(test, Cond))))
 
 
 def build_mul(builder: Builder, expr: Mul, cursor: Cursor) -> Block:
@@ -25,9 +38,24 @@ def build_mul(builder: Builder, expr: Mul, cursor: Cursor) -> Block:
 
 
 def build_product(builder: Builder, members: tuple[Expr, ...], cursor: Cursor) -> Block:
-    """The same for the product of some expressions, from left to right."""
+    """The same for the product of some expressions, one inside of the other from left to right.
+
+    Values that are only computed stand in one row before what follows.
+    """
+    values: Block = []
+    while members and isinstance(members[0], Assign) and members[0].variable not in cursor.scope:
+        value, members = members[0], members[1:]
+        slots = {name: variable.slot for name, variable in cursor.scope.items()}
+        variable = Variable(builder.name(value.variable), scalar_slot(value.scalar, slots))
+        values.append(Let(variable, value.scalar, dict(cursor.scope)))
+        cursor = replace(cursor, scope={**cursor.scope, value.variable: variable})
+    if values:
+        return [*values, *build_product(builder, members, cursor)]
     if not members:
         return cursor.finish()
+    tests = tuple(itertools.takewhile(lambda member: isinstance(member, Cond), members))
+    if len(tests) > _MOST_TESTS:
+        members = (_all_of(tests), *members[len(tests) :])
     first, others = next_factor(members, cursor.scope)
     if isinstance(first, MapRef):
         range_sum = _range_sum(builder, first, others, cursor.scope, cursor.needed)
@@ -67,7 +95,7 @@ def _range_sum(
     bounds, borders = range_bounds(builder, shape, scope)
     node = range_node(builder, atom, shape, parts, [atom.column], bounds, scope, None)
     weight = Named(node.sums[0].name, node.sums[0].physical)
-    if not borders:
+    if not borders and not turns_at_odd_keys(builder, shape, node):
         return [node], weight, shape.remaining
     total = Named(builder.name("total"), weight.physical)
 
@@ -76,7 +104,7 @@ def _range_sum(
 
     fast: Block = [*borders, node, *add({}, (weight,))]
     slow = build_in_order(builder, atom, shape.used, Cursor(dict(scope), NONE, (), add))
-    block = where_monotone(builder, shape, scope, fast, slow)
+    block = where_monotone(builder, shape, node, scope, fast, slow)
     return [Total(total.name, total.physical, block)], total, shape.remaining
 
 

@@ -9,6 +9,7 @@ from viewlet.kernels.loop_nodes import AtBorder, Block, Border, IfMonotone, Rang
 from viewlet.kernels.ranges import Beyond, Bound, KeyTest, RangeShape
 from viewlet.kernels.recognize import column_position
 from viewlet.kernels.scalar_source import Scope, Variable
+from viewlet.schema import Physical
 from viewlet.storage.columns import NEGATIVES, TOTAL
 
 
@@ -84,10 +85,20 @@ def _border(builder: Builder, beyond: Beyond, scope: Scope) -> Border:
     )
 
 
+def turns_at_odd_keys(builder: Builder, shape: RangeShape, node: Range) -> bool:
+    """Whether a test of the key may turn twice: x - p > 7 holds again where p is NaN."""
+    order = builder.loops.indexes[node.map][node.index].order
+    key = builder.loops.maps[node.map].keys[order]
+    is_float = key.slot.physical is Physical.FLOAT
+    return is_float and any(isinstance(bound, KeyTest) for bound in shape.bounds)
+
+
 def where_monotone(
-    builder: Builder, shape: RangeShape, scope: Scope, fast: Block, slow: Block
+    builder: Builder, shape: RangeShape, node: Range, scope: Scope, fast: Block, slow: Block
 ) -> Block:
-    """The fast way where none of the summed weights is negative."""
+    """The fast way where no summed weight is negative, and all keys are finite if need be."""
+    if turns_at_odd_keys(builder, shape, node):
+        fast = [IfMonotone(node.map, node.index, [], [], fast, slow, of_finite_keys=True)]
     columns: dict[tuple[str, tuple[str, ...], str], dict[str, None]] = {}
     for beyond in beyonds(shape):
         tree = (beyond.map, beyond.keys, beyond.order)

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from viewlet.calculus.typing import Slot
 from viewlet.functions import free_variables
+from viewlet.functions.comparison import compared
+from viewlet.functions.kernel_forms import Code
 from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_source import FLOAT, STR, NodeWriters
 from viewlet.kernels.loop_nodes import SubtreeSum
@@ -30,6 +32,7 @@ from viewlet.kernels.tree_source import (
     sum_locals,
     zero_sums,
 )
+from viewlet.kernels.weights import bare
 from viewlet.kernels.writer import Writer
 from viewlet.storage.tree_nodes import BELOW
 
@@ -101,8 +104,7 @@ def _sum_between(writer: Writer, node: ir.Range, tests: dict[bool, EntryTest]) -
         _sum_inside(writer, node, "root", tests)
     for sum in sums:
         if sum.physical is FLOAT:
-            pair = f"{sum.name}, {sum.name}_low"
-            writer.line(f"{pair} = gathered({pair})")
+            writer.line(f"{sum.name} = gathered({sum.name})")
     writer.line(f"return {', '.join(sum_locals(sums))}")
 
 
@@ -166,7 +168,16 @@ def _add_up_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest
 
 
 def _comparison(node: ir.Range, operator: str, limit: str) -> EntryTest:
-    return lambda writer, entry: f"{order_key(writer, node, entry)} {operator} {limit}"
+    def test(writer: Writer, entry: str) -> str:
+        return _order_test(writer, node, order_key(writer, node, entry), operator, limit)
+
+    return test
+
+
+def _order_test(writer: Writer, node: ir.Range, key: str, operator: str, limit: str) -> str:
+    """Source of a comparison of keys; those of strings are ranks."""
+    physical = order_type(writer, node)
+    return bare(compared(operator, Code(key, None, physical), Code(limit, None, physical)))
 
 
 def _border_test(node: ir.Range, upper: bool, limit: str) -> EntryTest:
@@ -174,7 +185,8 @@ def _border_test(node: ir.Range, upper: bool, limit: str) -> EntryTest:
 
     def test(writer: Writer, entry: str) -> str:
         key = writer.local("key", order_key(writer, node, entry))
-        return f"{key} {operator} {limit} or ({limit}_in and {key} == {limit})"
+        beyond = _order_test(writer, node, key, operator, limit)
+        return f"{beyond} or ({limit}_in and {_order_test(writer, node, key, '==', limit)})"
 
     return test
 

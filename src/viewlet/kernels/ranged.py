@@ -14,6 +14,7 @@ from viewlet.kernels.range_nodes import (
     has_small_groups,
     range_bounds,
     range_node,
+    turns_at_odd_keys,
     where_monotone,
 )
 from viewlet.kernels.ranges import range_shape
@@ -100,14 +101,14 @@ def _range_term(
         if root is not None and any(beyond.inputs & groups for beyond in beyonds(shape)):
             # Every group has borders of its own.
             slow = one_by_one(inner, factors)
-            either = where_monotone(builder, shape, inner, [*borders, *body], slow)
+            either = where_monotone(builder, shape, node, inner, [*borders, *body], slow)
             return [Groups(atom.name, node.index, root, record, [*binds, *either])]
         if root is not None:
             body = [Groups(atom.name, node.index, root, record, [*binds, *body])]
-        if not borders:
+        if not borders and not turns_at_odd_keys(builder, shape, node):
             return body
         slow = one_by_one(scope, factors)
-        return where_monotone(builder, shape, scope, [*borders, *body], slow)
+        return where_monotone(builder, shape, node, scope, [*borders, *body], slow)
 
     def one_by_one(scope: dict[str, Variable], factors: Factors) -> Block:
         """The same rows without the order of keys."""

@@ -257,7 +257,7 @@ class ScalarWriter:
         if isinstance(value, str):
             return Code(f"text_{self.texts.constant(value)}", None, STR)
         if isinstance(value, float):
-            return Code(f"float({str(value)!r})" if value != value else _float(value), None, FLOAT)
+            return Code(_float(value), None, FLOAT)
         if not -(2**63) <= value < 2**63:
             raise UnsupportedError(f"the constant {value} is beyond 64-bit integers")
         return Code(f"({value})" if value < 0 else str(value), None, INT)
@@ -271,10 +271,12 @@ class _Nested:
     depth: int = 1
 
 
-_NO_NAMES = frozenset(("True", "False", "if", "else", "and", "or", "not", "inf"))
+_NO_NAMES = frozenset(("True", "False", "if", "else", "and", "or", "not", "inf", "nan"))
 
 
 def _float(value: float) -> str:
+    if value != value:
+        return "nan"
     if value in (float("inf"), float("-inf")):
         return "inf" if value > 0 else "(-inf)"
     return f"({value!r})" if value < 0 else repr(value)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, free_variables
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.block_source import bare
 from viewlet.kernels.loop_nodes import Block
 from viewlet.kernels.scalar_source import ScalarWriter, Scope, Variable
+from viewlet.kernels.weights import bare
 from viewlet.schema import Physical
 
 _TESTS = frozenset(("=", "<>", "<", "<=", ">", ">=", "==", "and", "or", "not", "in"))

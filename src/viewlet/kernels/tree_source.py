@@ -15,7 +15,7 @@ from viewlet.kernels.block_source import FLOAT, STR
 from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalar_source import Scope, Variable
-from viewlet.kernels.weights import key_words, load_function
+from viewlet.kernels.weights import key_words, load_function, load_weight
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 from viewlet.storage.columns import FRONT, NODES
@@ -140,11 +140,8 @@ def add_entry(writer: Writer, node: Descent, sums: list[SubtreeSum], entry: str)
     layout = writer.frame.layouts[node.map]
     for sum in sums:
         name, word = sum.name, layout.sum_word(node.index, sum.position)
-        if sum.physical is FLOAT:
-            pair = f"load_float({entry}, {word}), load_float({entry}, {word + 1})"
-            writer.line(f"{name}, {name}_low = gather({name}, {name}_low, {pair})")
-        else:
-            writer.line(f"{name} = plus({name}, load({entry}, {word}))")
+        plus = "gather" if sum.physical is FLOAT else "plus"
+        writer.line(f"{name} = {plus}({name}, {load_weight(sum.physical, entry, word)})")
 
 
 def order_key(writer: Writer, node: Descent, entry: str) -> str:
@@ -170,22 +167,14 @@ def entry_size(writer: Writer, node: Descent) -> int:
 def zero_sums(writer: Writer, sums: list[SubtreeSum]) -> None:
     """sums = 0"""
     for sum in sums:
-        if sum.physical is FLOAT:
-            writer.line(f"{sum.name} = {sum.name}_low = 0.0")
-        else:
-            writer.line(f"{sum.name} = zero")
+        writer.line(f"{sum.name} = {'no_element()' if sum.physical is FLOAT else 'zero'}")
 
 
 def copy_sum(writer: Writer, target: SubtreeSum, source: SubtreeSum) -> None:
     """target = source"""
     writer.line(f"{target.name} = {source.name}")
-    if target.physical is FLOAT:
-        writer.line(f"{target.name}_low = {source.name}_low")
 
 
 def sum_locals(sums: list[SubtreeSum]) -> list[str]:
-    """The locals of some sums; a float has two."""
-    names: list[str] = []
-    for sum in sums:
-        names += [sum.name, f"{sum.name}_low"] if sum.physical is FLOAT else [sum.name]
-    return names
+    """The locals of some sums."""
+    return [sum.name for sum in sums]

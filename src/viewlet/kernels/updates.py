@@ -6,12 +6,13 @@ from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.access import find_record, hashed_words
 from viewlet.kernels.block_source import FLOAT, NodeWriters
 from viewlet.kernels.loop_nodes import Named
-from viewlet.kernels.weights import int_product, key_words, pair_product
+from viewlet.kernels.weights import element_product, int_product, is_not_zero, key_words
 from viewlet.kernels.writer import Writer
+from viewlet.schema import Physical
 from viewlet.storage.columns import TREE
 
-ColumnWeight = tuple[int, tuple[str, ...]]
-"""The word of a column, and the weight to add: one local, or two for a pair."""
+ColumnWeight = tuple[int, Physical, str]
+"""The word of a column, its type, and the local with the weight to add."""
 
 
 def write_clear_buffer(writer: Writer, node: ir.ClearBuffer) -> None:
@@ -22,9 +23,8 @@ def write_clear_buffer(writer: Writer, node: ir.ClearBuffer) -> None:
 def write_clear_column(writer: Writer, node: ir.ClearColumn) -> None:
     """Set a column to zero in all records, which needs room in the undo log."""
     layout = writer.frame.layouts[node.map]
-    word = layout.value_words[node.column]
-    width = 2 if layout.values[node.column] is FLOAT else 1
-    with writer.nest(f"if not clear_column({writer.frame.descriptor(node.map)}, {word}, {width}):"):
+    words, map = layout.value_slice(node.column), writer.frame.descriptor(node.map)
+    with writer.nest(f"if not clear_column({map}, {words.start}, {words.stop - words.start}):"):
         writer.leave_full(node.map)
 
 
@@ -36,7 +36,7 @@ def write_update(writer: Writer, node: ir.Update) -> None:
     with writer.nest_if(["done > skip"] if counted else []):
         writer.inside_update = counted
         weights = _update_weights(writer, node)
-        tests = [f"{weight[0]} != 0" for _, weight in weights]
+        tests = [is_not_zero(weight, physical) for _, physical, weight in weights]
         with writer.nest_if([] if _surely_not_zero(node) else tests, "or"):
             _write_additions(writer, node, weights)
 
@@ -59,31 +59,19 @@ def _write_additions(writer: Writer, node: ir.Update, weights: list[ColumnWeight
         with writer.nest(f"if {record} == 0:"):
             writer.leave_full(node.map)
     writer.inside_update = False
-    pairs: dict[int, list[tuple[str, ...]]] = {}
-    for word, weight in weights:
-        if len(weight) == 2:
-            pairs.setdefault(word, []).append(weight)
+    elements: dict[int, str] = {}
+    for word, physical, weight in weights:
+        if physical is not FLOAT:
+            writer.line(f"add_int({map}, {record}, {word}, {weight})")
+        elif word in elements:
+            # Several terms for one sum are added up first: each addition to a map takes long.
+            elements[word] = f"element_plus({elements[word]}, {weight})"
         else:
-            writer.line(f"add_int({map}, {record}, {word}, {weight[0]})")
-    for word, parts in pairs.items():
-        _add_pairs(writer, f"{map}, {record}, {word}", parts)
+            elements[word] = weight
+    for word, element in elements.items():
+        writer.line(f"add_element({map}, {record}, {word}, {element})")
     if any(index.kind == TREE for index in layout.indexes):
         writer.line(f"refresh_trees({map}, {record})")
-
-
-def _add_pairs(writer: Writer, column: str, parts: list[tuple[str, ...]]) -> None:
-    """Several terms for one sum are added up first: each addition to a map takes long."""
-    by, low = parts[0]
-    if len(parts) > 1:
-        for other, other_low in parts[1:]:
-            last, last_low = by, low
-            by = writer.temporary("p")
-            low = f"{by}_low"
-            writer.line(f"{by}, {low} = gather({last}, {last_low}, {other}, {other_low})")
-        writer.line(f"{by}, {low} = gathered({by}, {low})")
-    largest = ", ".join(f"abs({part[0]})" for part in parts)
-    largest = f"max({largest})" if len(parts) > 1 else largest
-    writer.line(f"add_float({column}, {by}, {low}, {largest})")
 
 
 def _update_weights(writer: Writer, node: ir.Update) -> list[ColumnWeight]:
@@ -91,10 +79,8 @@ def _update_weights(writer: Writer, node: ir.Update) -> list[ColumnWeight]:
     weights: list[ColumnWeight] = []
     for column, physical, factors in node.columns:
         word = layout.value_words[column]
-        if physical is FLOAT:
-            weights.append((word, pair_product(writer, factors)))
-        else:
-            weights.append((word, (writer.local("by", int_product(writer, factors)),)))
+        product = element_product if physical is FLOAT else int_product
+        weights.append((word, physical, writer.local("by", product(writer, factors))))
     return weights
 
 

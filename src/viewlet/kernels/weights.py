@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from viewlet.calculus.expr import Add, Expr, Mul, Value
-from viewlet.kernels.loop_nodes import Factors, Named
+from viewlet.functions.comparison import compared
+from viewlet.functions.kernel_forms import Code
+from viewlet.kernels.loop_nodes import Factor, Factors, Named, Pure
 from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 from viewlet.storage.columns import Layout
 
-BOOL, FLOAT = Physical.BOOL, Physical.FLOAT
-
-Pair = tuple[str, str]
-"""A float as the sum of two: source of the larger one and of the smaller one."""
+BOOL, FLOAT, INT = Physical.BOOL, Physical.FLOAT, Physical.INT
 
 
 def int_product(writer: Writer, factors: Factors) -> str:
@@ -40,32 +39,62 @@ def _int_value(writer: Writer, expr: Expr, scope: Scope) -> str:
     return result
 
 
-def pair_product(writer: Writer, factors: Factors) -> Pair:
-    """A product with a float factor as a pair; int factors are multiplied first."""
+def element_product(writer: Writer, factors: Factors) -> str:
+    """Source of a product with a float factor, as an element (storage.doubles).
+
+    n * m * [x]  ->  element_of(x, times(n, m))         n * e  ->  element_times(e, n)
+    """
     ints = tuple(factor for factor in factors if factor.physical is not FLOAT)
-    pairs = [
-        (factor.name, f"{factor.name}_low")
-        if isinstance(factor, Named)
-        else _pair_value(writer, factor.expr, factor.scope)
-        for factor in factors
-        if factor.physical is FLOAT
-    ]
-    if ints or not pairs:
-        pairs.insert(0, _new_pair(writer, f"pair_of({int_product(writer, ints)})"))
-    return _combined(writer, "pair_times", pairs)
+    floats = [factor for factor in factors if factor.physical is FLOAT]
+    count = int_product(writer, ints)
+    first = floats[0] if floats else None
+    if first is None:
+        return f"element_of(1.0, {count})"
+    if not isinstance(first, Named) and isinstance(first.expr, Value):
+        product = f"element_of({_float_value(writer, first.expr, first.scope)}, {count})"
+    else:
+        product = _element(writer, first)
+        product = f"element_times({product}, {count})" if ints else product
+    for other in floats[1:]:
+        product = f"element_product({product}, {_element(writer, other)})"
+    return product
 
 
-def _pair_value(writer: Writer, expr: Expr, scope: Scope) -> Pair:
+def _element(writer: Writer, factor: Factor) -> str:
+    if isinstance(factor, Named):
+        return factor.name
+    return _element_value(writer, factor.expr, factor.scope)
+
+
+def _element_value(writer: Writer, expr: Expr, scope: Scope) -> str:
     if isinstance(expr, Value):
-        code = writer.scalars.code(expr.scalar, scope)
-        if code.physical is FLOAT:
-            value = code.value if code.null is None else f"(0.0 if {code.null} else {code.value})"
-            return writer.local("p", value), "0.0"
-        return _new_pair(writer, f"pair_of({_int_value(writer, expr, scope)})")
-    function, parts = _operation(expr)
-    return _combined(
-        writer, f"pair_{function}", [_pair_value(writer, part, scope) for part in parts]
-    )
+        return f"element_of({_float_value(writer, expr, scope)}, 1)"
+    if isinstance(expr, Add):
+        first, *others = (_element_value(writer, term, scope) for term in expr.terms)
+        for other in others:
+            first = f"element_plus({first}, {other})"
+        return first
+    assert isinstance(expr, Mul)
+    factors = [
+        Pure(part, dict(scope), FLOAT if _is_float(writer, part, scope) else INT)
+        for part in expr.factors
+    ]
+    return element_product(writer, tuple(factors))
+
+
+def _is_float(writer: Writer, expr: Expr, scope: Scope) -> bool:
+    if isinstance(expr, Value):
+        return writer.scalars.code(expr.scalar, scope).physical is FLOAT
+    _, parts = _operation(expr)
+    return any(_is_float(writer, part, scope) for part in parts)
+
+
+def _float_value(writer: Writer, expr: Value, scope: Scope) -> str:
+    """A number as a double; NULL weighs 0."""
+    code = writer.scalars.code(expr.scalar, scope)
+    if code.physical is not FLOAT:
+        return f"float({_int_value(writer, expr, scope)})"
+    return code.value if code.null is None else f"(0.0 if {code.null} else {code.value})"
 
 
 def _operation(expr: Expr) -> tuple[str, tuple[Expr, ...]]:
@@ -76,18 +105,14 @@ def _operation(expr: Expr) -> tuple[str, tuple[Expr, ...]]:
     return "times", expr.factors
 
 
-def _combined(writer: Writer, function: str, pairs: list[Pair]) -> Pair:
-    """Several pairs -> one, from left to right."""
-    result = pairs[0]
-    for high, low in pairs[1:]:
-        result = _new_pair(writer, f"{function}({result[0]}, {result[1]}, {high}, {low})")
-    return result
+def is_not_zero(name: str, physical: Physical) -> str:
+    """Source of the test that a weight is not zero."""
+    return f"is_some({name})" if physical is FLOAT else f"{name} != 0"
 
 
-def _new_pair(writer: Writer, code: str) -> Pair:
-    high = writer.temporary("p")
-    writer.line(f"{high}, {high}_low = {code}")
-    return high, f"{high}_low"
+def load_weight(physical: Physical, record: str, word: int) -> str:
+    """Source of a value column of a record, or of a sum in an entry of a tree."""
+    return f"{'load_element' if physical is FLOAT else 'load'}({record}, {word})"
 
 
 def load_function(physical: Physical) -> str:
@@ -105,6 +130,7 @@ def key_words(layout: Layout, positions: list[int], key: list[Variable]) -> tupl
             value = variable.name if slot.physical is FLOAT else f"float({variable.name})"
             words.append(f"float_bits({value})")
         elif slot.physical is FLOAT:
+            tests.append(f"abs({variable.name}) < {2.0**63}")
             tests.append(f"{variable.name} == floor({variable.name})")
             words.append(f"int({variable.name})")
         else:
@@ -118,11 +144,29 @@ def key_words(layout: Layout, positions: list[int], key: list[Variable]) -> tupl
     return f"({', '.join(words)},)", tests
 
 
-def same_value(variable: Variable, value: str, null: str | None) -> str:
+def same_value(variable: Variable, value: str, physical: Physical, null: str | None) -> str:
     """Source of: a variable is the same as a value, NULL being the same as NULL."""
-    equal = f"{variable.name} == {value}"
+    equal = same_source(variable, value, physical)
     if variable.slot.nullable and null is not None:
         return f"({equal} and {variable.null} == {null})"
     if variable.slot.nullable:
         return f"({equal} and {variable.null} == 0)"
     return f"({equal} and {null} == 0)" if null is not None else equal
+
+
+def same_source(variable: Variable, value: str, physical: Physical) -> str:
+    """Source of: a variable is the same as a value, both not NULL."""
+    left = Code(variable.name, None, variable.slot.physical)
+    return bare(compared("==", left, Code(value, None, physical)))
+
+
+def bare(code: str) -> str:
+    """Without a pair of parentheses around the whole."""
+    if not (code.startswith("(") and code.endswith(")")):
+        return code
+    depth = 0
+    for i, character in enumerate(code):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and i < len(code) - 1:
+            return code
+    return code[1:-1]

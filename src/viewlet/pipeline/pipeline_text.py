@@ -27,7 +27,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, ResolutionError, UnsupportedError
-from viewlet.frontend.parse import SourceText, split, statement_of
+from viewlet.frontend.parse import SourceText, split, statement_of, view_of
 from viewlet.frontend.statements import (
     Copy,
     CreateRelation,
@@ -246,8 +246,7 @@ class _Reader:
         known = [view.name for view in self.views]
         if name is None:
             name = f"sink_{len(self.sinks) + 1}"
-            text = f"CREATE MATERIALIZED VIEW {name} AS {query.text}"
-            self.views.append(CreateView(name, query.select, text, query.position))
+            self.views.append(view_of(query, name))
         elif name not in known:
             raise ResolutionError(
                 f"there is no view {name} before this statement",

@@ -1,8 +1,7 @@
 """Whole rows of words added to a map: what arrives from another node, keys and values in one.
 
 A row has the words of a record up to its links (storage.columns): first the key's, then the
-values'. `kinds` stands for the value words: 0 an integer, 1 the first word of a float pair, whose
-second word follows.
+values'. `kinds` stands for the value words: 0 an integer, 1 the first word of a sum of DOUBLE.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ from viewlet.storage.columns import (
     Array,
     Layout,
 )
+from viewlet.storage.doubles import ELEMENT_WORDS, load_element
 from viewlet.storage.hashmap import hash_record, record_in, slot_for, take_slot
-from viewlet.storage.memory import load, load_float, prefetch, store
+from viewlet.storage.memory import load, prefetch, store
 from viewlet.storage.multimap import (
-    add_float,
+    add_element,
     add_int,
     keep_old,
     link_secondary,
@@ -95,9 +95,8 @@ def add_rows(m: int, rows: int, first: int, count: int, kinds: int) -> int:
         while word < values:
             here = keys + word
             if load(kinds, word) == 1:
-                by = load_float(row, here)
-                add_float(m, at, here, by, load_float(row, here + 1), abs(by))
-                word += 2
+                add_element(m, at, here, load_element(row, here))
+                word += ELEMENT_WORDS
             else:
                 add_int(m, at, here, load(row, here))
                 word += 1

@@ -3,7 +3,7 @@
 One record is a row of 64-bit words:
 
     keys      one word for each key column, two where it is nullable (value, then 1 for NULL)
-    values    one word for each int column, two for each float column (a pair hi, lo)
+    values    one word for each int column, five for each float column (storage.doubles)
     links     one word for each slice index (next, previous), one for each ordered index (leaf, and
               root of the group's tree)
 
@@ -27,6 +27,7 @@ import numpy as np
 
 from viewlet.errors import UnsupportedError
 from viewlet.schema import Physical
+from viewlet.storage.doubles import ELEMENT_WORDS, values_of
 from viewlet.storage.reserved import Reserved, reserve
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -77,8 +78,9 @@ ENTRY = 52  # words of an entry
 TALLEST = 53  # the level of the highest root there has been
 FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
 GROUP_COUNT = 59  # groups of a secondary index: slots that are taken, at most half of the table
-MOVED = 60  # how far whole sums have moved while they are brought up to date
-BLOCK = 68
+MOVED = 60  # how far each sum has moved while all are brought up to date, ELEMENT_WORDS for each
+ODD_KEYS = MOVED + 8 * ELEMENT_WORDS  # how many records have a key in the order that is not finite
+BLOCK = ODD_KEYS + 1
 
 LARGEST = 4
 FRONT = 3  # words of a node before its entries
@@ -89,7 +91,7 @@ SUM_INT, SUM_FLOAT, COUNT_INT, COUNT_FLOAT, NEGATIVE_INT, NEGATIVE_FLOAT = 0, 1,
 TOTAL, COUNT, NEGATIVES = 0, 1, 2
 
 _MAX_PARTS = SUM - PART
-_MAX_SUMS = (GROUPS - SUM) // 3  # as many as MOVED has words
+_MAX_SUMS = (GROUPS - SUM) // 3  # as many as MOVED has room for
 MOST_HASHED = _MAX_PARTS // 2  # key columns, of two words each at most
 
 
@@ -113,6 +115,11 @@ class KeyField:
 
     physical: Physical
     nullable: bool
+
+
+def value_words_of(physical: Physical) -> int:
+    """How many words a value column takes."""
+    return ELEMENT_WORDS if physical is Physical.FLOAT else 1
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,7 @@ class Layout:
         word = max(word, 1)
         for value in self.values:
             value_words.append(word)
-            word += 2 if value is Physical.FLOAT else 1
+            word += value_words_of(value)
         row_width = word
         for _ in self.indexes:
             link_words.append(word)
@@ -160,7 +167,7 @@ class Layout:
 
     def _sum_widths(self, index: Index) -> list[int]:
         return [
-            2 if self.values[column] is Physical.FLOAT and what == TOTAL else 1
+            value_words_of(self.values[column]) if what == TOTAL else 1
             for column, what in index.sums
         ]
 
@@ -173,6 +180,15 @@ class Layout:
     def value_width(self) -> int:
         """Words of a record's values."""
         return self.row_width - self.key_width
+
+    def value_slice(self, column: int) -> slice:
+        """The words of a value column."""
+        first = self.value_words[column]
+        return slice(first, first + value_words_of(self.values[column]))
+
+    def values_in(self, column: int, words: Array) -> Array:
+        """Rows of a value column's words as int64, or as float64, rounded once from the sums."""
+        return values_of(words) if self.values[column] is Physical.FLOAT else words[:, 0]
 
     def part_words(self, parts: tuple[int, ...]) -> list[int]:
         """The words of some key columns, ascending."""

@@ -15,7 +15,7 @@ from viewlet.errors import ProgramError
 from viewlet.native.compiled import compiled
 from viewlet.native.intrinsics import intrinsic
 from viewlet.native.lowerings import raises
-from viewlet.storage.arithmetic import plus, settle
+from viewlet.storage.arithmetic import plus
 from viewlet.storage.columns import (
     BLOCK,
     CAPACITY,
@@ -47,6 +47,7 @@ from viewlet.storage.columns import (
     VALUES,
     ZEROS,
 )
+from viewlet.storage.doubles import Element, element_plus, is_some, load_element, store_element
 from viewlet.storage.hashmap import (
     Words,
     empty_slot,
@@ -62,12 +63,10 @@ from viewlet.storage.hashmap import (
 from viewlet.storage.memory import (
     load,
     load_byte,
-    load_float,
     load_half,
     prefetch,
     store,
     store_byte,
-    store_float,
     store_half,
 )
 from viewlet.storage.ordered_index import (
@@ -236,12 +235,11 @@ def add_int(m: int, at: int, word: int, by: int) -> None:
 
 
 @compiled
-def add_float(m: int, at: int, word: int, by: float, by_low: float, largest: float) -> None:
-    """The same for a pair, which is a sum of terms of which one is the largest."""
-    high, low = settle(load_float(at, word), load_float(at, word + 1), by, by_low, largest)
-    store_float(at, word, high)
-    store_float(at, word + 1, low)
-    if high == 0.0:
+def add_element(m: int, at: int, word: int, by: Element) -> None:
+    """The same for a sum of DOUBLE."""
+    new = element_plus(load_element(at, word), by)
+    store_element(at, word, new)
+    if not is_some(new):
         store(m, ZEROS, 1)
 
 

@@ -5,11 +5,13 @@ cost O(log n), where a hash index would walk the whole group (thesis 4.2 leaves 
 of a node are neighbors in memory (storage.tree_nodes): a descent waits for memory once a level,
 not once a comparison.
 
-Sums of pairs are made from the entries below at every change: nothing accumulates, so float sums
-cannot drift. Whole sums move as far as what is below has.
+When a record changes, the sums above it move as far as it has: one addition a level. The sums of
+DOUBLE so keep the bound of storage.doubles.
 """
 
 from __future__ import annotations
+
+import math
 
 from viewlet.native.compiled import compiled, outlined
 from viewlet.storage.arithmetic import minus, plus
@@ -21,6 +23,7 @@ from viewlet.storage.columns import (
     LARGEST,
     MOVED,
     NODES_USED,
+    ODD_KEYS,
     ORDER,
     ORDER_KIND,
     RANKS,
@@ -29,6 +32,13 @@ from viewlet.storage.columns import (
     SUM_FLOAT,
     SUMS,
     TALLEST,
+)
+from viewlet.storage.doubles import (
+    ELEMENT_WORDS,
+    element_minus,
+    element_plus,
+    load_element,
+    store_element,
 )
 from viewlet.storage.hashmap import (
     Words,
@@ -70,7 +80,6 @@ from viewlet.storage.tree_nodes import (
     own_int,
     place_in_leaf,
     pull,
-    pull_float,
     put_entry,
     record_at,
     set_link,
@@ -104,18 +113,20 @@ def own_entry(m: int, ix: int, record: int) -> int:
 
 
 @compiled
-def put_own(ix: int, i: int, at: int, entry: int) -> int:
-    """What a record adds to sum i, into its entry; what a whole sum was before, 0 for a pair."""
+def put_own(ix: int, i: int, at: int, entry: int) -> None:
+    """What a record adds to sum i, into its entry; MOVED says how far that has moved."""
     word = load(ix, SUM + 3 * i)
     kind = load(ix, SUM + 3 * i + 1)
     place = load(ix, SUM + 3 * i + 2)
+    moved = MOVED + ELEMENT_WORDS * i
     if kind == SUM_FLOAT:
-        store(entry, place, load(at, word))
-        store(entry, place + 1, load(at, word + 1))
-        return 0
-    before = load(entry, place)
-    store(entry, place, own_int(at, word, kind))
-    return before
+        own = load_element(at, word)
+        store_element(ix, moved, element_minus(own, load_element(entry, place)))
+        store_element(entry, place, own)
+    else:
+        whole = own_int(at, word, kind)
+        store(ix, moved, minus(whole, load(entry, place)))
+        store(entry, place, whole)
 
 
 @outlined
@@ -125,18 +136,18 @@ def refresh(m: int, ix: int, record: int) -> None:
     entry = own_entry(m, ix, record)
     sums = load(ix, SUMS)
     for i in range(sums):
-        before = put_own(ix, i, at, entry)
-        if load(ix, SUM + 3 * i + 1) != SUM_FLOAT:
-            store(ix, MOVED + i, minus(load(entry, load(ix, SUM + 3 * i + 2)), before))
+        put_own(ix, i, at, entry)
     node = node_at(ix, link_of(m, ix, record, LEAF))
     while load_half(node, PARENT) >= 0:
         entry = entry_above(ix, node)
         for i in range(sums):
             place = load(ix, SUM + 3 * i + 2)
+            moved = MOVED + ELEMENT_WORDS * i
             if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
-                pull_float(ix, node, entry, place)
+                new = element_plus(load_element(entry, place), load_element(ix, moved))
+                store_element(entry, place, new)
             else:
-                store(entry, place, plus(load(entry, place), load(ix, MOVED + i)))
+                store(entry, place, plus(load(entry, place), load(ix, moved)))
         node = node_at(ix, load_half(node, PARENT))
 
 
@@ -175,11 +186,20 @@ def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
     return load(key, 0) < load(entry, KEY)
 
 
+@compiled
+def odd_keys(ix: int, at: int) -> int:
+    """1 for a record whose key in the order is an infinity or NaN, else 0."""
+    if load(ix, ORDER_KIND) != BY_FLOAT:
+        return 0
+    return 0 if math.isfinite(load_float(at, load(ix, ORDER))) else 1
+
+
 @outlined
 def link_tree(m: int, ix: int, record: int) -> None:
     """Put a new record behind those whose keys are not greater."""
     at = record_at(m, record)
     key = at + 8 * load(ix, ORDER)
+    store(ix, ODD_KEYS, load(ix, ODD_KEYS) + odd_keys(ix, at))
     slot = group_slot(m, ix, at)
     head = load_half(load(ix, SLOTS), slot)
     set_link(m, ix, record, ROOT, -1)
@@ -245,6 +265,7 @@ def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
 @outlined
 def unlink_tree(m: int, ix: int, record: int) -> None:
     """Take a record out. All its values are zero, so that no sum above changes."""
+    store(ix, ODD_KEYS, load(ix, ODD_KEYS) - odd_keys(ix, record_at(m, record)))
     number = link_of(m, ix, record, LEAF)
     node = node_at(ix, number)
     place = place_in_leaf(ix, node, record)
@@ -265,6 +286,7 @@ def clear_trees(ix: int) -> None:
     store(ix, GROUPS, -1)
     store(ix, NODES_USED, 0)
     store(ix, TALLEST, 0)
+    store(ix, ODD_KEYS, 0)
     for size in range(LARGEST + 1):
         store(ix, FREE_NODES + size, -1)
 

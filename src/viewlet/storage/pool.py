@@ -226,12 +226,8 @@ class Pool:
         if column is None:
             first = self.layout.key_width
             values = table[:, first : self.layout.row_width]
-            # A float that is zero is the word 0: sums settle to +0.0.
             return np.flatnonzero((values != 0).any(axis=1))
-        word = self.layout.value_words[column]
-        if self.layout.values[column] is Physical.FLOAT:
-            return np.flatnonzero(table.view(np.float64)[:, word] != 0.0)
-        return np.flatnonzero(table[:, word])
+        return np.flatnonzero((table[:, self.layout.value_slice(column)] != 0).any(axis=1))
 
     def key_column(self, key: int, records: Array) -> tuple[Array, Array | None]:
         """A key column of some records as words (bits of floats, codes of strings) and nulls."""
@@ -242,11 +238,12 @@ class Pool:
         return source[records, word], nulls
 
     def value_column(self, column: int, records: Array) -> Array:
-        """A value column of some records: int64, or float64 rounded once from the pair."""
-        table, word = self.table(), self.layout.value_words[column]
-        if self.layout.values[column] is Physical.FLOAT:
-            return np.asarray(table.view(np.float64)[records, word])
-        return np.asarray(table[records, word])
+        """A value column of some records: int64, or float64 rounded once from the sum."""
+        return self.layout.values_in(column, self.column_words(column, records))
+
+    def column_words(self, column: int, records: Array) -> Array:
+        """The words of a value column of some records."""
+        return self.table()[records, self.layout.value_slice(column)]
 
     def full_keys(self, records: Array) -> Array:
         """The keys of some records as words, with a null word for each column, nullable or not."""
@@ -279,9 +276,13 @@ class Pool:
 
     def old_column(self, column: int) -> Array:
         """A value column of the logged records as it was before the batch."""
-        word = self.layout.value_words[column] - self.layout.key_width + 1
-        before = np.ascontiguousarray(self.logged()[:, word])
-        return before.view(np.float64) if self.layout.values[column] is Physical.FLOAT else before
+        return self.layout.values_in(column, self.old_words(column))
+
+    def old_words(self, column: int) -> Array:
+        """The same as words."""
+        words = self.layout.value_slice(column)
+        shift = self.layout.key_width - 1
+        return self.logged()[:, words.start - shift : words.stop - shift]
 
     def nbytes(self) -> int:
         """Bytes in use: records, marks and tables, without the untouched part of the pool."""

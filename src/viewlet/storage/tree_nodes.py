@@ -15,7 +15,6 @@ so that two neighbors have more than half a node: the depth is O(log n) after de
 from __future__ import annotations
 
 from viewlet.native.compiled import compiled
-from viewlet.storage.arithmetic import gather, gathered
 from viewlet.storage.columns import (
     COUNT_FLOAT,
     COUNT_INT,
@@ -36,12 +35,18 @@ from viewlet.storage.columns import (
     SUMS,
     TALLEST,
 )
+from viewlet.storage.doubles import (
+    gather,
+    gathered,
+    is_some,
+    load_element,
+    no_element,
+    store_element,
+)
 from viewlet.storage.memory import (
     load,
-    load_float,
     load_half,
     store,
-    store_float,
     store_half,
 )
 
@@ -118,26 +123,25 @@ def own_int(at: int, word: int, kind: int) -> int:
     if kind == COUNT_INT:
         return 1 if load(at, word) != 0 else 0
     if kind == COUNT_FLOAT:
-        return 1 if load_float(at, word) != 0.0 else 0
+        return 1 if is_some(load_element(at, word)) else 0
     if kind == NEGATIVE_INT:
         return 1 if load(at, word) < 0 else 0
-    # NaN counts as negative: sums with it do not rise.
-    return 0 if load_float(at, word) >= 0.0 else 1
+    # What is not finite counts as negative: sums with it do not rise.
+    own = load_element(at, word)
+    return 0 if (own[0] >= 0.0) & (own[3] | own[4] == 0) else 1
 
 
 @compiled
 def pull_float(ix: int, node: int, entry: int, word: int) -> None:
-    """A sum of pairs in the entry of a node, from the entries of that node."""
+    """A sum of DOUBLE in the entry of a node, from the entries of that node."""
     step = 8 * load(ix, ENTRY)
     at = node + 8 * (FRONT + word)
     end = at + step * load_half(node, ENTRIES)
-    high = low = 0.0
+    total = no_element()
     while at < end:
-        high, low = gather(high, low, load_float(at, 0), load_float(at, 1))
+        total = gather(total, load_element(at, 0))
         at += step
-    high, low = gathered(high, low)
-    store_float(entry, word, high)
-    store_float(entry, word + 1, low)
+    store_element(entry, word, gathered(total))
 
 
 @compiled

@@ -1,6 +1,6 @@
 """A seeded source of changes: a shop in the manner of TPC-H, and an order book of bids.
 
-A third of the customers never order, as in TPC-H; some orders are cancelled later, with all their
+A third of the customers never order, as in TPC-H; some orders are canceled later, with all their
 lines; bids follow a wandering price, and the oldest leave when the book is full. The same seed
 gives the same changes on every machine.
 """
@@ -76,7 +76,7 @@ class Market:
         made, lines = self._orders(orders)
         changes = [MarketDelta("orders", made, 1), MarketDelta("lineitem", lines, 1)]
         if self._open and self._ticks % 4 == 0:
-            changes += self._cancelled()
+            changes += self._canceled()
         self._open.append((made, lines))
         changes.append(MarketDelta("bids", self._new_bids(bids), 1))
         while self._bid_count > self._book:
@@ -116,15 +116,15 @@ class Market:
         )
         return made, lines
 
-    def _cancelled(self) -> list[MarketDelta]:
+    def _canceled(self) -> list[MarketDelta]:
         """One order in ten of an earlier tick goes, with its lines."""
         at = int(self._random.integers(0, len(self._open)))
         made, lines = self._open[at]
         del self._open[at]
         going = np.asarray(made["o_orderkey"])[::10]
         orders = made.filter(pa.array(np.isin(made["o_orderkey"], going)))
-        cancelled = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
-        return [MarketDelta("orders", orders, -1), MarketDelta("lineitem", cancelled, -1)]
+        canceled = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
+        return [MarketDelta("orders", orders, -1), MarketDelta("lineitem", canceled, -1)]
 
     def _new_bids(self, count: int) -> pa.Table:
         self._price += float(self._random.normal(0, 5))

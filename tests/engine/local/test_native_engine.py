@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from tests.oracle.harness import REGRESSIONS, Case, run_with
 from viewlet.engine.local.native_engine import NativeEngine
 from viewlet.errors import RangeError, ViewletError
 from viewlet.interfaces.database import Database
-from viewlet.interfaces.dml import Change
 from viewlet.planner.viewlets import compile_program
 
 
@@ -90,72 +88,6 @@ def test_new_views_keep_what_streams_have_brought(db: Database) -> None:
 @pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.json")), ids=lambda p: p.stem)
 def test_kept_cases_of_the_oracle(path: Path) -> None:
     run_with(Case.load(path), database)
-
-
-VIEWS = {
-    "joined": "SELECT name, SUM(c) AS c, COUNT(s) AS n FROM t, u WHERE t.b = u.b GROUP BY name",
-    "ends": "SELECT b, MIN(a) AS low, MAX(s) AS high FROM t GROUP BY b",
-    "outer_": "SELECT u.name, t.a FROM u LEFT JOIN t ON t.b = u.b AND t.a < 40",
-    "nested": "SELECT COUNT(*) AS n FROM t WHERE c > (SELECT AVG(x.c) FROM t x WHERE x.b = t.b)",
-    "different": "SELECT DISTINCT s, b FROM t WHERE s IS NOT NULL",
-}
-
-
-@pytest.mark.parametrize("few", [0, 1_000_000], ids=["triggers", "definitions"])
-def test_views_that_come_and_go_after_rows(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maps move from program to program; what is new is filled from the tables' rows."""
-    monkeypatch.setattr("viewlet.engine.local.native_engine._FEW_ROWS", few)
-    rng = random.Random(5)
-    db = database()
-    db.execute(
-        """
-        CREATE TABLE t (a INT NOT NULL, b INT, c DECIMAL(9, 2), s VARCHAR);
-        CREATE TABLE u (b INT NOT NULL PRIMARY KEY, name VARCHAR);
-        CREATE STREAM e (k INT);
-        CREATE VIEW events AS SELECT k, COUNT(*) AS n FROM e GROUP BY k;
-        """
-    )
-    kept: list[tuple[object, ...]] = []
-
-    def change() -> None:
-        new = [
-            (
-                rng.randrange(100),
-                rng.choice([None, *range(6)]),
-                Decimal(rng.randrange(1000)) / 4,
-                rng.choice([None, "", "x", f"t{rng.randrange(30)}"]),
-            )
-            for _ in range(60)
-        ]
-        gone = [kept.pop(rng.randrange(len(kept))) for _ in range(len(kept) // 3)]
-        kept.extend(new)
-        db.apply(
-            [Change("t", new), Change("t", gone, -1), Change("e", [(1,), (rng.randrange(9),)])]
-        )
-
-    def same() -> None:
-        for name in sorted(set(VIEWS) & shown):
-            expected = db.query(VIEWS[name]).to_pylist()
-            found = db.view(name).to_arrow().to_pylist()
-            assert sorted(map(repr, found)) == sorted(map(repr, expected)), name
-
-    shown: set[str] = set()
-    db.insert("u", [(b, f"n{b % 4}") for b in range(9)])
-    for name, text in VIEWS.items():
-        change()
-        db.execute(f"CREATE VIEW {name} AS {text}")
-        shown.add(name)
-        same()
-        change()
-        same()
-    for name in ("joined", "nested"):
-        db.execute(f"DROP VIEW {name}")
-        shown.remove(name)
-        same()
-        change()
-        same()
-    total = sum(n for _, n in rows(db, "events"))
-    assert total == 2 * (2 * len(VIEWS) + 2)
 
 
 def test_the_order_of_strings_moves_with_their_maps() -> None:

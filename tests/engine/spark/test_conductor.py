@@ -10,7 +10,6 @@ import pytest
 from tests.distributed.streams import FINANCE, TPCH, database, program_of, stream
 from tests.engine.directories import Directories
 
-from viewlet.calculus.evaluate import evaluate
 from viewlet.distributed import compile_all
 from viewlet.distributed.location import node_of
 from viewlet.engine.spark.chunks import Columns, Message, TextHashes, nodes_of, spread
@@ -21,7 +20,7 @@ from viewlet.engine.values.batching import batch_of
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import RangeError
 from viewlet.native.code_cache import code_cache
-from viewlet.program.interpret import Interpreter, relations_of
+from viewlet.program.interpret import Interpreter, defined_contents, relations_of
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program
 from viewlet.schema import Column, Kind, Physical, Relation, Type
@@ -54,10 +53,7 @@ def test_equal_to_the_interpreter(query: str, tmp_path: Path) -> None:
     reference = Interpreter(program)
     static, events = database(query, 5)
     reference.load(static)
-    constants = relations_of(static)
-    conductor.fill(
-        lambda map, column: evaluate(column.definition, map.key_names, constants)  # type: ignore[arg-type]
-    )
+    conductor.scatter(defined_contents(program, relations_of(static)))
     relations = {relation.name: relation for relation in program.relations}
     for batch in stream(events, 5, 12):
         for name, delta in batch.items():

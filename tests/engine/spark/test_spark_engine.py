@@ -419,3 +419,21 @@ def test_a_sink_applies_each_batch_once(db: Database, spark: Any) -> None:
     for batch in (0, 1, 1, 0):
         sink(frame, batch)
     assert db.view("n")[()].n == 14
+
+
+def test_columns_hold_to_their_declared_sizes(db: Database, spark: Any) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR(3), m TIMESTAMP(0), n SMALLINT, c DECIMAL(12,2))")
+    moment = dt.datetime(2024, 1, 1, 10, 0, 0, 500_000)
+    db.insert("t", [("abc", moment, 1, 0.125)])
+    schema = "s string, m timestamp_ntz, n int, c decimal(12,2)"
+    frame = spark.createDataFrame([("x", moment, 1, Decimal("0.13"))], schema)
+    db.apply_spark([("t", frame, 1)])
+    for bad in (("abcd", moment, 1, None), ("x", moment, 32768, None)):
+        with pytest.raises(viewlet.ViewletError):
+            db.insert("t", [bad])
+        with pytest.raises(viewlet.ViewletError):
+            db.apply_spark([("t", spark.createDataFrame([bad], schema), 1)])
+    found = db.query("SELECT * FROM t").to_pylist()
+    assert sorted(row["s"] for row in found) == ["abc", "x"]
+    assert {row["m"] for row in found} == {dt.datetime(2024, 1, 1, 10, 0, 1)}
+    assert {str(row["c"]) for row in found} == {"0.13"}

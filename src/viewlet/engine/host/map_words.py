@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 
 import numpy as np
 
-from viewlet.calculus.ring import Gmr, to_value
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.calculus.ring import Gmr, Unbounded, Weight, multiplicity
+from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array, KeyField, Layout
+from viewlet.storage.doubles import number_in, words_of_number
 from viewlet.storage.memory import float_bits
 from viewlet.storage.pool import Pool
 
@@ -17,13 +19,32 @@ from viewlet.storage.pool import Pool
 def words_of_values(layout: Layout, position: int, contents: Gmr, texts: Dictionary) -> Array:
     """A weighted relation as rows in which only the value column `position` is not zero."""
     rows = np.zeros((len(contents), layout.row_width), np.int64)
-    word = layout.value_words[position]
+    words = layout.value_slice(position)
     is_float = layout.values[position] is Physical.FLOAT
     for row, (key, weight) in zip(rows, contents.items(), strict=True):
         row[: layout.key_width] = list(_key_words(key, layout.keys, texts)) or 0
-        value = to_value(weight)
-        row[word] = float_bits(float(value or 0.0)) if is_float else int(value or 0)
+        row[words] = words_of_weight(weight) if is_float else multiplicity(weight)
     return rows
+
+
+def words_of_weight(weight: Weight) -> tuple[int, ...]:
+    """A weight as the words of a sum of DOUBLE, without loss where 159 bits hold it."""
+    if isinstance(weight, Unbounded):
+        return words_of_number(weight.number, weight.above, weight.below, weight.nans)
+    return words_of_number(Fraction(weight))
+
+
+def weights_in(layout: Layout, position: int, words: Array) -> list[Weight]:
+    """The inverse for rows of a value column's words."""
+    if layout.values[position] is Physical.FLOAT:
+        return [_weight_in(row) for row in words]
+    whole: list[Weight] = words[:, 0].tolist()
+    return whole
+
+
+def _weight_in(words: Array) -> Weight:
+    number, *counts = number_in(words)
+    return Unbounded(number, *counts) if any(counts) else number
 
 
 def _key_words(
@@ -46,15 +67,15 @@ def words_of_map(
     old: Pool,
     old_positions: Sequence[int],
     order: Sequence[int],
-    translate: Translation,
+    translate: Callable[[Array], Array],
 ) -> Array:
-    """Value columns of another map as rows of this one; floats keep their pairs.
+    """Value columns of another map as rows of this one; sums of DOUBLE keep all their words.
 
     Key column order[i] there is the i-th here, and value column old_positions[j] there is
     positions[j] here. `translate` gives the codes of strings here for those there.
     """
     table = old.table()
-    there = [_value_slice(old.layout, position) for position in old_positions]
+    there = [old.layout.value_slice(position) for position in old_positions]
     values = [table[:, words] for words in there]
     records = np.flatnonzero(np.any([(part != 0).any(axis=1) for part in values], axis=0))
     full = old.full_keys(records)
@@ -65,11 +86,5 @@ def words_of_map(
         if key.nullable:
             rows[:, word + 1] = full[:, 2 * order[i] + 1]
     for position, part in zip(positions, values, strict=True):
-        rows[:, _value_slice(layout, position)] = part[records]
+        rows[:, layout.value_slice(position)] = part[records]
     return rows
-
-
-def _value_slice(layout: Layout, position: int) -> slice:
-    """The words of a value column."""
-    bounds = (*layout.value_words, layout.row_width)
-    return slice(bounds[position], bounds[position + 1])

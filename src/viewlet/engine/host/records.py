@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from viewlet.calculus.query import COUNT, ViewKind
-from viewlet.calculus.ring import Gmr, to_weight
+from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.kernel_host import KernelHost
+from viewlet.engine.host.map_words import weights_in
 from viewlet.engine.values.batching import plain_values
 from viewlet.engine.values.strings import Dictionary
 from viewlet.program.ir import View
@@ -132,23 +134,36 @@ class MapReader:
         self, map: str, column: str, *, before: bool = False
     ) -> dict[tuple[Any, ...], Any]:
         """One value column by decoded key, as it is or as it was before the last batch."""
-        pool, position = self._host.pools[map], self.position(map, column)
+        position = self.position(map, column)
+        layout = self._host.pools[map].layout
+        return self._contents(
+            map, position, before, lambda words: layout.values_in(position, words).tolist()
+        )
+
+    def weights(self, map: str, column: str, *, before: bool = False) -> Gmr:
+        """The same as a weighted relation, sums of DOUBLE not rounded."""
+        position = self.position(map, column)
+        layout = self._host.pools[map].layout
+        contents = self._contents(
+            map, position, before, lambda words: weights_in(layout, position, words)
+        )
+        return Gmr(contents.items())
+
+    def _contents(
+        self, map: str, position: int, before: bool, decode: Callable[[Array], list[Any]]
+    ) -> dict[tuple[Any, ...], Any]:
+        pool = self._host.pools[map]
         records = pool.live(position)
-        values = pool.value_column(position, records).tolist()
+        values = decode(pool.column_words(position, records))
         contents = dict(zip(self._key_rows(map, records), values, strict=True))
         if before:
             rows = self._key_rows(map, pool.logged()[:, 0])
-            for key, value in zip(rows, pool.old_column(position).tolist(), strict=True):
+            for key, value in zip(rows, decode(pool.old_words(position)), strict=True):
                 if value:
                     contents[key] = value
                 else:
                     contents.pop(key, None)
         return contents
-
-    def weights(self, map: str, column: str, *, before: bool = False) -> Gmr:
-        """The same as a weighted relation."""
-        contents = self.contents(map, column, before=before)
-        return Gmr((key, to_weight(value)) for key, value in contents.items())
 
     def columns(self, map: str) -> list[str]:
         """The names of a map's value columns."""

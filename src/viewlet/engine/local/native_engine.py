@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from viewlet.calculus.database import Atoms
-from viewlet.calculus.evaluate import Database, evaluate
-from viewlet.calculus.expr import MapRef, relations
-from viewlet.calculus.ring import Gmr
-from viewlet.engine.contract import (
-    Ended,
-    Held,
-    MapSize,
-    Row,
-    Weighted,
-    check_rebuildable,
-    from_old_maps,
-)
-from viewlet.engine.host.map_words import words_of_map
+from viewlet.engine.contract import MapSize, Row, Weighted
 from viewlet.engine.host.stored_tables import StoredTable, put_all
+from viewlet.engine.local.local_fill import filled, translated
 from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
-from viewlet.engine.local.view_reader import ViewReader, database_of
-from viewlet.engine.values.batching import Batch, weighted_rows
+from viewlet.engine.local.view_reader import ViewReader
+from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.reading import rows_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
 from viewlet.engine.values.strings import Dictionary, Translation
 from viewlet.errors import UnsupportedError
-from viewlet.kernels.jit import check_kernels, source
-from viewlet.program.check import check
-from viewlet.program.interpret import with_defined_maps
-from viewlet.program.ir import Map, Program, ValueColumn
-from viewlet.program.prune import part_of
+from viewlet.kernels.jit import source
+from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
+from viewlet.program.ir import Program
 from viewlet.schema import Relation
 from viewlet.storage.columns import MemoryArrays
 
 _NOTHING = Program((), (), ())
-
-_FEW_ROWS = 2_000
-"""Of tables, from which definitions are evaluated as they stand: some 50 microseconds each."""
 
 
 class NativeEngine:
@@ -77,7 +58,9 @@ class NativeEngine:
     def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
         stored = {r.name: self._kept(r) for r in tables}
         if program != self.program:
-            self._use(self._filled(program, stored, ended))
+            kept = [name for name, table in stored.items() if table is self._tables.get(name)]
+            plan = fill_plan(self.program, program, kept, ended)
+            self._use(filled(program, plan, self._engine, stored))
         self._tables = stored
         self._paths = {}
         self._touched = []
@@ -87,111 +70,6 @@ class NativeEngine:
         if old is not None and old.relation == relation:
             return old
         return StoredTable(relation, MemoryArrays(), self._strings)
-
-    def _filled(
-        self, program: Program, tables: dict[str, StoredTable], ended: Ended
-    ) -> LocalEngine:
-        new = LocalEngine(program)
-        check_kernels(new.module)
-        definitions = [c.definition for m in program.maps for c in m.columns if c.definition]
-        went = all(view.name in self._views for view in program.views)
-        if went or any(relations(definition) & ended.keys() for definition in definitions):
-            self._move(new, tables, ended)
-        else:
-            self._load(new, tables)
-        return new
-
-    def _load(self, new: LocalEngine, tables: dict[str, StoredTable]) -> None:
-        """Fill all maps from the tables' rows, as if these had just come."""
-        translate = Translation(self._strings, new.dictionary)
-        batches = {}
-        for relation in new.program.relations:
-            table = tables.get(relation.name)
-            if table is not None:
-                # Constant maps are computed from plain rows, all others from the used columns.
-                batches[relation.name] = (
-                    table.batch()
-                    if relation.static
-                    else self._translated(table, table.coded(new.reads(relation.name)), translate)
-                )
-        new.load(batches)
-
-    def _translated(
-        self, table: StoredTable, coded: Batch, translate: Translation, used: Any = None
-    ) -> Batch:
-        """A batch in the tables' codes -> the same in the program's, where it looks at them."""
-        if not table.texts:
-            return coded
-        columns = list(coded.columns)
-        for i in table.texts:
-            if used is None or i in used:
-                columns[i] = translate(columns[i])
-        return Batch(columns, coded.nulls, coded.weights, coded=True)
-
-    def _move(self, new: LocalEngine, tables: dict[str, StoredTable], ended: Ended) -> None:
-        """Fill maps from those of the program before, and from tables what it did not have.
-
-        What streams have brought lives in old maps only.
-        """
-        held = Held(self.program)
-        translate = Translation(self._engine.dictionary, new.dictionary)
-        known = {map.name for map in self.program.maps}
-        database = with_defined_maps(new.program, self._sources(tables), known)
-        lacking: list[tuple[Map, ValueColumn]] = []
-        new.host.begin(logged=False)
-        for map in new.program.maps:
-            for column in map.columns:
-                if column.definition is None:
-                    continue
-                moved = from_old_maps(held, column.definition, map.key_names, ended)
-                if moved is None:
-                    moved = held.find(column.definition, map.key_names)
-                if isinstance(moved, MapRef):
-                    order = [moved.keys.index(name) for name in map.key_names]
-                    _copy(new, map.name, column.name, self._engine, moved, order, translate)
-                elif moved is not None:
-                    new.add(map.name, column.name, evaluate(moved, map.key_names, database))
-                else:
-                    lacking.append((map, column))
-        self._fill(new, lacking, tables, database)
-        new.host.commit()
-
-    def _sources(self, tables: dict[str, StoredTable]) -> Atoms:
-        """Tables and the maps of the program before; streams start empty."""
-
-        @cache
-        def rows(name: str) -> Gmr:
-            table = tables.get(name)
-            return Gmr(weighted_rows(table.relation, table.batch()) if table is not None else ())
-
-        return database_of(self._engine.reader, relations=rows)
-
-    def _fill(
-        self,
-        new: LocalEngine,
-        lacking: list[tuple[Map, ValueColumn]],
-        tables: dict[str, StoredTable],
-        database: Database,
-    ) -> None:
-        """Fill columns whose definitions read tables, and streams that are empty yet.
-
-        Many rows are put through the triggers of these maps, in an engine of its own: beside full
-        maps they would count what is there already. A few are not worth that it is compiled.
-        """
-        read = {name for _, c in lacking if c.definition for name in relations(c.definition)}
-        if sum(len(tables[name].rows) for name in read if name in tables) > _FEW_ROWS:
-            loader = LocalEngine(check(part_of(new.program, maps={m.name for m, _ in lacking})))
-            self._load(loader, tables)
-            translate = Translation(loader.dictionary, new.dictionary)
-            for map, column in lacking:
-                order = range(len(map.keys))
-                source = MapRef(map.name, column.name, map.key_names)
-                _copy(new, map.name, column.name, loader, source, order, translate)
-            return
-        for map, column in lacking:
-            assert column.definition is not None
-            contents = evaluate(column.definition, map.key_names, database)
-            new.add(map.name, column.name, contents)
 
     # Changes.
 
@@ -208,7 +86,7 @@ class NativeEngine:
         for name, batch in coded:
             if name in touched and name in self._relations:
                 used = self._engine.reads(name)
-                batch = self._translated(touched[name], batch, self._translation, used)
+                batch = translated(touched[name], batch, self._translation, used)
             if name in self._relations:
                 fed.append((name, batch))
         try:
@@ -310,23 +188,3 @@ class NativeEngine:
     def close(self) -> None:
         self._tables = {}
         self._use(LocalEngine(_NOTHING))
-
-
-def _copy(
-    engine: LocalEngine,
-    map: str,
-    column: str,
-    old: LocalEngine,
-    source: MapRef,
-    order: Sequence[int],
-    translate: Translation,
-) -> None:
-    words = words_of_map(
-        engine.host.pools[map].layout,
-        [engine.reader.position(map, column)],
-        old.host.pools[source.name],
-        [old.reader.position(source.name, source.column)],
-        order,
-        translate,
-    )
-    engine.host.add(map, words)

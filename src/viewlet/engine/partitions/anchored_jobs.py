@@ -26,31 +26,59 @@ if TYPE_CHECKING:
 _INLINE = 1 << 17  # a larger step description travels as a Spark broadcast, once per executor
 
 
+class Anchor:
+    """One cached record per partition; where its block is, the partition runs.
+
+    Clusters that exchange state share it, so that partitions of one number are at one place.
+    """
+
+    def __init__(self, context: SparkContext, partitions: int) -> None:
+        pairs: RDD[tuple[int, None]] = context.parallelize(
+            [(p, None) for p in range(partitions)], partitions
+        )
+        self.rdd = pairs.partitionBy(partitions, worker.partition_of).persist()
+        self.rdd.count()
+        self._users = 1
+
+    def shared(self) -> Anchor:
+        """The same for one user more."""
+        self._users += 1
+        return self
+
+    def release(self) -> None:
+        """Forget the block once nobody uses it."""
+        self._users -= 1
+        if self._users == 0:
+            self.rdd.unpersist()
+
+
 class Jobs:
     """Runs tasks over all partitions, each where its state is."""
 
-    def __init__(self, context: SparkContext, partitions: int) -> None:
+    def __init__(self, context: SparkContext, partitions: int, beside: Jobs | None = None) -> None:
+        """`beside`: keep partitions where those of another cluster are."""
         self._sc = context
         self._partitions = partitions
         self.tag = ""  # of the last job
-        self.anchor = self._drop_anchor()
+        self._anchor: Anchor = (
+            beside._anchor.shared()
+            if beside is not None and beside._partitions == partitions
+            else Anchor(context, partitions)
+        )
 
-    def _drop_anchor(self) -> RDD[tuple[int, None]]:
-        """One cached record per partition; where its block is, the partition runs."""
-        n = self._partitions
-        pairs: RDD[tuple[int, None]] = self._sc.parallelize([(p, None) for p in range(n)], n)
-        anchor = pairs.partitionBy(n, worker.partition_of).persist()
-        anchor.count()
-        return anchor
+    @property
+    def anchor(self) -> RDD[tuple[int, None]]:
+        """One record for each partition, where the partition runs."""
+        return self._anchor.rdd
 
     def rebuild_anchor(self) -> None:
         """Decide anew where partitions run, after an executor was lost."""
-        self.anchor.unpersist()
-        self.anchor = self._drop_anchor()
+        self._anchor.release()
+        self._anchor = Anchor(self._sc, self._partitions)
 
     def release(self) -> None:
-        """Executors need not keep the anchor any longer."""
-        self.anchor.unpersist()
+        """Executors need not keep the anchor for this cluster any longer."""
+        self._anchor.release()
 
     def executors(self) -> int:
         """How many there are now; the driver's own entry is there too, and in local mode alone."""
@@ -103,6 +131,14 @@ class Jobs:
             self._sc,
             pair(self.anchor._jrdd_deserializer, records._jrdd_deserializer),
         )
+
+    def exported(self, shipped: Any, request: Any, *, stays: bool) -> RDD[tuple[int, bytes]]:
+        """What partitions give another cluster. `stays`: each to the partition of its own number.
+
+        Only then may Spark know it for partitioned, which saves the shuffle.
+        """
+        task = partial(export_task, shipped, request)
+        return self.anchor.mapPartitionsWithIndex(task, preservesPartitioning=stays)
 
     def collect(self, build: Callable[[], RDD[Any]], what: str) -> list[Any]:
         """Collect under a tag of its own: a tag adds to the user's job group, a group replaces."""
@@ -215,6 +251,14 @@ def split_task(
     """In an executor: one partition's state in pieces, each with the partition that it moves to."""
     _drain(pairs)
     return worker.split_partition(_opened(shipped), partitions, partition)
+
+
+def export_task(
+    shipped: Any, request: Any, partition: int, pairs: Iterable[Any]
+) -> Iterator[tuple[int, bytes]]:
+    """In an executor: what one partition has for another cluster."""
+    _drain(pairs)
+    return worker.export_partition(_opened(shipped), partition, request)
 
 
 def adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[tuple[int, Status]]:

@@ -13,9 +13,10 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.partitions import anchored_jobs as jobs
@@ -52,11 +53,13 @@ class Cluster:
         checkpoint: str | None = None,
         snapshot_every: int = 50,
         state_dir: str | None = None,
+        beside: Cluster | None = None,
     ) -> None:
         """Start at version 0. `checkpoint`: a directory or URI that all executors reach.
 
         Without one the log stays on the executors' own disks: torn steps are repaired, a lost disk
         is a lost partition. `state_dir`: where executors keep the arrays (default: temporary).
+        `beside`: the cluster that this one takes state from; partitions go where it has them.
         """
         check_program(program, partitions, snapshot_every)
         identity: dict[str, Any] = {
@@ -76,7 +79,7 @@ class Cluster:
         if commits is not None:
             commits.write(start)
             commits.write_identity(identity)  # last: a directory without it is still free
-        self._open(spark, site, program, commits, start, snapshot_every)
+        self._open(spark, site, program, commits, start, snapshot_every, beside)
 
     @classmethod
     def restore(
@@ -142,6 +145,7 @@ class Cluster:
         commits: CommitLog | None,
         start: Commit,
         snapshot_every: int,
+        beside: Cluster | None = None,
     ) -> None:
         self._sc = spark.sparkContext
         self._site = site
@@ -155,7 +159,7 @@ class Cluster:
         self._metrics = Metrics()
         self._step_tags: list[str] = []
         self.incidents: list[str] = []
-        self._jobs = Jobs(self._sc, site.partitions)
+        self._jobs: Jobs = Jobs(self._sc, site.partitions, beside._jobs if beside else None)
 
     # -- the interface --------------------------------------------------------------------------
 
@@ -346,6 +350,22 @@ class Cluster:
             for _, _, notes in answers:
                 self._notes(notes)
             return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
+
+    @contextmanager
+    def exported(self, request: Any, *, stays: bool) -> Iterator[RDD[tuple[int, bytes]]]:
+        """What partitions have for another cluster at this version: inputs of a step of it, which
+        must end before this does. `stays`: all is for the partition of the same number, no shuffle.
+        """
+        with self._mutex:
+            self._usable()
+            spec = self._spec(b"")
+        with self._jobs.shipped(spec) as shipped:
+            yield self._jobs.exported(shipped, request, stays=stays)
+
+    def joined(self, exported: Iterable[RDD[tuple[int, bytes]]]) -> RDD[tuple[int, bytes]]:
+        """Several of them as the inputs of one step; what is in place stays there."""
+        placed = (rdd.partitionBy(self.partitions, worker.partition_of) for rdd in exported)
+        return reduce(lambda left, right: left.union(right), placed)
 
     def metrics(self) -> Metrics:
         """The last version in figures, all of its steps together; jobs and stages are what Spark

@@ -9,7 +9,7 @@ import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from viewlet.engine.durable.sealed import digest_of
 from viewlet.engine.partitions.partition_state import PartitionState
@@ -68,6 +68,15 @@ class Repartitioning(Protocol):
 
     def adopt(self, state: PartitionState, chunks: list[bytes]) -> None:
         """Fill a created state from the chunks of all old partitions, in their order."""
+
+
+class Exporting(Protocol):
+    """The optional hook of programs whose state can be a part of another cluster's."""
+
+    def export(self, state: PartitionState, request: Any) -> list[tuple[int, bytes]]:
+        """What a request of the program's own kind asks of this partition, for partitions of the
+        other cluster; it travels with the task.
+        """
 
 
 class Undoing(Protocol):

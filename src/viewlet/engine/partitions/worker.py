@@ -23,6 +23,7 @@ from viewlet.engine.partitions.partition import Partition, detach
 from viewlet.engine.partitions.partition_program import (
     DRIVER,
     ClusterSite,
+    Exporting,
     PartitionProgram,
     Repartitioning,
     Status,
@@ -129,6 +130,17 @@ def split_partition(
             chunks = cast(Repartitioning, part.program).repartition(state, partitions)
     for target, chunk in chunks.items():
         yield target, (partition, chunk)
+
+
+def export_partition(
+    step: StepRequest, partition: int, request: Any
+) -> Iterator[tuple[int, bytes]]:
+    """What another cluster's step asked for, as (its partition, bytes) pairs."""
+    with Partition.locked(step.site, partition) as part:
+        state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
+        with state.read_only():
+            chunks = cast(Exporting, part.program).export(state, request)
+    yield from chunks
 
 
 def adopt_partition(

@@ -142,11 +142,23 @@ def with_texts(target: str, words: Array, layout: Layout, strings: Sequence[str 
     if places:
         words = words.copy()
     for word in places:
-        codes, numbers = np.unique(words[:, word], return_inverse=True)
-        found = [strings[code] for code in codes.tolist()]
-        words[:, word] = numbers
-        texts[word] = found
+        words[:, word], texts[word] = numbered(words[:, word], strings)
     return Rows(target, words, texts)
+
+
+def numbered(codes: Array, strings: Sequence[str | None]) -> tuple[Array, list[str | None]]:
+    """Codes of a node's dictionary -> numbers into a list of the strings that they mean."""
+    if len(codes) * _SPARSE < len(strings):
+        used, numbers = np.unique(codes, return_inverse=True)
+    else:
+        is_used = np.zeros(len(strings), bool)
+        is_used[codes] = True
+        used = np.flatnonzero(is_used)
+        numbers = (np.cumsum(is_used) - 1)[codes]
+    return numbers, [strings[code] for code in used.tolist()]
+
+
+_SPARSE = 8  # strings for each code, from which sorting the codes is cheaper than a look at all
 
 
 def with_codes(rows: Rows, dictionary: Dictionary) -> Array:
@@ -174,6 +186,21 @@ def batch_columns(relation: Relation, batch: Batch, used: Iterable[int]) -> Colu
             columns[i] = distinct(values)
         else:
             columns[i] = values
+    return Columns(relation.name, columns, nulls, batch.weights)
+
+
+def coded_columns(
+    relation: Relation, batch: Batch, used: Iterable[int], strings: Sequence[str | None]
+) -> Columns:
+    """The same for a batch with codes of a dictionary of these strings."""
+    columns: list[Any] = [None] * len(relation.columns)
+    nulls: list[Array | None] = [None] * len(relation.columns)
+    for i in used:
+        nulls[i] = batch.nulls[i]
+        columns[i] = batch.columns[i]
+        if relation.columns[i].type.physical is Physical.STR:
+            numbers, texts = numbered(columns[i], strings)
+            columns[i] = numbers.astype(np.int32), texts
     return Columns(relation.name, columns, nulls, batch.weights)
 
 

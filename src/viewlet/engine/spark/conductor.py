@@ -8,7 +8,7 @@ a Spark cluster, or a few directories in a test.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,29 +16,30 @@ import numpy as np
 
 from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.map_words import words_of_values
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.partition_program import DRIVER
 from viewlet.engine.spark.chunks import (
     Columns,
     Message,
+    Rows,
     TextHashes,
     batch_columns,
-    nodes_of,
     plain_batch,
-    split,
     spread,
     with_texts,
 )
 from viewlet.engine.spark.gathered_maps import Contents, by_target
 from viewlet.engine.spark.node import SparkNode
-from viewlet.engine.spark.opening_stage import Opening, receive, routed
+from viewlet.engine.spark.opening_stage import Opening, receive, routed, routed_words
 from viewlet.engine.spark.orders import Action, Order, Request, Wanted
-from viewlet.engine.spark.stages import JobPlan, Piece, StagedProgram
+from viewlet.engine.spark.stages import JobPlan, Piece, StagedProgram, route_to
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import ProgramError
-from viewlet.program.ir import Map, ValueColumn
+from viewlet.kernels.jit import compile_kernels
+from viewlet.program.ir import Map
 from viewlet.schema import Relation
-from viewlet.storage.columns import Array, Arrays, Layout, MemoryArrays
+from viewlet.storage.columns import Array, Arrays, MemoryArrays
 
 _CONSTANTS = 1 << 20  # bytes of constant maps that may travel with every task
 
@@ -104,7 +105,22 @@ class Conductor:
         self.program = plan.distributed.program
         self._maps = {m.name: m for m in self.program.maps}
         self._constants: dict[tuple[str, ...], bytes] = {}
+        self._compiled: set[int] = set()
         self._openings: dict[tuple[str, ...], Opening] = {}
+
+    def saved_state(self) -> bytes:
+        """The driver's maps and strings, as `restored` takes them up."""
+        self.node.save()
+        arrays = {name: self.arrays.array(name) for name in self.arrays.names()}
+        return pack((arrays, self.node.dictionary.strings[1:]))
+
+    @classmethod
+    def restored(
+        cls, plan: StagedProgram, tables: Sequence[Relation], steps: Steps, state: bytes
+    ) -> Conductor:
+        """Go on with the driver's part as it was saved."""
+        arrays, strings = unpack(state)
+        return cls(plan, tables, steps, MemoryArrays(arrays), Dictionary(strings))
 
     # Batches.
 
@@ -121,6 +137,16 @@ class Conductor:
     def matters(self, name: str) -> bool:
         """Whether rows of a relation change anything at all."""
         return name in self.tables or name in self.plan.workers.used
+
+    def compile(self, names: Sequence[str]) -> None:
+        """Have the kernels of a batch compiled before tasks of several processes look for them."""
+        number = self.plan.trigger_for(dict.fromkeys(names))
+        if number is None or number in self._compiled:
+            return
+        jobs = self.plan.triggers[number].jobs
+        pieces = [piece for job in jobs for stage in job.stages for piece in stage.pieces]
+        compile_kernels(self.plan.workers.module, [piece.kernel for piece in pieces])
+        self._compiled.add(number)
 
     def apply(
         self,
@@ -257,11 +283,15 @@ class Conductor:
             if isinstance(operation, Piece):
                 self.node.run(operation)
                 continue
-            for target, rows in routed(self.node, operation, len(scattered)):
-                if target == DRIVER:
-                    self._receive([Message([rows])])
-                else:
-                    scattered[target].rows.append(rows)
+            self.deliver(routed(self.node, operation, len(scattered)), scattered)
+
+    def deliver(self, sent: Iterable[tuple[int, Rows]], scattered: Sequence[Message]) -> None:
+        """Rows by destination: the driver's own are taken in, others wait to be scattered."""
+        for target, rows in sent:
+            if target == DRIVER:
+                self._receive([Message([rows])])
+            else:
+                scattered[target].rows.append(rows)
 
     def _receive(self, messages: Iterable[Message]) -> None:
         receive(self.node, messages)
@@ -270,54 +300,43 @@ class Conductor:
         for piece in job.after:
             self.node.run(piece)
 
-    # The beginning of a program.
+    # The beginning of a program: what is put need not be undone, and is no version yet.
 
-    def put(self, messages: Sequence[Message | bytes], own: Message | None = None) -> None:
-        """Add rows to maps and tables as they are, for each partition and for the driver."""
+    def put(self, given: Any) -> None:
+        """Add rows to maps and tables as they are: an RDD of messages for partitions, or a mapping.
+
+        What a message brings for the driver's maps, its partition passes on.
+        """
         self.node.begin(logged=False)
-        self._receive([own] if own is not None else [])
-        packed = {
-            p: message if isinstance(message, bytes) else message.pack()
-            for p, message in enumerate(messages)
-        }
-        self.steps.step(packed, Order(Action.PUT).pack(), stages=1)
+        outputs = self.steps.step(given, Order(Action.PUT).pack(), commit=False, stages=1)
+        self._receive(map(Message.unpack, outputs))
 
-    def load(self, relation: str) -> None:
-        """Run a relation's trigger over the rows that the partitions' tables have."""
+    def load(self, relation: str, given: Any) -> None:
+        """Run a relation's trigger over the rows that an RDD brings."""
         number = self.plan.trigger_for([relation])
         if number is not None:
             self.node.begin(logged=False)
             nothing = [Message() for _ in range(self.steps.partitions)]
-            self._jobs(Action.LOAD, number, nothing, None)
-            self.steps.commit()
+            self._jobs(Action.LOAD, number, nothing, given)
 
-    def fill(self, contents: Callable[[Map, ValueColumn], Gmr]) -> None:
-        """Put every map's columns where they belong."""
+    def scatter(self, contents: Iterable[tuple[Map, str, Gmr]]) -> None:
+        """Add weighted relations to columns of maps, wherever these are."""
         dictionary, hashes = Dictionary(), TextHashes()
-        messages = [Message() for _ in range(self.steps.partitions)]
-        own = Message()
-        for map in self._maps.values():
-            if map.buffer:
-                continue
-            layout = self.layout(map.name)
-            words = _words_of(map, layout, contents, dictionary)
-            if not len(words):
-                continue
-            if map.name in self.plan.driver.homes:
-                own.rows.append(with_texts(map.name, words, layout, dictionary.strings))
-            if map.name not in self.plan.workers.homes:
-                continue
-            by = self.plan.workers.homes[map.name]
-            if by is None:
-                rows = with_texts(map.name, words, layout, dictionary.strings)
-                for message in messages:
-                    message.rows.append(rows)
-                continue
-            places = nodes_of(words, layout, by, len(messages), hashes.of(dictionary))
-            for node, part in split(words, places, len(messages)):
-                messages[node].rows.append(with_texts(map.name, part, layout, dictionary.strings))
-        if own.rows or any(message.rows for message in messages):
-            self.put(messages, own)
+        scattered = [Message() for _ in range(self.steps.partitions)]
+        self.node.begin(logged=False)
+        for map, column, values in contents:
+            layout = self.plan.layout(map.name)
+            position = [c.name for c in map.columns].index(column)
+            words = words_of_values(layout, position, values, dictionary)
+            route = route_to(map.name, map.name, self.plan)
+            sent = routed_words(words, layout, route, len(scattered), dictionary, hashes)
+            self.deliver(sent, scattered)
+        self.put_scattered(scattered)
+
+    def put_scattered(self, scattered: Sequence[Message]) -> None:
+        """The same as `put` for rows that the driver has."""
+        if inputs := _packed(scattered):
+            self.put(inputs)
 
     def replay(self, outputs: Sequence[bytes]) -> None:
         """Repeat the driver's part of one version from what the partitions sent it then."""
@@ -340,17 +359,12 @@ class Conductor:
 
     # Reading.
 
-    def layout(self, map: str) -> Layout:
-        """How a map's rows of words look: the same on both sides."""
-        layouts = self.plan.workers.module.frame.layouts
-        return layouts[map] if map in layouts else self.plan.driver.module.frame.layouts[map]
-
     def contents(self, maps: Iterable[str], wanted: Wanted = Wanted.NOW) -> dict[str, Contents]:
         """Maps from wherever they are, their strings in one dictionary."""
         dictionary = Dictionary()
         found = self._rows(maps, wanted)
         return {
-            name: Contents.of(self._maps[name], self.layout(name), rows, dictionary)
+            name: Contents.of(self._maps[name], self.plan.layout(name), rows, dictionary)
             for name, rows in found.items()
         }
 
@@ -358,7 +372,7 @@ class Conductor:
         """The records of a map that the last batch touched, before and after it."""
         dictionary = Dictionary()
         rows = self._rows([map], Wanted.CHANGED)[map]
-        layout = self.layout(map)
+        layout = self.plan.layout(map)
         return (
             Contents.of(self._maps[map], layout, rows[0::2], dictionary),
             Contents.of(self._maps[map], layout, rows[1::2], dictionary),
@@ -421,18 +435,3 @@ def _packed(messages: Sequence[Message]) -> dict[int, bytes]:
     return {
         p: message.pack() for p, message in enumerate(messages) if message.rows or message.columns
     }
-
-
-def _words_of(
-    map: Map,
-    layout: Layout,
-    contents: Callable[[Map, ValueColumn], Gmr],
-    dictionary: Dictionary,
-) -> Array:
-    """A map's contents as rows of words, which add up to it: one for each key and column."""
-    parts = [
-        words_of_values(layout, position, contents(map, column), dictionary)
-        for position, column in enumerate(map.columns)
-        if column.definition is not None
-    ]
-    return np.concatenate(parts) if parts else np.zeros((0, layout.row_width), np.int64)

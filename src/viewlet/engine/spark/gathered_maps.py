@@ -10,14 +10,14 @@ import numpy as np
 
 from viewlet.calculus.database import Atoms
 from viewlet.calculus.query import COUNT, ViewKind
-from viewlet.calculus.ring import Gmr, Key, to_weight
+from viewlet.calculus.ring import Gmr, Key
+from viewlet.engine.host.map_words import weights_in
 from viewlet.engine.host.records import key_values
 from viewlet.engine.spark.chunks import Rows, with_codes
 from viewlet.engine.values.batching import plain_values
 from viewlet.engine.values.strings import Dictionary
 from viewlet.engine.values.vectors import Vector
 from viewlet.program.ir import Map, View
-from viewlet.schema import Physical
 from viewlet.storage.columns import Array, Layout
 
 
@@ -53,11 +53,12 @@ class Contents:
         return columns
 
     def value(self, column: str) -> Array:
-        """One value column; a float pair rounded once."""
+        """One value column; a sum of DOUBLE rounded once."""
+        return self.layout.values_in(*self._position_and_words(column))
+
+    def _position_and_words(self, column: str) -> tuple[int, Array]:
         position = [c.name for c in self.map.columns].index(column)
-        values = np.ascontiguousarray(self.words[:, self.layout.value_words[position]])
-        real = self.layout.values[position] is Physical.FLOAT
-        return values.view(np.float64) if real else values
+        return position, self.words[:, self.layout.value_slice(position)]
 
     def key_rows(self) -> list[Key]:
         """The keys as rows of values."""
@@ -66,8 +67,8 @@ class Contents:
 
     def weights(self, column: str) -> Gmr:
         """One value column as a weighted relation."""
-        rows, values = self.key_rows(), self.value(column).tolist()
-        return Gmr((row, to_weight(v)) for row, v in zip(rows, values, strict=True) if v)
+        weights = weights_in(self.layout, *self._position_and_words(column))
+        return Gmr(zip(self.key_rows(), weights, strict=True))
 
 
 def database_of(contents: Mapping[str, Contents]) -> Atoms:

@@ -24,6 +24,7 @@ from viewlet.engine.spark.chunks import (
     Columns,
     Message,
     Rows,
+    TextHashes,
     nodes_of,
     received_batch,
     split,
@@ -34,7 +35,7 @@ from viewlet.engine.spark.node import SparkNode
 from viewlet.engine.spark.stages import NodePlan, StagePlan, TriggerPlan
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.strings import Dictionary
-from viewlet.storage.columns import MemoryArrays
+from viewlet.storage.columns import Array, Layout, MemoryArrays
 
 _STRINGS = 1 << 18  # so many, and the dictionary of an opening is begun anew
 
@@ -114,17 +115,27 @@ def _sent(node: SparkNode, routes: Sequence[Route], partitions: int) -> dict[int
 def routed(node: SparkNode, route: Route, partitions: int) -> list[tuple[int, Rows]]:
     """A relation's rows by destination; the driver is DRIVER."""
     words, layout = node.rows(route.source), node.pools[route.source].layout
+    return routed_words(words, layout, route, partitions, node.dictionary, node.hashes)
+
+
+def routed_words(
+    words: Array,
+    layout: Layout,
+    route: Route,
+    partitions: int,
+    dictionary: Dictionary,
+    hashes: TextHashes,
+) -> list[tuple[int, Rows]]:
+    """The same for rows of words, laid out like the route's target, with codes of a dictionary."""
     if not len(words):
         return []
-    strings = node.dictionary.strings
     sent: list[tuple[int, Rows]] = []
     if route.by:
-        texts = node.hashes.of(node.dictionary)
-        targets = nodes_of(words, layout, route.by, partitions, texts)
+        targets = nodes_of(words, layout, route.by, partitions, hashes.of(dictionary))
         for target, part in split(words, targets, partitions):
-            sent.append((target, with_texts(route.target, part, layout, strings)))
+            sent.append((target, with_texts(route.target, part, layout, dictionary.strings)))
     if route.everywhere or route.driver:
-        rows = with_texts(route.target, words, layout, strings)
+        rows = with_texts(route.target, words, layout, dictionary.strings)
         if route.everywhere:
             sent += [(target, rows) for target in range(partitions)]
         if route.driver:

@@ -12,7 +12,7 @@ class Action(Enum):
 
     BATCH = "batch"  # run a trigger's job over the rows that came, which tables take in first
     TABLES = "tables"  # take rows into tables; no view depends on them
-    LOAD = "load"  # run a trigger over the partition's own rows of tables
+    LOAD = "load"  # run a trigger's job over the rows that came; nothing of it is undone later
     PUT = "put"  # add rows to maps and tables as they are
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from viewlet.engine.host.stored_tables import StoredTable, put_all
 from viewlet.engine.partitions.partition_state import PartitionState
-from viewlet.engine.spark.chunks import Columns, batch_columns, received_batch
-from viewlet.engine.values.batching import Batch
+from viewlet.engine.spark.chunks import Columns, coded_columns, received_batch
 from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Relation
 from viewlet.storage.columns import Array, Arrays
@@ -124,9 +123,9 @@ class KeptTables:
     def columns(self, name: str, used: Iterable[int] | None = None) -> Columns:
         """All rows of a table as they travel; only some columns where only they are wanted."""
         relation = self._relations[name]
-        chosen = range(len(relation.columns)) if used is None else used
-        found: Batch = self.table(name).batch()
-        return batch_columns(relation, found, chosen)
+        chosen = range(len(relation.columns)) if used is None else list(used)
+        coded = self.table(name).coded(chosen)
+        return coded_columns(relation, coded, chosen, self._dictionary.strings)
 
     def size(self, name: str) -> tuple[int, int]:
         """Records and bytes of the partition's rows of a table."""

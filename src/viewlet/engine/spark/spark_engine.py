@@ -11,52 +11,44 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from viewlet.calculus.database import Atoms
-from viewlet.calculus.evaluate import evaluate
-from viewlet.calculus.expr import relations
 from viewlet.calculus.query import ViewKind
-from viewlet.calculus.ring import Gmr
 from viewlet.distributed import Hints, compile_all, distributed_text
 from viewlet.distributed.compile import Level
 from viewlet.distributed.location import Location
 from viewlet.distributed.placement import hints_about
 from viewlet.engine.contract import (
-    Ended,
-    Held,
     MapSize,
     Row,
     Weighted,
     difference,
-    from_old_maps,
 )
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.metrics import Metrics
-from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
 from viewlet.engine.spark.conductor import Conductor
 from viewlet.engine.spark.dataframes import Given, Opener, frame_messages, opened_frames
 from viewlet.engine.spark.gathered_maps import Contents, database_of, records
 from viewlet.engine.spark.orders import Wanted
+from viewlet.engine.spark.spark_fill import cluster_of, fill, kept_tables
 from viewlet.engine.spark.sql_program import SqlProgram
 from viewlet.engine.spark.stages import StagedProgram, staged
-from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
+from viewlet.engine.values.batching import Batch, batch_of
 from viewlet.engine.values.reading import rows_of, visible, weighted_vectors
 from viewlet.engine.values.reading import weighted_rows as weighted_view_rows
-from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import StateError, UnsupportedError
-from viewlet.kernels.jit import check_kernels, compile_kernels
+from viewlet.kernels.jit import check_kernels
 from viewlet.native.code_cache import code_cache
-from viewlet.program.interpret import with_defined_maps
-from viewlet.program.ir import Map, Program, ValueColumn, View
+from viewlet.program.check import check
+from viewlet.program.fill_plan import Ended, fill_plan
+from viewlet.program.ir import Program, View
 from viewlet.program.prune import maps_of
 from viewlet.schema import Relation
-from viewlet.storage.columns import MemoryArrays
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -111,7 +103,6 @@ class SparkEngine:
         self._plan = plan
         self._conductor = conductor
         self._views = {view.name: view for view in program.views}
-        self._compiled: set[int] = set()
         self._undoable = False
 
     @property
@@ -152,16 +143,17 @@ class SparkEngine:
             self._number += 1
             self._use(program, tables, plan, None)
             return
-        number, self._number = self._number, self._free_number()
-        new = self._new(program, plan, tables)
+        number = self._free_number()
+        place = self._place(number)
+        new = self._new(plan, tables, place)
         try:
             self._fill(new, program, old, ended)
         except BaseException:
-            _close(new)
-            self._number = number
+            _discard(new, place)
             raise
+        self._number = number
         self._use(program, tables, plan, new)
-        _close(old)
+        cluster_of(old).close()
 
     def _planned(self, program: Program) -> StagedProgram:
         hints = hints_about(program, self._hints)
@@ -177,88 +169,69 @@ class SparkEngine:
             number += 1
         return number
 
-    def _place(self, number: int) -> str:
-        assert self._checkpoint is not None
+    def _place(self, number: int) -> str | None:
+        """The directory of a program, where there is a checkpoint."""
+        if self._checkpoint is None:
+            return None
         return Store(self._checkpoint).below(f"{_PROGRAM}{number}")
 
     def _opened(self) -> Conductor:
         """The conductor of the program; with nothing in tables yet, if it is made now."""
         if self._conductor is None:
-            place = Store(self._place(self._number)) if self._checkpoint is not None else None
+            place = self._place(self._number)
             if place is not None:
-                place.put(_FILLING, [b""])
-            new = self._new(self._program, self._plan, self._tables)
+                Store(place).put(_FILLING, [b""])
+            new = self._new(self._plan, self._tables, place)
             try:
                 self._fill(new, self._program, None, {})
                 if place is not None:
-                    _filled(place)
+                    _filled(Store(place))
             except BaseException:
-                _close(new)
-                if place is not None:
-                    place.delete_tree("")
+                _discard(new, place)
                 raise
             self._conductor = new
         return self._conductor
 
-    def _new(self, program: Program, plan: StagedProgram, tables: Sequence[Relation]) -> Conductor:
-        place = self._place(self._number) if self._checkpoint is not None else None
+    def _new(self, plan: StagedProgram, tables: Sequence[Relation], place: str | None) -> Conductor:
+        """Empty partitions, each where the running program has the one of its number."""
         cluster = Cluster(
             self.spark,
-            self._partition_program(program, plan, tables),
+            self._partition_program(plan, tables),
             self._partitions,
             checkpoint=place,
             snapshot_every=self._every,
             state_dir=self._state_dir,
+            beside=cluster_of(self._conductor) if self._conductor is not None else None,
         )
         return Conductor(plan, tables, cluster)
 
-    def _partition_program(
-        self, program: Program, plan: StagedProgram, tables: Sequence[Relation]
-    ) -> SqlProgram:
+    def _partition_program(self, plan: StagedProgram, tables: Sequence[Relation]) -> SqlProgram:
         text = f"{distributed_text(plan.distributed)}\n{tuple(tables)!r}\n"
         text += plan.workers.module.source + plan.driver.module.source
         fingerprint = hashlib.sha256(text.encode()).hexdigest()[:24]
         return SqlProgram(plan, tables, fingerprint, code_cache().directory)
 
+    @contextmanager
+    def _loader(self, program: Program) -> Iterator[Conductor]:
+        """Partitions for a part of a program that last for as long as it is loaded."""
+        loader = self._new(self._planned(check(program)), (), None)
+        try:
+            yield loader
+        finally:
+            cluster_of(loader).close()
+
     def _fill(self, new: Conductor, program: Program, old: Conductor | None, ended: Ended) -> None:
         """Bring a new program to where the tables and the old program's maps are."""
-        kept = [name for name in new.tables if old is not None and name in old.tables]
-        kept = [name for name in kept if old and old.tables[name] == new.tables[name]]
-        definitions = [c.definition for m in program.maps for c in m.columns if c.definition]
-        moving = old is not None and any(relations(d) & ended.keys() for d in definitions)
-        static = {r.name for r in program.relations if r.static}
-        known = {map.name for map in self._program.maps} if moving else set()
-        source = with_defined_maps(
-            program, _sources(old, [n for n in kept if moving or n in static]), known
-        )
-        if moving:
-            held = Held(self._program)
-
-            def contents(map: Map, column: ValueColumn) -> Gmr:
-                assert column.definition is not None
-                moved = from_old_maps(held, column.definition, map.key_names, ended)
-                return evaluate(moved or column.definition, map.key_names, source)
-
-        else:
-
-            def contents(map: Map, column: ValueColumn) -> Gmr:
-                assert column.definition is not None
-                return evaluate(column.definition, map.key_names, source)
-
-        new.fill(contents)
-        if old is not None and kept:
-            new.put(old.table_parts(kept))
-            for name in kept:
-                if not moving and name not in static and name in new.plan.workers.used:
-                    self._compile(new, [name])
-                    new.load(name)
-        _cluster(new).save(_driver_state(new))
+        before = self._program if old is not None else _NOTHING
+        kept = [] if old is None else kept_tables(old, new)
+        fill(new, fill_plan(before, program, kept, ended), old, self._loader)
+        cluster_of(new).save(new.saved_state())
 
     # Changes.
 
     def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()
-        self._compile(conductor, [name for name, _ in changes])
+        conductor.compile([name for name, _ in changes])
         conductor.apply(_together(changes), batch_id=batch_id)
         self._committed(conductor)
 
@@ -282,7 +255,7 @@ class SparkEngine:
         )
         if given is None:
             return
-        self._compile(conductor, names)
+        conductor.compile(names)
         conductor.apply_given(names, given, batch_id=batch_id, opened=number is not None)
         self._committed(conductor)
 
@@ -311,7 +284,7 @@ class SparkEngine:
         """What the trigger's first stage makes of the rows, where they are."""
         wanted = conductor.plan.triggers[number].opening
         assert wanted is not None
-        site = _cluster(conductor).site
+        site = cluster_of(conductor).site
         opener = Opener(site, number, conductor.constants(wanted), self._partitions)
         return opened_frames(self.spark, self.given(frames), opener)
 
@@ -333,25 +306,14 @@ class SparkEngine:
 
     def _committed(self, conductor: Conductor) -> None:
         self._undoable = True
-        cluster = _cluster(conductor)
+        cluster = cluster_of(conductor)
         if cluster.version % self._every == 0:
-            cluster.save(_driver_state(conductor), must=False)  # the batch stands all the same
+            cluster.save(conductor.saved_state(), must=False)  # the batch stands all the same
 
     def undo(self) -> None:
         if self._undoable and self._conductor is not None:
-            _cluster(self._conductor).revert(self._conductor.undo())
+            cluster_of(self._conductor).revert(self._conductor.undo())
         self._undoable = False
-
-    def _compile(self, conductor: Conductor, names: Sequence[str]) -> None:
-        """Have the kernels of a batch compiled before tasks of several processes look for them."""
-        number = conductor.plan.trigger_for(dict.fromkeys(names))
-        if number is None or (conductor is self._conductor and number in self._compiled):
-            return
-        jobs = conductor.plan.triggers[number].jobs
-        pieces = [piece for job in jobs for stage in job.stages for piece in stage.pieces]
-        compile_kernels(conductor.plan.workers.module, [piece.kernel for piece in pieces])
-        if conductor is self._conductor:
-            self._compiled.add(number)
 
     # Reading.
 
@@ -420,7 +382,7 @@ class SparkEngine:
                 hint="call checkpoint() without a directory",
             )
         if self._conductor is not None:
-            self.cluster.save(_driver_state(self._conductor))
+            self.cluster.save(self._conductor.saved_state())
             self.cluster.checkpoint()
         about = {"program": self._number, "hints": self._hints.plain()}
         store.put(f"{name}/{_FILE}", seal(json.dumps(about).encode(), name))
@@ -446,6 +408,7 @@ class SparkEngine:
         self._number = about["program"]
         self._use(program, tables, plan, None)
         place = self._place(self._number)
+        assert place is not None
         found = Store(place).list("")
         if _FILLING in found:  # the driver was lost before anything could be put into it
             Store(place).delete_tree("")
@@ -460,7 +423,7 @@ class SparkEngine:
         cluster = Cluster.restore(
             self.spark,
             place,
-            self._partition_program(program, plan, tables),
+            self._partition_program(plan, tables),
             self._asked,
             snapshot_every=self._every,
             state_dir=self._state_dir,
@@ -473,15 +436,22 @@ class SparkEngine:
                 hint="restore its files from a backup, or load the data again",
             )
         version, state = saved
-        conductor = _conductor_of(plan, tables, cluster, state)
+        conductor = Conductor.restored(plan, tables, cluster, state)
         for outputs in cluster.outputs_since(version):
             conductor.replay(outputs)
         self._conductor = conductor
 
     def close(self) -> None:
         if self._conductor is not None:
-            _close(self._conductor)
+            cluster_of(self._conductor).close()
         self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
+
+
+def _discard(new: Conductor, place: str | None) -> None:
+    """Partitions that could not be filled go, and what they wrote."""
+    cluster_of(new).close()
+    if place is not None:
+        Store(place).delete_tree("")
 
 
 def _filled(place: Store) -> None:
@@ -502,15 +472,6 @@ def _compares_all(view: View) -> bool:
     return several or bool(query.lets) or window or query.kind is ViewKind.TOTAL
 
 
-def _cluster(conductor: Conductor) -> Cluster:
-    assert isinstance(conductor.steps, Cluster)
-    return conductor.steps
-
-
-def _close(conductor: Conductor) -> None:
-    _cluster(conductor).close()
-
-
 def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:
     keys, components = records(view, contents)
     return weighted_vectors(view.query, keys, components, database_of(contents))
@@ -518,39 +479,3 @@ def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:
 
 def _together(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
     return [(name, batch) for name, batch in changes if len(batch)]
-
-
-def _driver_state(conductor: Conductor) -> bytes:
-    """The driver's maps and strings, as `_conductor_of` takes them up."""
-    conductor.node.save()
-    arrays = conductor.arrays
-    found = {name: arrays.array(name) for name in arrays.names()}
-    return pack((found, conductor.node.dictionary.strings[1:]))
-
-
-def _conductor_of(
-    plan: StagedProgram, tables: Sequence[Relation], cluster: Cluster, state: bytes
-) -> Conductor:
-    arrays, strings = unpack(state)
-    return Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
-
-
-def _sources(old: Conductor | None, tables: Sequence[str]) -> Atoms:
-    """Some tables and all maps of the program before; streams start empty."""
-
-    @cache
-    def rows(name: str) -> Gmr:
-        if old is None or name not in tables:
-            return Gmr()
-        return Gmr(weighted_rows(old.tables[name], old.table(name)))
-
-    @cache
-    def column(map: str, column: str) -> Gmr:
-        assert old is not None
-        return old.contents([map])[map].weights(column)
-
-    return Atoms(
-        relations=rows,
-        maps=column,
-        columns=lambda map: [c.name for c in old.program.map(map).columns] if old else [],
-    )

@@ -32,6 +32,7 @@ from viewlet.engine.spark.node import SparkNode
 from viewlet.engine.spark.opening_stage import Opening, batches_of, receive, run_stage
 from viewlet.engine.spark.orders import Action, Order, Request, Wanted
 from viewlet.engine.spark.partition_tables import KeptTables, KeptTexts
+from viewlet.engine.spark.shipment import FORWARDED, Shipment, packed
 from viewlet.engine.spark.stages import NodePlan, StagedProgram, TriggerPlan
 from viewlet.errors import StateError, ViewletError
 from viewlet.schema import Relation
@@ -56,7 +57,7 @@ _UNCHANGED: set[str] = set()  # incarnations whose failed run has put everything
 
 
 class SqlProgram:
-    """Implements PartitionProgram, Repartitioning and Undoing of engine.partitions."""
+    """Implements PartitionProgram, Repartitioning, Exporting and Undoing of engine.partitions."""
 
     def __init__(
         self, plan: StagedProgram, tables: Sequence[Relation], fingerprint: str, cache: Path
@@ -112,7 +113,7 @@ class SqlProgram:
                 changed = self._begin(state, local, node, order, messages)
             outputs: dict[int, bytes] = {}
             if order.action is Action.PUT:
-                receive(node, messages)
+                outputs = _put(node, messages)
             elif order.action is not Action.TABLES:
                 outputs = self._stage(state, local, node, order, stage, messages)
             local.texts.keep(state)
@@ -184,6 +185,13 @@ class SqlProgram:
                 sent[target].columns.append(columns)
         return {target: message.pack() for target, message in sent.items()}
 
+    def export(self, state: PartitionState, request: Shipment) -> list[tuple[int, bytes]]:
+        """This partition's part of a shipment to the partitions of another program."""
+        local, node = self._here(state)
+        tables = self._tables(state, local, reading=True)
+        columns = [tables.columns(name, used) for name, used in request.tables]
+        return packed(node, request, columns, state.partition, state.partitions)
+
     def adopt(self, state: PartitionState, chunks: list[bytes]) -> None:
         local, node = self._here(state)
         messages = [Message.unpack(chunk) for chunk in chunks]
@@ -253,8 +261,6 @@ class SqlProgram:
         if first:
             node.clear_buffers()
         parts = [part for message in messages for part in message.columns]
-        if first and order.action is Action.LOAD:
-            parts = self._own_rows(state, local, trigger, order)
         if trigger.reads_batch_late:
             if first:
                 data = np.frombuffer(Message(columns=parts).pack(), np.uint8)
@@ -270,16 +276,6 @@ class SqlProgram:
             outputs[DRIVER].origin = (order.trigger, order.job)
         node.clear_transient()
         return {target: message.pack() for target, message in outputs.items()}
-
-    def _own_rows(
-        self, state: PartitionState, local: _Local, trigger: TriggerPlan, order: Order
-    ) -> list[Columns]:
-        """This partition's rows of the trigger's relation, as if they came now."""
-        (name,) = trigger.relations
-        read = self._plan[0].module.loops.columns
-        pieces = [p for job in trigger.jobs for stage in job.stages for p in stage.pieces]
-        used = {i for piece in pieces if piece.relation == name for i in read[piece.kernel]}
-        return [self._tables(state, local).columns(name, sorted(used))]
 
     def _answer(
         self, request: Request, state: PartitionState, local: _Local, node: SparkNode
@@ -308,6 +304,17 @@ class SqlProgram:
             }[request.wanted](name)
             message.rows += [with_texts(name, words, pool.layout, strings) for words in found]
         return message
+
+
+def _put(node: SparkNode, messages: Sequence[Message]) -> dict[int, bytes]:
+    """Take rows in as they are; those for the driver are sent on."""
+    forwarded = Message()
+    for message in messages:
+        if message.origin == FORWARDED:
+            forwarded.rows += message.rows
+        else:
+            receive(node, [message])
+    return {DRIVER: forwarded.pack()} if forwarded.rows else {}
 
 
 def _remember(state: PartitionState, local: _Local) -> None:

@@ -34,6 +34,7 @@ from viewlet.kernels.emit import Module
 from viewlet.kernels.jit import compile_program
 from viewlet.program.ir import Map, Program, Statement, Trigger
 from viewlet.schema import Relation
+from viewlet.storage.columns import Layout
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,11 @@ class StagedProgram:
     def stages(self) -> int:
         """The most that a job has."""
         return max((len(j.stages) for t in self.triggers for j in t.jobs), default=1) or 1
+
+    def layout(self, map: str) -> Layout:
+        """How a map's rows of words look: the same on both sides."""
+        layouts = self.workers.module.frame.layouts
+        return layouts[map] if map in layouts else self.driver.module.frame.layouts[map]
 
     def trigger_for(self, relations: Iterable[str]) -> int | None:
         """The trigger of a batch of these relations; None if nothing depends on them."""
@@ -330,3 +336,10 @@ def _with_batch_renamed(statement: Statement, name: str) -> Statement:
         loop=transform(statement.loop, rule),
         updates=tuple((column, transform(e, rule)) for column, e in statement.updates),
     )
+
+
+def route_to(source: str, map: str, plan: StagedProgram) -> Route:
+    """The way of a relation's rows to wherever a program keeps a map."""
+    by = plan.workers.homes.get(map)
+    everywhere = map in plan.workers.homes and by is None
+    return Route(source, map, by or (), everywhere, map in plan.driver.homes)

@@ -14,6 +14,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from viewlet.engine.values.declared_sizes import held_column
 from viewlet.engine.values.instants import instants
 from viewlet.engine.values.row_errors import InRow, null_error, range_error
 from viewlet.engine.values.shapes import columns_of
@@ -75,19 +76,19 @@ def make_batch(relation: Relation, rows: Any, weights: Any = None) -> Batch:
 def _make_batch(relation: Relation, rows: Any, weights: Any) -> Batch:
     columns = columns_of(relation, rows)
     length = len(columns[0]) if columns else 0
-    found: list[Array] = []
+    encoded_columns: list[Array] = []
     nulls: list[Array | None] = []
     for values, column in zip(columns, relation.columns, strict=True):
         try:
-            values, gaps = _encode_column(values, column)
+            encoded, gaps = _encode_column(values, column)
+            encoded_columns.append(held_column(encoded, gaps, values, column))
         except InRow as error:
             raise type(error.cause)(
                 f"row {error.place + 1} for {relation.name}: {error.cause.message}",
                 hint=error.cause.hint,
             ) from None
-        found.append(values)
         nulls.append(gaps)
-    return Batch(found, nulls, _weights(relation, weights, length))
+    return Batch(encoded_columns, nulls, _weights(relation, weights, length))
 
 
 def batch_of(relation: Relation, items: Iterable[tuple[Sequence[Scalar], int]]) -> Batch:

@@ -1,0 +1,124 @@
+"""What VARIANCE and STDDEV add up, and how they end: exact where sums of squares would cancel.
+
+n * sum(x * x) - sum(x) ** 2 of numbers near 1e9 that differ by 1 is left over from two numbers that
+agree in eighteen digits, and a sum that is read as a DOUBLE has sixteen. So x is added up in two
+parts of 26 bits, and x * x in three:
+
+    x      =  x_high + x_low
+    x * x  =  square_high + square_middle + square_low
+
+The sums of parts are read without loss up to 2**27 rows of one magnitude, whatever they have in
+common, and `deviations` puts them together in twice the precision of a DOUBLE.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from viewlet.functions.kernel_forms import expression
+from viewlet.functions.record import STRICT, ScalarFunction, define
+from viewlet.functions.sql_forms import Internal
+from viewlet.functions.trends import NOT_MONOTONE
+from viewlet.functions.vector_forms import by_row
+from viewlet.schema import Physical
+
+_SPLIT = 134217729.0  # 2**27 + 1
+_LARGEST = 2.0**500  # from here on squares are not split: they are near the end of DOUBLE's range
+
+
+def x_high(x: float) -> float:
+    """The leading 26 bits of a number, rounded (Veltkamp)."""
+    if not abs(x) < _LARGEST:
+        return x
+    scaled = _SPLIT * x
+    return scaled - (scaled - x)
+
+
+def x_low(x: float) -> float:
+    """x - x_high(x)"""
+    return x - x_high(x) if abs(x) < _LARGEST else 0.0
+
+
+def square_high(x: float) -> float:
+    """The leading bits of x_high(x) ** 2"""
+    high = x_high(x)
+    return x_high(high * high)
+
+
+def square_middle(x: float) -> float:
+    """The rest of x_high(x) ** 2, and the leading bits of 2 * x_high(x) * x_low(x)"""
+    high = x_high(x)
+    return x_low(high * high) + x_high(2.0 * high * x_low(x))
+
+
+def square_low(x: float) -> float:
+    """What is left of x * x"""
+    low = x_low(x)
+    return x_low(2.0 * x_high(x) * low) + low * low
+
+
+def rounding_of_product(a: float, b: float, product: float) -> float:
+    """a * b - product, which is a * b rounded (Dekker)."""
+    rest = x_high(a) * x_high(b) - product
+    rest = rest + x_high(a) * x_low(b)
+    rest = rest + x_low(a) * x_high(b)
+    return rest + x_low(a) * x_low(b)
+
+
+def rounding_of_sum(a: float, b: float, total: float) -> float:
+    """a + b - total, which is a + b rounded (Knuth)."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
+
+
+def deviations(
+    n: float, high: float, low: float, squares: float, middle: float, rest: float
+) -> float:
+    """n * sum(x * x) - sum(x) ** 2, from the sums of the parts; never below 0."""
+    first = n * squares
+    second = n * middle
+    whole = high * high
+    cross = 2.0 * high * low
+    if not (math.isfinite(first) and math.isfinite(whole)):
+        return first - whole
+    small = n * rest - low * low
+    small = small + rounding_of_product(n, squares, first)
+    small = small + rounding_of_product(n, middle, second)
+    small = small - rounding_of_product(high, high, whole)
+    small = small - rounding_of_product(2.0 * high, low, cross)
+    total = first - whole
+    small = small + rounding_of_sum(first, -whole, total)
+    difference = second - cross
+    small = small + rounding_of_sum(second, -cross, difference)
+    result = total + difference
+    small = small + rounding_of_sum(total, difference, result)
+    result = result + small
+    return result if result > 0.0 else 0.0
+
+
+def _define(
+    function: Callable[..., float], arguments: str, natives: tuple[Callable[..., float], ...]
+) -> None:
+    define(
+        ScalarFunction(
+            name=function.__name__,
+            meaning=lambda *values: function(*map(float, values)),
+            result=Physical.FLOAT,
+            nulls=STRICT,
+            sql=Internal("what VARIANCE and STDDEV are made of"),
+            kernel=expression(f"{function.__name__}({arguments})", natives=(function, *natives)),
+            vector=by_row,
+            monotone=NOT_MONOTONE,
+            hint="",
+        )
+    )
+
+
+for _part in (x_high, x_low, square_high, square_middle, square_low):
+    _define(_part, "float({0})", ())
+_define(
+    deviations,
+    ", ".join(f"float({{{place}}})" for place in range(6)),
+    (rounding_of_product, rounding_of_sum),
+)

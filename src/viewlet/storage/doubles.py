@@ -1,0 +1,413 @@
+"""Sums of DOUBLE: what comes leaves again without a trace, infinities and NaNs too.
+
+The sum of a DOUBLE column is an element of five words,
+
+    high, middle, low   three doubles whose exact sum is the number; each is at most half a unit in
+                        the last place of the one before, so that they hold about 159 bits
+    infinities          how many inf and how many -inf there are, 32 bits each
+    beyond              how many NaNs there are, and how often 2**1020 is to be added to the number,
+                        which keeps sums of the largest doubles from overflowing; 32 bits each
+
+and it becomes a value by rounding once: NaN where there is one or both infinities, an infinity
+where there is one or the number is too large. An element is zero where all of its words are; where
+the number is zero, `high` is.
+
+The bound: one addition errs by at most S * 2**-154, where S is the largest magnitude that the sum
+and its terms have had. A sum of n terms is within n * S * 2**-154 of the exact one, and it is exact
+while the binary digits of the sums on the way lie within 154 places: values of magnitudes from
+1e-15 to 1e15 with their 53 bits can come and go in any order, and leave nothing behind.
+
+Counts that leave their 32 bits refuse the batch. So does a product of two elements of which one has
+an infinity or a NaN: what it would be depends on the signs and the zeros of each term, which a sum
+has forgotten (`inf * 0`). Products of values are computed before they are summed up.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viewlet.errors import RangeError
+from viewlet.native.compiled import compiled, outlined
+from viewlet.native.intrinsics import intrinsic
+from viewlet.native.lowerings import multiply_subtract, raises
+from viewlet.schema import PRODUCT_NOT_FINITE
+from viewlet.storage.arithmetic import minus
+from viewlet.storage.memory import float_bits, load, load_float, store, store_float
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Element = tuple[float, float, float, int, int]
+ELEMENT_WORDS = 5
+
+LIMIT = 2.0**1020
+_LIMIT_BITS = 1020
+_WHOLE = 2**53  # up to here, doubles have every integer
+_INFINITY, _NAN = math.inf, math.nan
+_SHRINK, _GROW = 2.0**-64, 2.0**64
+_HALF_WORD = 2**31
+_TOO_MANY = "a sum of DOUBLE has more infinities, NaNs or huge numbers than 32 bits can count"
+
+
+@intrinsic(raises(RangeError, _TOO_MANY))
+def refuse_count() -> None:
+    """A count that leaves its 32 bits."""
+    raise RangeError(_TOO_MANY)
+
+
+@intrinsic(raises(RangeError, PRODUCT_NOT_FINITE))
+def refuse_product() -> None:
+    """A product of sums that are not finite."""
+    raise RangeError(PRODUCT_NOT_FINITE)
+
+
+@intrinsic(multiply_subtract)
+def product_error(a: float, b: float, product: float) -> float:
+    """a * b - product, exactly: what one fused multiply-add gives (Python before 3.13 has none)."""
+    if not math.isfinite(product):
+        return math.nan
+    return float(Fraction(a) * Fraction(b) - Fraction(product))
+
+
+# Numbers: three doubles.
+
+
+@compiled
+def two_sum(a: float, b: float) -> tuple[float, float]:
+    """a + b, rounded, and what is lost by that (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@compiled
+def renormalized(high: float, middle: float, low: float) -> tuple[float, float, float]:
+    """The same number with its leading bits in `high` and those that follow in `middle`."""
+    middle, low = two_sum(middle, low)
+    high, middle = two_sum(high, middle)
+    middle, low = two_sum(middle, low)
+    # After a cancellation `middle` may be as large as `high` now, or `high` zero.
+    total = high + middle
+    return total, middle - (total - high), low
+
+
+@compiled
+def number_plus(
+    a: float, a_middle: float, a_low: float, b: float, b_middle: float, b_low: float
+) -> tuple[float, float, float]:
+    """a + b for numbers up to LIMIT in magnitude."""
+    high, error = two_sum(a, b)
+    middle, rest = two_sum(a_middle, b_middle)
+    middle, last = two_sum(middle, error)
+    return renormalized(high, middle, (a_low + b_low) + (rest + last))
+
+
+@compiled
+def nearest(high: float, middle: float, low: float) -> float:
+    """The double nearest to a number: where `middle` is half of a last place, `low` decides."""
+    total = high + middle
+    middle = middle - (total - high)
+    twice = 2.0 * middle
+    other = total + twice
+    farther = ((middle > 0.0) & (low > 0.0)) | ((middle < 0.0) & (low < 0.0))
+    return other if farther & (other - total == twice) else total
+
+
+# Counts: two in a word.
+
+
+@compiled
+def upper_count(word: int) -> int:
+    """The first of two counts: inf, or NaN."""
+    return word >> 32
+
+
+@compiled
+def lower_count(word: int) -> int:
+    """The second one: -inf, or multiples of LIMIT."""
+    return ((word & 0xFFFFFFFF) ^ _HALF_WORD) - _HALF_WORD
+
+
+@compiled
+def counts_of(upper: int, lower: int) -> int:
+    """Both counts in one word."""
+    if not (-_HALF_WORD <= upper < _HALF_WORD and -_HALF_WORD <= lower < _HALF_WORD):
+        refuse_count()
+    return (upper << 32) | (lower & 0xFFFFFFFF)
+
+
+# Elements that are not finite, or near LIMIT. They are few, and kernels do not take this code in.
+
+
+@outlined
+def odd_plus(
+    a: float,
+    a_middle: float,
+    a_low: float,
+    a_infinities: int,
+    a_beyond: int,
+    b: float,
+    b_middle: float,
+    b_low: float,
+    b_infinities: int,
+    b_beyond: int,
+) -> tuple[float, float, float, int, int]:
+    """a + b for all elements. Multiples of LIMIT have the sign of the number that is left."""
+    above = upper_count(a_infinities) + upper_count(b_infinities)
+    below = lower_count(a_infinities) + lower_count(b_infinities)
+    nans = upper_count(a_beyond) + upper_count(b_beyond)
+    carried = lower_count(a_beyond) + lower_count(b_beyond)
+    high, middle, low = number_plus(a, a_middle, a_low, b, b_middle, b_low)
+    while abs(high) >= LIMIT:
+        by = LIMIT if high > 0.0 else -LIMIT
+        high, middle, low = number_plus(high, middle, low, -by, 0.0, 0.0)
+        carried += 1 if by > 0.0 else -1
+    if carried > 0 and high < 0.0:
+        high, middle, low = number_plus(high, middle, low, LIMIT, 0.0, 0.0)
+        carried -= 1
+    elif carried < 0 and high > 0.0:
+        high, middle, low = number_plus(high, middle, low, -LIMIT, 0.0, 0.0)
+        carried += 1
+    return high, middle, low, counts_of(above, below), counts_of(nans, carried)
+
+
+@outlined
+def odd_times(
+    high: float, middle: float, low: float, infinities: int, beyond: int, times: int
+) -> tuple[float, float, float, int, int]:
+    """`times` times any element, by doubling."""
+    by = (high, middle, low, infinities, beyond)
+    if times < 0:
+        by = negated(by)
+        times = minus(0, times)
+    total = no_element()
+    while times > 0:
+        if times & 1 == 1:
+            total = any_plus(total, by)
+        times = times >> 1
+        if times > 0:
+            by = any_plus(by, by)
+    return total
+
+
+@outlined
+def odd_term(value: float, times: int) -> tuple[float, float, float, int, int]:
+    """`times` times any value."""
+    if value != value:
+        return 0.0, 0.0, 0.0, 0, counts_of(times, 0)
+    if not math.isfinite(value):
+        above = times if value > 0.0 else 0
+        return 0.0, 0.0, 0.0, counts_of(above, times - above), 0
+    carried = 0
+    while abs(value) >= LIMIT:
+        by = LIMIT if value > 0.0 else -LIMIT
+        value = value - by
+        carried += 1 if by > 0.0 else -1
+    return odd_times(value, 0.0, 0.0, 0, counts_of(0, carried), times)
+
+
+@outlined
+def odd_value(high: float, middle: float, low: float, infinities: int, beyond: int) -> float:
+    """Any element as a value."""
+    above = upper_count(infinities)
+    below = lower_count(infinities)
+    if upper_count(beyond) != 0 or (above != 0 and below != 0):
+        return _NAN
+    if above != 0:
+        return _INFINITY
+    if below != 0:
+        return -_INFINITY
+    carried = float(lower_count(beyond)) * (LIMIT * _SHRINK)
+    high, middle, low = number_plus(
+        high * _SHRINK, middle * _SHRINK, low * _SHRINK, carried, 0.0, 0.0
+    )
+    return nearest(high, middle, low) * _GROW
+
+
+# All elements.
+
+
+@compiled
+def no_element() -> Element:
+    """The sum of nothing."""
+    return 0.0, 0.0, 0.0, 0, 0
+
+
+@compiled
+def any_plus(a: Element, b: Element) -> Element:
+    """a + b for all elements."""
+    return odd_plus(a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4])
+
+
+@compiled
+def negated(a: Element) -> Element:
+    """-1 times the element: what takes it away. No word of a zero is -0.0."""
+    infinities = counts_of(-upper_count(a[3]), -lower_count(a[3]))
+    beyond = counts_of(-upper_count(a[4]), -lower_count(a[4]))
+    return 0.0 - a[0], 0.0 - a[1], 0.0 - a[2], infinities, beyond
+
+
+@compiled
+def element_of(value: float, times: int) -> Element:
+    """A value that so many rows have."""
+    by = float(times)
+    high = value * by
+    if (abs(high) < LIMIT) & (times >= -_WHOLE) & (times <= _WHOLE):
+        return high, product_error(value, by, high), 0.0, 0, 0
+    return odd_term(value, times)
+
+
+@compiled
+def element_plus(a: Element, b: Element) -> Element:
+    """a + b"""
+    high, middle, low = number_plus(a[0], a[1], a[2], b[0], b[1], b[2])
+    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
+        return high, middle, low, 0, 0
+    return any_plus(a, b)
+
+
+@compiled
+def gather(a: Element, b: Element) -> Element:
+    """One term of a sum of many elements, which `gathered` ends.
+
+    Only the first addition waits for the term before; what it loses is added up beside it. A chain
+    of `element_plus` would take several times as long.
+    """
+    high, error = two_sum(a[0], b[0])
+    middle, rest = two_sum(a[1], b[1])
+    middle, last = two_sum(middle, error)
+    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
+        return high, middle, (a[2] + b[2]) + (rest + last), 0, 0
+    return any_plus(a, b)
+
+
+@compiled
+def gathered(a: Element) -> Element:
+    """The sum of all that was gathered."""
+    high, middle, low = renormalized(a[0], a[1], a[2])
+    return high, middle, low, a[3], a[4]
+
+
+@compiled
+def element_minus(a: Element, b: Element) -> Element:
+    """a - b"""
+    high, middle, low = number_plus(a[0], a[1], a[2], -b[0], -b[1], -b[2])
+    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
+        return high, middle, low, 0, 0
+    return any_plus(a, negated(b))
+
+
+@compiled
+def element_times(a: Element, times: int) -> Element:
+    """times * a: the element as often as there are rows."""
+    if times == 1:
+        return a
+    by = float(times)
+    high = a[0] * by
+    middle = a[1] * by
+    second, rest = two_sum(product_error(a[0], by, high), middle)
+    third = (rest + product_error(a[1], by, middle)) + a[2] * by
+    high, middle, low = renormalized(high, second, third)
+    is_whole = (times >= -_WHOLE) & (times <= _WHOLE)
+    if (a[3] | a[4] == 0) & (abs(high) < LIMIT) & is_whole:
+        return high, middle, low, 0, 0
+    return odd_times(a[0], a[1], a[2], a[3], a[4], times)
+
+
+@compiled
+def element_product(a: Element, b: Element) -> Element:
+    """a * b, which both must be finite; its relative error is at most 2**-150."""
+    high = a[0] * b[0]
+    if not ((a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT)):
+        refuse_product()
+    right = a[0] * b[1]
+    left = a[1] * b[0]
+    second, rest = two_sum(right, left)
+    second, last = two_sum(second, product_error(a[0], b[0], high))
+    third = product_error(a[0], b[1], right) + product_error(a[1], b[0], left)
+    third += (a[0] * b[2] + a[2] * b[0]) + a[1] * b[1]
+    high, middle, low = renormalized(high, second, third + (rest + last))
+    return high, middle, low, 0, 0
+
+
+@compiled
+def is_some(a: Element) -> bool:
+    """Whether an element is not zero."""
+    return (a[0] != 0.0) | (a[3] | a[4] != 0)
+
+
+@compiled
+def element_value(a: Element) -> float:
+    """The sum as a value, rounded once."""
+    if a[3] | a[4] == 0:
+        return nearest(a[0], a[1], a[2])
+    return odd_value(a[0], a[1], a[2], a[3], a[4])
+
+
+# Elements in memory.
+
+
+@compiled
+def load_element(at: int, word: int) -> Element:
+    """A sum from memory."""
+    return (
+        load_float(at, word),
+        load_float(at, word + 1),
+        load_float(at, word + 2),
+        load(at, word + 3),
+        load(at, word + 4),
+    )
+
+
+@compiled
+def store_element(at: int, word: int, a: Element) -> None:
+    """A sum to memory."""
+    store_float(at, word, a[0])
+    store_float(at, word + 1, a[1])
+    store_float(at, word + 2, a[2])
+    store(at, word + 3, a[3])
+    store(at, word + 4, a[4])
+
+
+# Many elements at once.
+
+
+def values_of(elements: Array) -> Array:
+    """`element_value` for each row of words."""
+    numbers = np.ascontiguousarray(elements).view(np.float64)
+    high, middle, low = numbers[:, 0], numbers[:, 1], numbers[:, 2]
+    values = high + middle
+    rest = middle - (values - high)
+    other = values + 2.0 * rest
+    farther = (np.sign(rest) == np.sign(low)) & (other - values == 2.0 * rest)
+    values = np.where(farther & (low != 0.0), other, values)
+    for row in np.flatnonzero((elements[:, 3] | elements[:, 4]) != 0).tolist():
+        counts = int(elements[row, 3]), int(elements[row, 4])
+        values[row] = odd_value(high[row], middle[row], low[row], *counts)
+    return values
+
+
+def words_of_number(
+    number: Fraction, above: int = 0, below: int = 0, nans: int = 0
+) -> tuple[int, ...]:
+    """The words of an element for an exact number and the counts beside it."""
+    limit = 2**_LIMIT_BITS
+    carried = int(number / limit)
+    number -= carried * limit
+    words = []
+    for _ in range(3):
+        part = float(number)
+        words.append(float_bits(part))
+        number -= Fraction(part)
+    return (*words, counts_of(above, below), counts_of(nans, carried))
+
+
+def number_in(words: Array) -> tuple[Fraction, int, int, int]:
+    """The inverse: the exact number of an element, and how many inf, -inf and NaN it has."""
+    infinities, beyond = int(words[3]), int(words[4])
+    parts = np.ascontiguousarray(words[:3]).view(np.float64).tolist()
+    number = sum(map(Fraction, parts), Fraction(lower_count(beyond) * 2**_LIMIT_BITS))
+    return number, upper_count(infinities), lower_count(infinities), upper_count(beyond)

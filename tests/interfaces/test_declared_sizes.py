@@ -1,0 +1,247 @@
+"""Columns hold to their declaration, and numbers are rounded in one way, for all ways in."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import viewlet
+from viewlet.errors import DataError, RangeError, UnsupportedError, ViewletError
+
+Put = Callable[[viewlet.Database, str, str, list[Any], Path], None]
+
+
+@pytest.fixture(params=["interpreter", "local"])
+def db(request: Any) -> Iterator[viewlet.Database]:
+    with viewlet.connect(request.param) as db:
+        yield db
+
+
+def literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def by_tuples(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    db.insert(table, [(value,) for value in values])
+
+
+def by_one_tuple(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    for value in values:
+        db.insert(table, [(value,)])
+
+
+def by_dicts(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    db.insert(table, [{column: value} for value in values])
+
+
+def by_arrow(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    db.insert(table, pa.table({column: pa.array(values)}))
+
+
+def by_dictionary(
+    db: viewlet.Database, table: str, column: str, values: list[Any], _: Path
+) -> None:
+    found = pa.array(values)
+    is_text = pa.types.is_string(found.type)
+    db.insert(table, pa.table({column: found.dictionary_encode() if is_text else found}))
+
+
+def by_pandas(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    db.insert(table, pd.DataFrame({column: values}))
+
+
+def by_values(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    db.execute(f"INSERT INTO {table} VALUES " + ", ".join(f"({literal(v)})" for v in values))
+
+
+def by_select(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    for value in values:
+        db.execute(f"INSERT INTO {table} SELECT {literal(value)}")
+
+
+def by_update(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    for value in values:
+        db.execute(f"INSERT INTO {table} VALUES (NULL)")
+        db.execute(f"UPDATE {table} SET {column} = {literal(value)} WHERE {column} IS NULL")
+
+
+def by_copy(db: viewlet.Database, table: str, column: str, values: list[Any], at: Path) -> None:
+    path = at / "rows.csv"
+    path.write_text("".join(f"{value}\n" for value in [column, *values]))
+    db.execute(f"COPY {table} FROM '{path}'")
+
+
+WAYS: list[Put] = [
+    *(by_tuples, by_one_tuple, by_dicts, by_arrow, by_dictionary, by_pandas, by_values),
+    *(by_select, by_update, by_copy),
+]
+
+
+def contents(db: viewlet.Database, table: str) -> list[Any]:
+    """The values of the only column, without the NULLs that an UPDATE starts from."""
+    found = [next(iter(row.values())) for row in db.query(f"SELECT * FROM {table}").to_pylist()]
+    return sorted(value for value in found if value is not None)
+
+
+@pytest.mark.parametrize("put", WAYS)
+def test_decimals_are_rounded_half_away_from_zero(
+    db: viewlet.Database, put: Put, tmp_path: Path
+) -> None:
+    db.execute("CREATE TABLE t (c DECIMAL(12,2))")
+    given = [Decimal("0.125"), Decimal("-0.125"), Decimal("2.344"), Decimal("2.345")]
+    put(db, "t", "c", given, tmp_path)
+    expected = ["-0.13", "0.13", "2.34", "2.35"]
+    assert [str(value) for value in contents(db, "t")] == expected
+
+
+@pytest.mark.parametrize("put", [w for w in WAYS if w is not by_copy])
+def test_doubles_become_the_decimals_that_they_are_written_as(
+    db: viewlet.Database, put: Put, tmp_path: Path
+) -> None:
+    db.execute("CREATE TABLE t (c DECIMAL(12,2))")
+    put(db, "t", "c", [0.125, -0.125, 1.005], tmp_path)
+    assert [str(value) for value in contents(db, "t")] == ["-0.13", "0.13", "1.01"]
+
+
+def test_a_cast_rounds_as_a_column_does(db: viewlet.Database) -> None:
+    db.execute("CREATE TABLE t (c DECIMAL(12,3), d DOUBLE)")
+    casts = "CAST(c AS DECIMAL(12,2)) AS x, CAST(d AS DECIMAL(12,2)) AS y"
+    db.execute(f"CREATE VIEW v AS SELECT {casts} FROM t")
+    db.insert("t", [(Decimal("0.125"), 0.125), (Decimal("-0.125"), -0.125), (1.005, 1.005)])
+    assert sorted((str(x), str(y)) for x, y in db.view("v").rows()) == [
+        ("-0.13", "-0.13"),
+        ("0.13", "0.13"),
+        ("1.01", "1.01"),
+    ]
+
+
+@pytest.mark.parametrize("put", WAYS)
+def test_text_is_as_long_as_declared(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR(3)); CREATE TABLE u (s CHAR(2))")
+    put(db, "t", "s", ["abc", "äöü", "x"], tmp_path)
+    assert contents(db, "t") == ["abc", "x", "äöü"]
+    with pytest.raises(RangeError, match="'abcd' has 4 characters, 3 are most"):
+        put(db, "t", "s", ["abcd"], tmp_path)
+    with pytest.raises(RangeError):
+        put(db, "u", "s", ["abc"], tmp_path)
+    assert contents(db, "t") == ["abc", "x", "äöü"]
+
+
+@pytest.mark.parametrize("put", [w for w in WAYS if w is not by_copy])
+def test_blanks_at_the_end_are_cut(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR(3))")
+    put(db, "t", "s", ["abc  ", "x    ", "ab "], tmp_path)
+    assert contents(db, "t") == ["ab ", "abc", "x  "]
+
+
+@pytest.mark.parametrize("put", WAYS)
+def test_moments_are_rounded(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (m TIMESTAMP(0)); CREATE TABLE u (m TIMESTAMP(1))")
+    given = [
+        dt.datetime(2024, 1, 1, 10, 0, 0, 500_000),
+        dt.datetime(1960, 1, 1, 10, 0, 0, 500_000),
+        dt.datetime(2024, 1, 1, 10, 0, 0, 449_999),
+    ]
+    put(db, "t", "m", given, tmp_path)
+    put(db, "u", "m", given, tmp_path)
+    assert [m.isoformat() for m in contents(db, "t")] == [
+        "1960-01-01T10:00:00",
+        "2024-01-01T10:00:00",
+        "2024-01-01T10:00:01",
+    ]
+    assert contents(db, "u")[1].isoformat() == "2024-01-01T10:00:00.400000"
+
+
+@pytest.mark.parametrize("put", WAYS)
+def test_small_integers(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (n SMALLINT)")
+    put(db, "t", "n", [-32768, 32767], tmp_path)
+    with pytest.raises(RangeError, match="out of range"):
+        put(db, "t", "n", [32768], tmp_path)
+    assert contents(db, "t") == [-32768, 32767]
+
+
+def test_the_row_is_named(db: viewlet.Database) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR(3))")
+    with pytest.raises(DataError, match="row 2 for t: column s: 'long'"):
+        db.insert("t", [("abc",), ("long",)])
+    with pytest.raises(DataError, match="row 1 for t: column s: 'long'"):
+        db.insert("t", [("long",)])
+
+
+def test_nulls_have_any_size(db: viewlet.Database) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR(1), m TIMESTAMP(0), n SMALLINT)")
+    db.insert("t", [(None, None, None), ("a", None, 1)])
+    db.insert("t", pa.table({"s": ["b", None], "m": [None, None], "n": [None, 2]}))
+    assert db.query("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": 4}]
+
+
+def test_sizes_are_kept_on_disk(tmp_path: Path) -> None:
+    with viewlet.connect(tmp_path / "shop.viewlet") as db:
+        db.execute("CREATE TABLE t (s VARCHAR(3))")
+        db.insert("t", [("abc",)])
+    with viewlet.connect(tmp_path / "shop.viewlet") as db:
+        with pytest.raises(RangeError):
+            db.insert("t", [("abcd",)])
+        assert contents(db, "t") == ["abc"]
+
+
+@pytest.mark.parametrize(
+    ("cast", "bad"),
+    [
+        ("CAST(b AS INTEGER)", 2**31),
+        ("CAST(b * 100000 AS SMALLINT)", 1),
+        ("CAST(b AS TINYINT)", 128),
+        ("CAST(c AS DECIMAL(8,2))", 999_999.999),
+        ("CAST(d AS INTEGER)", 3e9),
+        ("CAST(d AS DECIMAL(4,1))", 999.95),
+        ("b::INT", -(2**31) - 1),
+    ],
+)
+def test_a_cast_out_of_range_refuses_the_batch(db: viewlet.Database, cast: str, bad: Any) -> None:
+    db.execute("CREATE TABLE t (b BIGINT, c DECIMAL(15,4), d DOUBLE)")
+    db.execute(f"CREATE VIEW v AS SELECT {cast} AS x FROM t")
+    column = cast.partition("(")[2][:1] or cast[0]
+    good = dict.fromkeys("bcd", 0)
+    db.insert("t", [good])
+    for rows in ([{**good, column: bad}], [good, {**good, column: bad}]):
+        with pytest.raises(ViewletError):
+            db.insert("t", rows)
+        assert [tuple(map(float, row)) for row in db.view("v").rows()] == [(0.0,)]
+
+
+def test_casts_of_text_cut(db: viewlet.Database) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR)")
+    text = "SELECT CAST(s AS CHAR(2)) AS a, CAST(s AS VARCHAR(3)) AS b, s::CHAR AS c FROM t"
+    db.execute(f"CREATE VIEW v AS {text}")
+    db.insert("t", [("xabc",), ("é",), (None,)])
+    expected = {("xa", "xab", "x"), ("é", "é", "é"), (None, None, None)}
+    assert {tuple(row) for row in db.view("v").rows()} == expected
+    db.execute("CREATE TABLE one (x INT)")
+    db.execute("CREATE VIEW w AS SELECT CAST('xabc' AS CHAR(2)) AS a FROM one")
+    db.insert("one", [(1,)])
+    assert [tuple(row) for row in db.view("w").rows()] == [("xa",)]
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_decimals_of_more_than_18_digits_are_refused_at_once(
+    db: viewlet.Database, kind: str
+) -> None:
+    with pytest.raises(UnsupportedError, match="at most 18 digits") as caught:
+        db.execute(f"CREATE {kind} t (a INT, c DECIMAL(19,2))")
+    assert caught.value.position is not None and caught.value.hint is not None
+    db.execute(f"CREATE {kind} t (a INT, c DECIMAL(18,2))")
+    db.execute("CREATE VIEW v AS SELECT SUM(c) AS c FROM t")
+    db.insert("t", [(1, Decimal("9999999999999999.99"))])
+    assert db.view("v").rows()[0].c == Decimal("9999999999999999.99")
