@@ -177,6 +177,15 @@ def test_the_picture_is_of_the_view(tmp_path: Path) -> None:
     assert (ROOT / "docs/how-it-works.sql").read_text() in page["sql"]
 
 
+def test_the_plan_is_of_the_view(tmp_path: Path) -> None:
+    """The first view of the page on joins, its plan below it."""
+    (_, sql), (_, plan), *_ = blocks(ROOT / "docs/joins.md")
+    source = tmp_path / "films.sql"
+    source.write_text(sql)
+    shown = CliRunner().invoke(app, ["explain", str(source), "--stage", "plan"])
+    assert shown.output == plan
+
+
 def test_tables_are_those_of_the_tests() -> None:
     page = sql_tables.PAGE.read_text()
     assert sql_tables.with_tables(page) == page, "run python -m tests.sql_tables"

@@ -30,6 +30,7 @@ class ExplainStage(StrEnum):
 
     sql = "sql"
     calculus = "calculus"
+    plan = "plan"
     program = "program"
     distributed = "distributed"
     kernels = "kernels"

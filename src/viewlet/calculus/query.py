@@ -39,6 +39,13 @@ class ViewKind(Enum):
     TOTAL = "total"
 
 
+class Plan(Enum):
+    """How a view is maintained: by deltas of deltas, or along view trees."""
+
+    RECURSIVE = "recursive"
+    TREE = "tree"
+
+
 @dataclass(frozen=True)
 class OutputColumn:
     """A column that a user reads: a scalar over keys, components and lets."""
@@ -77,7 +84,7 @@ class Query:
 
     `components` has COUNT first. `lets` are lifts over the keys which are computed when a row is
     read, for subqueries in HAVING and in the select list of a grouped query. `inner` are views that
-    the expressions read, each after those that it reads itself.
+    the expressions read, each after those that it reads itself. `plan` is what the user asked for.
     """
 
     name: str
@@ -91,6 +98,7 @@ class Query:
     limit: int | None = None
     offset: int = 0
     inner: tuple[InnerView, ...] = ()
+    plan: Plan | None = None
 
 
 def expressions(query: Query) -> Iterator[Expr]:

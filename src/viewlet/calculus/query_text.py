@@ -1,6 +1,6 @@
 """Queries as text, and back.
 
-view v[a] : group
+view v[a] : group plan tree
   inner j[a, b] := r(a, b) * s(b)
   count := Sum[a](r(a, b))
   let (x := Sum[](s(c)))
@@ -13,7 +13,7 @@ view v[a] : group
 from __future__ import annotations
 
 from viewlet.calculus.expr import Expr, NestedValue
-from viewlet.calculus.query import InnerView, OrderItem, OutputColumn, Query, ViewKind
+from viewlet.calculus.query import InnerView, OrderItem, OutputColumn, Plan, Query, ViewKind
 from viewlet.calculus.text import Parser, to_lines, to_text
 from viewlet.functions import ScalarExpr, format_constant, format_scalar
 from viewlet.schema import DECIMAL, Column, Kind, Relation, Type
@@ -21,7 +21,8 @@ from viewlet.schema import DECIMAL, Column, Kind, Relation, Type
 
 def query_text(query: Query) -> str:
     """The definition as `explain --stage calculus` prints it."""
-    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}"]
+    plan = f" plan {query.plan.value}" if query.plan is not None else ""
+    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}{plan}"]
     for view in query.inner:
         lines.append(definition_text(f"inner {view.name}[{', '.join(view.keys)}]", view.body))
     lines += [definition_text(name, component) for name, component in query.components]
@@ -111,6 +112,8 @@ class QueryParser(Parser):
         keys = self.names("]")
         self.expect(":")
         kind = ViewKind(self.name())
+        has_plan = not self.peek(":=", 1) and self.accept("plan")
+        plan = Plan(self.name()) if has_plan else None
         inner = []
         while self.next.text == "inner" and not self.peek(":=", 1):
             inner.append(self.inner_view())
@@ -138,6 +141,7 @@ class QueryParser(Parser):
             limit,
             offset,
             tuple(inner),
+            plan,
         )
 
     def inner_view(self) -> InnerView:

@@ -33,6 +33,7 @@ from viewlet.calculus.expr import (
     product_of,
     sum_of,
     sum_over,
+    walk,
     with_fields,
 )
 from viewlet.calculus.fields import Role
@@ -45,7 +46,7 @@ from viewlet.functions import substitute as substitute_scalar
 
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
     """Other names for variables, hidden ones included."""
-    if not names:
+    if names.keys().isdisjoint(all_names(expr)):
         return expr
     scalars: dict[str, ScalarExpr] = {old: Ref(name) for old, name in names.items()}
 
@@ -56,6 +57,8 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
         return substitute_scalar(scalar, scalars)
 
     def renamed(part: Expr) -> Expr:
+        if names.keys().isdisjoint(all_names(part)):
+            return part
         return mapped(part, variable=new, scalar=substituted, part=renamed)
 
     return renamed(expr)
@@ -71,6 +74,8 @@ def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
         return substitute_scalar(scalar, values)
 
     def go(part: Expr) -> Expr:
+        if values.keys().isdisjoint(all_names(part)):
+            return part
         if isinstance(part, Assign):
             scalar = substituted(part.scalar)
             if part.variable in values:
@@ -257,7 +262,8 @@ def _refine(expr: Expr, colors: Mapping[str, str]) -> dict[str, str]:
     """A variable's new color is its old one with the colored shapes of all its uses."""
     uses: dict[str, list[str]] = {name: [] for name in colors}
     bodies: dict[int, str] = {}
-    _ordered(expr, colors, bodies)
+    if any(isinstance(node, NestedValue) for node in walk(expr)):
+        _ordered(expr, colors, bodies)
 
     def visit(e: Expr, path: str) -> None:
         here = f"{path}/{type(e).__name__}"

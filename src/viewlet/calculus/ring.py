@@ -81,7 +81,10 @@ def to_weight(value: Scalar) -> Weight:
 
 
 def to_value(weight: Weight) -> Scalar:
-    """A weight as a value: exact numbers stay int, all others round once, to float."""
+    """A weight as a value: exact numbers stay int, all others round once, to float.
+
+    NaN is the one object NAN, by which keys find it, and a zero has no sign.
+    """
     if isinstance(weight, int):
         return weight
     try:

@@ -26,7 +26,6 @@ from viewlet.calculus.expr import (
     children,
     own_scalars,
     own_variables,
-    walk,
 )
 from viewlet.calculus.fields import Rules, remembered
 from viewlet.errors import ProgramError
@@ -133,12 +132,11 @@ def mul_inputs(expr: Mul) -> Names:
 @remembered
 def all_names(expr: Expr) -> Names:
     """Every variable that occurs anywhere, summed-out ones included."""
-    names: set[str] = set()
-    for node in walk(expr):
-        names.update(own_variables(node))
-        for scalar in own_scalars(node):
-            names |= free_variables(scalar)
-    return frozenset(names)
+    own = frozenset(own_variables(expr))
+    return own.union(
+        *(free_variables(scalar) for scalar in own_scalars(expr)),
+        *(all_names(part) for part in children(expr)),
+    )
 
 
 @lru_cache(maxsize=1 << 16)

@@ -98,7 +98,12 @@ def simplify_product(factors: Factors, keys: Names) -> Factors:
     for _ in range(MOST_ROUNDS):
         before = factors
         for rule in PASSES:
-            factors = _flat(rule(factors, keys))
+            changed = rule(factors, keys)
+            while changed is not factors:
+                factors, previous = _flat(changed), factors
+                if factors == previous:
+                    break
+                changed = rule(factors, keys)
         if factors == before:
             return factors
     raise ProgramError(f"simplification does not come to an end: {to_text(product_of(*factors))}")

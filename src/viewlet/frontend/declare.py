@@ -157,9 +157,12 @@ def _static(tree: exp.Create) -> bool:
 
 
 def check_view_options(tree: exp.Create) -> None:
-    """CREATE [MATERIALIZED] VIEW: all views are materialized, and that is all that can be said."""
+    """CREATE [MATERIALIZED] VIEW v [WITH (plan = ...)]: all views are materialized.
+
+    view_options.py reads the plan.
+    """
     for part in _options(tree):
-        if not isinstance(part, exp.MaterializedProperty):
+        if not isinstance(part, exp.MaterializedProperty) and part.name.lower() != "plan":
             raise _no_option(tree, part, "write CREATE MATERIALIZED VIEW ... AS SELECT ...")
 
 

@@ -318,6 +318,7 @@ def _query(
         limit,
         offset,
         tuple(lowering.inner),
+        statement.plan,
     )
 
 

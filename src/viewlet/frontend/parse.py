@@ -35,6 +35,7 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
+from viewlet.frontend.view_options import plan_of
 
 
 class ViewletParser(PostgresParser):
@@ -326,6 +327,7 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
         columns=columns,
         if_not_exists=bool(tree.args.get("exists")),
         replace=bool(tree.args.get("replace")),
+        plan=plan_of(tree),
     )
 
 

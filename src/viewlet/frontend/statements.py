@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from viewlet.calculus.query import Plan
 from viewlet.errors import Position
 from viewlet.schema import Relation
 
@@ -28,7 +29,7 @@ class CreateRelation:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [MATERIALIZED] VIEW name [(columns)] AS query."""
+    """CREATE [MATERIALIZED] VIEW name [(columns)] [WITH (plan = ...)] AS query."""
 
     name: str
     select: exp.Expr = field(compare=False, repr=False)
@@ -37,6 +38,7 @@ class CreateView:
     columns: tuple[str, ...] = ()
     if_not_exists: bool = False
     replace: bool = False
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)

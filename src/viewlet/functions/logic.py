@@ -17,7 +17,7 @@ from viewlet.functions.record import (
     ScalarFunction,
     define,
 )
-from viewlet.functions.scalars import FALSE, TRUE, Apply, Const, ScalarExpr
+from viewlet.functions.scalars import FALSE, NULL, TRUE, Apply, Const, ScalarExpr
 from viewlet.functions.sql_forms import SqlSyntax
 from viewlet.functions.trends import COMPUTED_IN_DESCENTS, NOT_MONOTONE
 from viewlet.functions.vector_forms import Vector, by_row
@@ -27,22 +27,25 @@ from viewlet.schema import Physical, Scalar, same
 
 
 def _flat(name: str, decisive: Const, neutral: Const) -> IdentityRule:
-    """x or (y or z) -> x or y or z,  x or TRUE -> TRUE,  x or FALSE -> x"""
+    """x or (y or z) -> x or y or z,  x or TRUE -> TRUE,  x or FALSE -> x
+
+    NULL or x or NULL -> NULL or x: once is as unknown as twice, and a text reads back as it was.
+    """
 
     def rule(arguments: tuple[ScalarExpr, ...]) -> ScalarExpr | None:
         terms: list[ScalarExpr] = []
-        is_flat = True
         for argument in arguments:
+            parts: tuple[ScalarExpr, ...] = (argument,)
             if isinstance(argument, Apply) and argument.function == name:
-                terms += argument.arguments
-                is_flat = False
-            elif argument == decisive:
-                return decisive
-            elif argument != neutral:
-                terms.append(argument)
+                parts = argument.arguments
+            for term in parts:
+                if term == decisive:
+                    return decisive
+                if term != neutral and not (term == NULL and NULL in terms):
+                    terms.append(term)
         if len(terms) < 2:
             return terms[0] if terms else neutral
-        return None if is_flat and len(terms) == len(arguments) else Apply(name, tuple(terms))
+        return None if tuple(terms) == arguments else Apply(name, tuple(terms))
 
     return rule
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from viewlet.calculus.query import Query
 from viewlet.calculus.query_text import query_text, relation_text
 from viewlet.engine.contract import Distributing, Engine
 from viewlet.errors import ResolutionError, UnsupportedError
@@ -15,11 +16,12 @@ from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
 from viewlet.program.prune import maps_of, part_of
 from viewlet.program.text import program_text, statement_text
+from viewlet.schema import Catalog
 
 if TYPE_CHECKING:
     from viewlet.distributed.location import Location
 
-STAGES = ("sql", "calculus", "program", "distributed")
+STAGES = ("sql", "calculus", "plan", "program", "distributed")
 """The stages that every engine has in common, in the order of processing."""
 
 NOWHERE: Mapping[str, Location] = MappingProxyType({})
@@ -35,6 +37,9 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
         return definition.statement.text.strip() + "\n"
     if stage == "calculus":
         return query_text(definition.query) + "\n"
+    if stage == "plan":
+        catalog = Catalog({relation.name: relation for relation in engine.program.relations})
+        return _plans(catalog, [definition.query], keyed=not isinstance(engine, Distributing))
     name = definition.query.name
     if stage in ENGINE_STAGES:
         return engine.explain(name, stage)
@@ -51,6 +56,8 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
         from viewlet.kernels.jit import source
 
         return source(program)
+    if stage == "plan":
+        return _plans(definitions.planning_catalog(), definitions.queries(), keyed=True)
     if stage == "program":
         return program_text(program)
     if stage == "distributed":
@@ -62,6 +69,13 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     relations = "\n".join(relation_text(r.relation) for r in definitions.relations.values())
     queries = [query_text(v.query) for v in definitions.views.values()]
     return "\n\n".join([relations, *queries]) + "\n"
+
+
+def _plans(catalog: Catalog, queries: Iterable[Query], *, keyed: bool) -> str:
+    """How each view is maintained, and what that was chosen from."""
+    from viewlet.planner.viewlets import explain_plan
+
+    return "\n".join(explain_plan(catalog, query, keyed=keyed) for query in queries)
 
 
 def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHERE) -> str:

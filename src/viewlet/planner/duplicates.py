@@ -91,7 +91,8 @@ def _outline(planned: PlannedMap, maps: Maps) -> tuple[object, ...]:
         for node in walk(maps.inline(definition))
         if isinstance(node, Rel)
     )
-    return (len(planned.keys), *sorted(planned.columns), *atoms)
+    # Under another plan a map needs other maps: each view brings its own, whoever is beside it.
+    return (planned.plan, len(planned.keys), *sorted(planned.columns), *atoms)
 
 
 def _contents(planned: PlannedMap, maps: Maps) -> str:

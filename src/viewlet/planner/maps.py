@@ -8,7 +8,7 @@ rows and keys become columns of one map.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from viewlet.calculus.expr import (
@@ -22,6 +22,7 @@ from viewlet.calculus.expr import (
     transform,
     walk,
 )
+from viewlet.calculus.query import Plan
 from viewlet.calculus.rewrite import Names as FreshVariables
 from viewlet.calculus.rewrite import canonical, is_scalar_sum, project, rename
 from viewlet.calculus.schedule import schedule
@@ -50,6 +51,9 @@ class PlannedMap:
     """Column names by the text of the values that they sum."""
     is_inner: bool = False
     """Whether it holds an inner view: definitions of other maps then read it by its name."""
+    plan: Plan = Plan.RECURSIVE
+    trees: dict[str, Expr] = field(default_factory=dict)
+    """Columns over the messages of a view tree (tree_maps.py), as far as they have one."""
 
 
 class Maps:
@@ -68,22 +72,30 @@ class Maps:
         self.unplanned: list[tuple[PlannedMap, str]] = []
         """Columns that were asked for and have no statements yet."""
         self._depends: dict[tuple[str, str], frozenset[str]] = {}
+        self.plan = Plan.RECURSIVE
+        """The plan of the maps that are asked for next."""
 
     def __iter__(self) -> Iterator[PlannedMap]:
         return iter(self.by_name.values())
 
-    def allocate(self, keys: Names, factors: Iterable[Expr]) -> MapRef:
-        """The map column that holds Sum[keys](product of factors), made if it is not there."""
+    def allocate(self, keys: Names, factors: Iterable[Expr], tree: Expr | None = None) -> MapRef:
+        """The map column that holds Sum[keys](product of factors), made if it is not there.
+
+        `tree` is the same over the messages of a view tree. Joins are shared within a plan, and
+        with equal trees: what a view needs then does not depend on the views beside it.
+        """
         factors = factors_of(product_of(*factors))
         values = [f for f in factors if is_value(f)]
         skeleton = product_of(*(f for f in factors if not is_value(f)))
         form = canonical(skeleton, keys)
         ordered = tuple(sorted(keys, key=lambda name: int(form.names[name][1:])))
         identity = f"[{', '.join(form.names[k] for k in ordered)}] {form.text}"
+        if self.plan is Plan.TREE and _joins(skeleton):
+            identity += f" tree {_shape(tree, form.names) if tree is not None else ''}"
         planned = self._by_skeleton.get(identity)
         if planned is None:
             stem = self._names.fresh(self._stem(skeleton), ("m_{}",))
-            planned = PlannedMap(f"m_{stem}", stem, ordered)
+            planned = PlannedMap(f"m_{stem}", stem, ordered, plan=self.plan)
             planned.own_names = {short: name for name, short in form.names.items()}
             self._by_skeleton[identity] = planned
             self.by_name[planned.name] = planned
@@ -94,13 +106,15 @@ class Maps:
             planned.by_values[text] = column
             definition = schedule(rename(product_of(*factors), own))
             planned.columns[column] = project(planned.keys, definition)
+            if tree is not None:
+                planned.trees[column] = project(planned.keys, rename(tree, own))
             self.unplanned.append((planned, column))
         return MapRef(planned.name, planned.by_values[text], ordered)
 
     def add_view(self, name: str, keys: tuple[str, ...], columns: dict[str, Expr]) -> PlannedMap:
         """The map of a user's view: named after it, whatever its columns are made of."""
         ordered = {column: schedule(definition) for column, definition in columns.items()}
-        planned = PlannedMap(self._view_maps[name], name, keys, ordered)
+        planned = PlannedMap(self._view_maps[name], name, keys, ordered, plan=self.plan)
         self.by_name[planned.name] = planned
         self.unplanned += [(planned, column) for column in columns]
         return planned
@@ -121,12 +135,13 @@ class Maps:
         """
         form = canonical(body, keys)
         order = ", ".join(form.names.get(key, "") for key in keys)
-        digest = hashlib.md5(f"[{order}] {form.text}".encode()).hexdigest()[:10]
+        plan = " tree" if self.plan is Plan.TREE else ""
+        digest = hashlib.md5(f"[{order}] {form.text}{plan}".encode()).hexdigest()[:10]
         name = f"m_joined_{digest}"
         if name not in self.by_name:
             columns = {COUNT_COLUMN: schedule(definition)}
             stem = self._names.fresh(f"joined_{digest}", ("m_{}",))
-            planned = PlannedMap(name, stem, keys, columns, is_inner=True)
+            planned = PlannedMap(name, stem, keys, columns, is_inner=True, plan=self.plan)
             self.by_name[name] = planned
             self.unplanned.append((planned, COUNT_COLUMN))
         return self.by_name[name]
@@ -174,6 +189,17 @@ class Maps:
         atoms = [n.name for n in walk(skeleton) if isinstance(n, Rel | MapRef)]
         stems = [self.by_name[name].stem if name in self.by_name else name for name in atoms]
         return "_".join(dict.fromkeys(stems))[:_LONGEST_STEM].rstrip("_")
+
+
+def _joins(skeleton: Expr) -> bool:
+    return sum(isinstance(factor, Rel | MapRef) for factor in factors_of(skeleton)) > 1
+
+
+def _shape(tree: Expr, names: Mapping[str, str]) -> str:
+    """Which relations and messages a node joins, under canonical names."""
+    atoms = (factor for factor in factors_of(tree) if isinstance(factor, Rel | MapRef))
+    texts = (f"{atom.name}({','.join(names[n] for n in atom.arguments)})" for atom in atoms)
+    return " ".join(sorted(texts))
 
 
 def is_value(factor: Expr) -> bool:

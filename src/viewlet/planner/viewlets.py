@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from viewlet.calculus.delta import Change, delta, unbounded
 from viewlet.calculus.expr import (
@@ -30,7 +31,7 @@ from viewlet.calculus.expr import (
     walk,
     with_fields,
 )
-from viewlet.calculus.query import Query, with_expressions
+from viewlet.calculus.query import Plan, Query, with_expressions
 from viewlet.calculus.rewrite import expand
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs
@@ -40,10 +41,13 @@ from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
+from viewlet.planner.plan_choice import Attempt, Budget, Choice, choose, compared
+from viewlet.planner.plan_text import plan_text
+from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
-from viewlet.schema import Catalog
+from viewlet.schema import Catalog, Relation
 
 
 def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True) -> Program:
@@ -53,8 +57,53 @@ def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool =
     up at little cost. Without it every join is one map, as the thesis has it: more state, but a
     batch meets its matches in one place, and a cluster moves less.
     """
-    planner = _Planner(catalog, [query.name for query in queries], keyed)
-    views = tuple(planner.view(query) for query in queries)
+    choices = [plan_choice(catalog, query, keyed=keyed) for query in queries]
+    if len(choices) == 1 and choices[0].program is not None:
+        return choices[0].program
+    return _planned(catalog, queries, [choice.plan for choice in choices], keyed, Budget())
+
+
+def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice:
+    """How a view is maintained, and what else was considered."""
+    return _choice(tuple(catalog), query, keyed)
+
+
+def explain_plan(catalog: Catalog, query: Query, *, keyed: bool = True) -> str:
+    """The plan of a view with both candidates, compared even where that decided nothing."""
+    choice = plan_choice(catalog, query, keyed=keyed)
+    if choice.tree is None:
+        both = compared(catalog, _attempts(catalog, query, keyed))
+        choice = replace(choice, recursive=both.recursive, tree=both.tree)
+    planner = _Planner(catalog, [query.name], keyed, Budget())
+    planner.view(query, Plan.TREE)
+    planner.run()
+    return plan_text(query.name, choice, planner.trees.rooted)
+
+
+@lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
+def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
+    catalog = Catalog({relation.name: relation for relation in relations})
+    return choose(catalog, query, _attempts(catalog, query, keyed))
+
+
+def _attempts(catalog: Catalog, query: Query, keyed: bool) -> Attempt:
+    """The program of one view alone, by plan."""
+
+    def attempt(plan: Plan, budget: Budget) -> Program:
+        return _planned(catalog, [query], [plan], keyed, budget)
+
+    return attempt
+
+
+def _planned(
+    catalog: Catalog,
+    queries: Sequence[Query],
+    plans: Sequence[Plan],
+    keyed: bool,
+    budget: Budget,
+) -> Program:
+    planner = _Planner(catalog, [query.name for query in queries], keyed, budget)
+    views = tuple(map(planner.view, queries, plans))
     planner.run()
     views = merge_duplicates(planner.maps, planner.maintenance, views)
     return optimize(check(assemble(catalog, planner.maps, planner.maintenance, views)))
@@ -84,14 +133,16 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
 
 
 class _Planner:
-    def __init__(self, catalog: Catalog, views: Sequence[str], keyed: bool) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, views: Sequence[str], keyed: bool, budget: Budget) -> None:
+        self._budget = budget
         self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
+        self.trees = TreeMaps(catalog, self.maps)
 
-    def view(self, query: Query) -> View:
+    def view(self, query: Query, plan: Plan) -> View:
         """Allocate the view's own map and those that its lets and inner views read."""
+        self.maps.plan = plan
         planned_query = self._over_inner_maps(query)
         rows = conditions(planned_query.components[0][1])
         columns = {
@@ -131,15 +182,22 @@ class _Planner:
     def run(self) -> None:
         while self.maps.unplanned:
             planned, column = self.maps.unplanned.pop(0)
+            self.maps.plan = planned.plan
             definition = planned.columns[column]
             for relation in sorted(self.maps.depends(definition)):
                 self._maintain(planned, column, definition, relation)
 
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
+        self._budget.spend(sum(isinstance(node, Rel) for node in walk(definition)))
         change = self._change(relation)
         if self._must_recompute(definition, relation, change):
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
+            return
+        tree = self.trees.tree(planned, column) if planned.plan is Plan.TREE else None
+        if tree is not None:
+            along = self.trees.change(tree, frozenset(planned.keys), change)
+            self.maintenance.update(relation, planned.name, column, schedule(along))
             return
         difference = simplify(delta(definition, change), planned.keys)
         if difference == ZERO:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from viewlet.calculus.expr import ONE, Expr, MapRef, product_of, walk
 from viewlet.calculus.query import Query
@@ -90,7 +91,7 @@ class Statement:
         for column, update in self.updates:
             yield column, product_of(self.loop, update)
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """The maps that the right-hand side looks into."""
         parts = (self.loop, *(update for _, update in self.updates))

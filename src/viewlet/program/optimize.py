@@ -8,6 +8,7 @@ from dataclasses import replace
 from viewlet.calculus.expr import (
     ONE,
     PRESENCE,
+    ZERO,
     Cond,
     Exists,
     Expr,
@@ -139,7 +140,7 @@ def _with_loop_apart(statement: Statement, keys: Keys) -> Statement:
         position = next(i for i, f in enumerate(loop) if f is factor)
         # What binds the keys must come first anyway: a loop that could do without this map would
         # run over all pairs of the others' records instead.
-        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, loop[:position])):
+        if _is_value(factor) or (_is_lookup(factor) and _bound_by(factor, loop[:position])):
             del loop[position]
             values.insert(1, factor)
     for i, factor in enumerate(loop):
@@ -158,6 +159,11 @@ def _is_value(factor: Expr) -> bool:
 
 def _is_column(factor: Expr) -> bool:
     return isinstance(factor, MapRef) and factor.column != PRESENCE
+
+
+def _is_lookup(factor: Expr) -> bool:
+    """m[k].c, or a sum of such: the new value of a map that changes in the trigger."""
+    return all(_is_column(term) for term in terms_of(factor)) and factor != ZERO
 
 
 def _bound_by(factor: Expr, rest: list[Expr]) -> bool:

@@ -1,0 +1,28 @@
+"""CREATE MATERIALIZED VIEW v WITH (plan = 'tree') AS ...: how a view is maintained."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from viewlet.calculus.query import Plan
+from viewlet.errors import ResolutionError
+from viewlet.frontend.syntax import fault
+
+
+def plan_of(tree: exp.Create) -> Plan | None:
+    """WITH (plan = 'recursive' | 'tree'); None leaves the choice to the planner."""
+    properties = tree.args.get("properties")
+    for part in properties.expressions if properties is not None else ():
+        if isinstance(part, exp.Property) and part.name.lower() == "plan":
+            value = part.args.get("value")
+            known = {plan.value: plan for plan in Plan}
+            name = value.name.lower() if isinstance(value, exp.Literal | exp.Var) else ""
+            if name not in known:
+                raise fault(
+                    ResolutionError,
+                    f"there is no plan {part.args['value'].sql(dialect='postgres')}",
+                    part,
+                    f"write {' or '.join(repr(plan) for plan in known)}",
+                )
+            return known[name]
+    return None

@@ -1,0 +1,57 @@
+"""The plan of a view as `explain` prints it: both candidates, their estimates, and the trees.
+
+view v: tree, recursive: given up after 1000 steps
+  tree       20 maps, 70 statements, 48.4 records for a changed row
+    cast_info 61.2, company_name 80.1, ...
+  trees
+    m_title[t_title]
+      [] title
+        [t_id] movie_companies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewlet.calculus.query import Plan
+from viewlet.planner.join_graph import JoinGraph
+from viewlet.planner.plan_choice import Choice
+from viewlet.planner.plan_cost import PlanEstimate
+from viewlet.planner.tree_maps import Rooted
+from viewlet.planner.view_tree import TreeNode
+
+
+def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
+    """The choice for a view, and the trees that it would have or has."""
+    lines = [f"view {view}: {choice.plan.value}, {choice.reason}"]
+    for plan, found in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
+        if found is not None:
+            lines += _estimate_lines(plan, found)
+    # The columns of a map have the same tree, most often.
+    shown = dict.fromkeys(_tree_text(rooted) for rooted in trees)
+    if shown:
+        lines += ["  trees", *shown]
+    return "\n".join(lines) + "\n"
+
+
+def _estimate_lines(plan: Plan, found: PlanEstimate) -> list[str]:
+    touched = ", ".join(f"{name} {count:.1f}" for name, count in sorted(found.touched.items()))
+    return [
+        f"  {plan.value:10} {found.maps} maps, {found.statements} statements, "
+        f"{found.total:.1f} records for a changed row",
+        f"    {touched}",
+    ]
+
+
+def _tree_text(rooted: Rooted) -> str:
+    head = f"    {rooted.map}[{', '.join(rooted.keys)}]"
+    return "\n".join([head, *_node_lines(rooted.graph, rooted.root, 6)])
+
+
+def _node_lines(graph: JoinGraph, node: TreeNode, indent: int) -> list[str]:
+    """A line for each node: what its message shows, and the relations of its bag."""
+    names = " * ".join(graph.leaves[leaf].atom_name for leaf in node.bag)
+    note = "" if len(node.bag) == 1 else "  cyclic: joined row by row, pairs are not kept"
+    line = f"{' ' * indent}[{', '.join(sorted(node.shown))}] {names}{note}"
+    below = (_node_lines(graph, child, indent + 2) for child in node.children)
+    return [line, *(text for part in below for text in part)]
