@@ -286,7 +286,8 @@ def held(value: Any, column: Column) -> Scalar:
             raise RangeError(f"{shown_value(value)} has {len(value)} characters, {limit} are most")
         return str(value[:limit])
     if kind is Kind.TIMESTAMP:
-        return rounded_moment(value, 10 ** (6 - limit))
+        rounded = rounded_moment(value, 10 ** (6 - limit))
+        return _in_range(rounded, TIMESTAMP_RANGE, column.type)
     return _in_range(value, signed_range(limit), column.type)
 
 

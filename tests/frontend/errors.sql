@@ -735,4 +735,10 @@ CREATE VIEW v AS SELECT r.a FROM r LEFT INNER JOIN s ON r.b = s.b
 --! ParseError 1:36 | LEFT INNER JOIN is not a join | write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN
 
 CREATE VIEW v AS SELECT a FROM (SELECT a FROM r ORDER BY b) x LIMIT 3
---! UnsupportedError 1:49 | ORDER BY of a subquery does not decide which rows LIMIT takes | write ORDER BY beside LIMIT
+--! UnsupportedError 1:58 | ORDER BY of a subquery does not decide which rows LIMIT takes | write ORDER BY beside LIMIT
+
+CREATE VIEW v AS SELECT r.a FROM r NATURAL JOIN s ON r.b = s.b
+--! ParseError 1:36 | NATURAL JOIN has no ON and no USING | leave NATURAL out, or the condition
+
+CREATE VIEW v AS SELECT r.a FROM r LEFT CROSS JOIN s
+--! ParseError 1:36 | LEFT CROSS JOIN is not a join | write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN

@@ -164,6 +164,17 @@ def test_moments_are_rounded(db: viewlet.Database, put: Put, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("put", WAYS)
+def test_a_moment_that_is_rounded_out_of_range_is_refused(
+    db: viewlet.Database, put: Put, tmp_path: Path
+) -> None:
+    """Half a second before the year 10000, which no Python date can say."""
+    db.execute("CREATE TABLE t (m TIMESTAMP(0))")
+    with pytest.raises(viewlet.ViewletError, match="out of range"):
+        put(db, "t", "m", [dt.datetime(9999, 12, 31, 23, 59, 59, 500_000)], tmp_path)
+    assert contents(db, "t") == []
+
+
+@pytest.mark.parametrize("put", WAYS)
 def test_small_integers(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
     db.execute("CREATE TABLE t (n SMALLINT)")
     put(db, "t", "n", [-32768, 32767], tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -187,6 +188,25 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         pytest.raises(StateError, match="another process has the database"),
     ):
         viewlet.connect(tmp_path / "db")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_does_not_write(tmp_path: Path) -> None:
+    """The lock comes along with a fork: two processes would write to one place of the log."""
+    with viewlet.connect(str(tmp_path / "db")) as db:
+        db.execute("CREATE TABLE r (a INT)")
+        child = os.fork()
+        if child == 0:
+            try:
+                db.insert("r", (1,))
+            except viewlet.ViewletError:
+                os._exit(7)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 7
+        db.insert("r", (2,))
+    with viewlet.connect(str(tmp_path / "db")) as db:
+        assert db.query("SELECT a FROM r").to_pylist() == [{"a": 2}]
 
 
 def test_what_connect_refuses(tmp_path: Path) -> None:

@@ -390,7 +390,14 @@ def _side(join: exp.Join) -> str:
 
 
 def _check_words(join: exp.Join, side: str) -> None:
-    """OUTER needs a side, and INNER and CROSS have none: other pairs of words are slips."""
+    """OUTER needs a side, and INNER and CROSS have none; NATURAL has no condition of its own."""
+    if join.method and (join.args.get("on") or join.args.get("using")):
+        raise fault(
+            ParseError,
+            "NATURAL JOIN has no ON and no USING",
+            join,
+            "leave NATURAL out, or the condition",
+        )
     kind = (join.kind or "").upper()
     if kind and (kind == "OUTER") != bool(side):
         raise fault(

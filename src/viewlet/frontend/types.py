@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewlet import functions
-from viewlet.errors import TypingError, UnsupportedError, ViewletError
+from viewlet.errors import RangeError, TypingError, UnsupportedError, ViewletError
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.functions import Apply, Const, ScalarExpr, apply, as_double, scale_up
 from viewlet.schema import (
@@ -163,7 +163,10 @@ def _decimal(sizes: list[int], node: exp.DataType) -> Type:
 def number_literal(text: str) -> Typed:
     """12 -> INTEGER or BIGINT, 1.50 -> DECIMAL(3,2), 1e3 -> DOUBLE"""
     if "e" in text.lower():
-        return Typed(Const(float(text)), DOUBLE)
+        number = float(text)
+        if math.isinf(number):
+            raise RangeError(f"{text} is out of range for DOUBLE")
+        return Typed(Const(number), DOUBLE)
     if "." in text:
         digits, _, fraction = text.partition(".")
         value = int((digits or "0") + fraction)

@@ -12,6 +12,7 @@ A sync that fails leaves nobody knowing what is on the disk: the log then takes 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,7 @@ class Log:
         self._writing = threading.RLock()
         self._stop = threading.Event()
         self._syncer: threading.Thread | None = None
+        self._process = os.getpid()
         self.number = number
         self.bytes = 0
         """Appended since this object was made, or since `rotate`."""
@@ -222,6 +224,12 @@ class Log:
         self._check_usable()
 
     def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            # The lock of the files came along with the fork, and both would write to one place.
+            raise StateError(
+                f"the log in {self._directory} belongs to the process that opened it",
+                hint="open the database after the fork, in one process alone",
+            )
         if self._failure is not None:
             raise StateError(
                 f"the log in {self._directory} cannot be written: {self._failure}",

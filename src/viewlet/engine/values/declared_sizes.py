@@ -11,7 +11,7 @@ import numpy as np
 
 from viewlet.engine.values.row_errors import InRow
 from viewlet.errors import RangeError
-from viewlet.schema import Column, Kind, held, signed_range
+from viewlet.schema import TIMESTAMP_RANGE, Column, Kind, held, signed_range
 from viewlet.storage.columns import Array
 
 
@@ -21,8 +21,10 @@ def held_column(values: Array, nulls: Array | None, source: Any, column: Column)
         return values
     kind = column.type.kind
     if kind is Kind.TIMESTAMP:
-        return _rounded(values, 10 ** (6 - column.limit))
-    if kind is Kind.VARCHAR:
+        rounded = _rounded(values, 10 ** (6 - column.limit))
+        if int(rounded.max()) <= TIMESTAMP_RANGE[1]:
+            return rounded
+    elif kind is Kind.VARCHAR:
         if _longest(values, source) <= column.limit:
             return values
     else:
