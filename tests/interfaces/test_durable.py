@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -207,6 +208,15 @@ def test_a_forked_process_does_not_write(tmp_path: Path) -> None:
         db.insert("r", (2,))
     with viewlet.connect(str(tmp_path / "db")) as db:
         assert db.query("SELECT a FROM r").to_pylist() == [{"a": 2}]
+
+
+def test_a_full_disk_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("viewlet.engine.durable.segment.SegmentWriter.create", full)
+    with pytest.raises(StateError, match="No space left"):
+        viewlet.connect(str(tmp_path / "db"))
 
 
 def test_what_connect_refuses(tmp_path: Path) -> None:

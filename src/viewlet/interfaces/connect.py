@@ -174,6 +174,12 @@ def _on_disk(
     database = _database(engine, None, {}, files)
     try:
         database._open(directory, level)
+    except OSError as problem:
+        directory.close(None)
+        raise StateError(
+            f"the database {directory.path} cannot be opened: {problem.strerror or problem}",
+            hint="make room on the disk, or give a directory that can be written",
+        ) from problem
     except BaseException:
         directory.close(None)
         raise
