@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -191,3 +192,59 @@ def test_the_same_as_plain_python() -> None:
     environment = {**os.environ, "VIEWLET_NATIVE": "0"}
     done = subprocess.run([*command, chosen], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+RANGES = """
+CREATE TABLE r (k INTEGER PRIMARY KEY, g INTEGER NOT NULL, t DOUBLE NOT NULL, v DOUBLE NOT NULL);
+CREATE VIEW pairs AS SELECT x.g, SUM(x.v - y.v) AS s FROM r x, r y
+  WHERE x.g = y.g AND x.t > y.t GROUP BY x.g;
+CREATE VIEW top AS SELECT SUM(x.v) AS s, COUNT(*) AS n FROM r x
+  WHERE 0.25 * (SELECT SUM(y.v) FROM r y) > (SELECT SUM(z.v) FROM r z WHERE z.t > x.t);
+CREATE VIEW ends AS SELECT g, MIN(v) AS lo, MAX(v) AS hi, SUM(v) AS s FROM r GROUP BY g;
+"""
+
+PLAIN = (1.0, 3.0, 0.1, 0.07, 19.99, 1e15, 2.0**-60)
+ODD = (*PLAIN, -2.5, inf, -inf, nan)
+HUGE = (1.0, 3.0, -2.5, inf, nan, 1e300, 1.7e308)  # the digits of a sum lie within its three words
+
+
+@pytest.mark.parametrize("values", [PLAIN, ODD, HUGE], ids=["finite", "odd", "huge"])
+@pytest.mark.parametrize("seed", range(2))
+def test_sums_over_ranges_are_those_of_the_interpreter(
+    values: tuple[float, ...], seed: int
+) -> None:
+    rng = random.Random(seed)
+    with viewlet.connect(engine="local") as local, viewlet.connect(engine="interpreter") as plain:
+        for database in (local, plain):
+            database.execute(RANGES)
+        keys: list[int] = []
+        for step in range(60):
+            new = [
+                (step * 4 + i, rng.randrange(2), float(rng.randrange(25)), rng.choice(values))
+                for i in range(rng.randrange(1, 4))
+            ]
+            gone = {key for key in keys if rng.random() < (0.7 if step % 20 == 19 else 0.05)}
+            keys = [key for key in keys if key not in gone] + [row[0] for row in new]
+            for database in (local, plain):
+                database.insert("r", new)
+                if gone:
+                    database.execute(f"DELETE FROM r WHERE k IN ({str(sorted(gone))[1:-1]})")
+            for view in ("pairs", "top", "ends"):
+                assert same(rows(local, view), rows(plain, view)), (step, view)
+
+
+def test_a_factor_of_one_changes_nothing(db: Database) -> None:
+    db.execute("""
+        CREATE TABLE r (k INTEGER PRIMARY KEY, g INTEGER NOT NULL, v DOUBLE NOT NULL);
+        CREATE VIEW p AS SELECT x.g, SUM(x.v * y.v * 0.5) AS s FROM r x, r y
+          WHERE x.g = y.g GROUP BY x.g;
+    """)
+    db.insert("r", [(1, 1, 0.1), (2, 1, 3.0)])
+    db.insert("r", [(3, 1, -0.7), (4, 2, 2.0**100)])
+    before = rows(db, "p")
+    assert before[0] == (1, pytest.approx((0.1 + 3.0 - 0.7) ** 2 / 2, rel=1e-15))
+    with pytest.raises(RangeError):
+        db.insert("r", [(5, 1, inf)])
+    assert rows(db, "p") == before
+    db.execute("DELETE FROM r WHERE g = 1")
+    assert rows(db, "p") == [(2, 2.0**199)]

@@ -20,6 +20,9 @@ from viewlet.storage.doubles import (
     element_product,
     element_times,
     element_value,
+    gather,
+    gathered,
+    gathered_value,
     number_in,
     values_of,
     words_of_number,
@@ -198,3 +201,79 @@ def test_exact_numbers_come_back_from_words() -> None:
         exact = Fraction(rng.randrange(-(10**40), 10**40)) * Fraction(2) ** rng.randint(-300, 900)
         found = np.array(words_of_number(exact, 1, -2, 3), np.int64)
         assert number_in(found) == (exact, 1, -2, 3)
+
+
+@compiled
+def gathered_next(
+    a: float, b: float, c: float, d: int, e: int, f: float, g: float, h: float, i: int, j: int
+) -> tuple[float, float, float, int, int]:
+    return gather((a, b, c, d, e), (f, g, h, i, j))
+
+
+@compiled
+def quick_value(a: float, b: float, c: float, d: int, e: int) -> float:
+    return gathered_value((a, b, c, d, e))
+
+
+@compiled
+def slow_value(a: float, b: float, c: float, d: int, e: int) -> float:
+    return element_value(gathered((a, b, c, d, e)))
+
+
+HALF = 2.0**-53
+GATHERED: dict[str, list[float]] = {
+    "whole numbers": [3.0, 5.0, -8.0, 2.0**53, 1.0, -(2.0**53)],
+    "cents": [0.1, 0.2, 0.07, -0.37, 19.99, 1e15 + 0.3],
+    "ties": [1.0, HALF, 2.0**-120, HALF * 2, -(2.0**-121), -HALF, -(2.0**-110), HALF / 2],
+    "ties below a power of two": [2.0, -HALF, -(2.0**-115), HALF, HALF, -(2.0**-54)],
+    "cancelling": [1e300, 1e-5, -1e300, 2.5, -1e-5, 1e17, -1e17],
+    "huge": [1.7e308, 1.7e308, 1e300, -1.7e308, -1.7e308, 1.7e308],
+    "not finite": [1.0, math.inf, 0.1, -math.inf, math.nan, 1e308],
+}
+
+
+@pytest.mark.parametrize("kind", GATHERED)
+def test_what_is_gathered_is_the_nearest_double_at_every_step(kind: str) -> None:
+    rng = random.Random(kind)
+    for _ in range(300):
+        total, terms = ZERO, []
+        for _ in range(rng.randrange(1, 12)):
+            terms.append(rng.choice(GATHERED[kind]))
+            total = gathered_next(*total, *element_of(terms[-1], 1))
+            value = quick_value(*total)
+            assert repr(value) == repr(slow_value(*total)), terms
+            if kind != "not finite":
+                assert value == rounded_sum(terms), terms
+
+
+def rounded_sum(terms: list[float]) -> float:
+    exact = sum(map(Fraction, terms), Fraction(0))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def test_subtrees_are_gathered_within_the_stated_bound() -> None:
+    rng = random.Random(7)
+    for _ in range(200):
+        total, exact, largest = ZERO, Fraction(0), Fraction(0)
+        for _ in range(40):
+            values = [rng.choice((1.0, rng.random(), rng.random() * 1e12)) for _ in range(16)]
+            number = sum(map(Fraction, values), Fraction(0)) * rng.choice((1, -1))
+            words = np.array(words_of_number(number), np.int64)
+            high, middle, low = words[:3].view(np.float64).tolist()
+            total = gathered_next(*total, high, middle, low, 0, 0)
+            exact += number
+            largest = max(largest, abs(exact), abs(number))
+        assert abs(sum(map(Fraction, total[:3])) - exact) <= 40 * largest / 2**154
+
+
+def test_the_value_of_words_that_cancel() -> None:
+    rng = random.Random(3)
+    for _ in range(20_000):
+        high = rng.choice((1.0, 3.0, rng.random()))
+        middle = rng.choice((-high, -high * (1 - HALF), HALF, -HALF, rng.random() * HALF))
+        low = rng.choice((0.0, 1.0, -1.0, rng.random())) * 2.0 ** -rng.choice((53, 60, 106, 120))
+        words = high, middle, low
+        assert quick_value(*words, 0, 0) == float(sum(map(Fraction, words))), words

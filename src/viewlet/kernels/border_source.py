@@ -101,7 +101,7 @@ def _descend_to_border(writer: Writer, node: ir.Border, number: str, far: int) -
 def _is_large(writer: Writer, node: ir.Border) -> str:
     """Source of whether the sums are on the large side of where the condition turns."""
     for variable, sum in node.sums:
-        value = f"element_value(gathered({sum.name}))" if sum.physical is FLOAT else sum.name
+        value = f"gathered_value({sum.name})" if sum.physical is FLOAT else sum.name
         writer.line(f"{variable.name} = {value}")
     met = " and ".join(writer.scalars.truth(test, node.scope) for test in node.tests)
     return f"({met})" if node.rises else f"(not ({met}))"

@@ -67,6 +67,7 @@ from viewlet.storage.doubles import (
     element_value,
     gather,
     gathered,
+    gathered_value,
     is_some,
     load_element,
     no_element,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from viewlet.calculus.expr import Add, Expr, Mul, Value
+from viewlet.functions import Const
 from viewlet.functions.comparison import compared
 from viewlet.functions.kernel_forms import Code
 from viewlet.kernels.loop_nodes import Factor, Factors, Named, Pure
@@ -43,9 +44,13 @@ def element_product(writer: Writer, factors: Factors) -> str:
     """Source of a product with a float factor, as an element (storage.doubles).
 
     n * m * [x]  ->  element_of(x, times(n, m))         n * e  ->  element_times(e, n)
+    1.0 * e * f  ->  e * f      (1.0 * e stays: products refuse what is not finite)
     """
-    ints = tuple(factor for factor in factors if factor.physical is not FLOAT)
-    floats = [factor for factor in factors if factor.physical is FLOAT]
+    single = [part for factor in factors for part in _single_factors(writer, factor)]
+    ints = tuple(factor for factor in single if factor.physical is not FLOAT)
+    floats = [factor for factor in single if factor.physical is FLOAT]
+    others = [factor for factor in floats if not _is_one(factor)]
+    floats = others if len(others) > 1 else floats
     count = int_product(writer, ints)
     first = floats[0] if floats else None
     if first is None:
@@ -58,6 +63,19 @@ def element_product(writer: Writer, factors: Factors) -> str:
     for other in floats[1:]:
         product = f"element_product({product}, {_element(writer, other)})"
     return product
+
+
+def _single_factors(writer: Writer, factor: Factor) -> list[Factor]:
+    """The factors of a product inside of a product."""
+    if isinstance(factor, Named) or not isinstance(factor.expr, Mul):
+        return [factor]
+    parts = factor.expr.factors
+    types = [FLOAT if _is_float(writer, part, factor.scope) else INT for part in parts]
+    return [Pure(part, factor.scope, type) for part, type in zip(parts, types, strict=True)]
+
+
+def _is_one(factor: Factor) -> bool:
+    return isinstance(factor, Pure) and factor.expr == Value(Const(1.0))
 
 
 def _element(writer: Writer, factor: Factor) -> str:
@@ -74,12 +92,7 @@ def _element_value(writer: Writer, expr: Expr, scope: Scope) -> str:
         for other in others:
             first = f"element_plus({first}, {other})"
         return first
-    assert isinstance(expr, Mul)
-    factors = [
-        Pure(part, dict(scope), FLOAT if _is_float(writer, part, scope) else INT)
-        for part in expr.factors
-    ]
-    return element_product(writer, tuple(factors))
+    return element_product(writer, (Pure(expr, dict(scope), FLOAT),))
 
 
 def _is_float(writer: Writer, expr: Expr, scope: Scope) -> bool:

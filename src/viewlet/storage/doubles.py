@@ -48,6 +48,7 @@ _LIMIT_BITS = 1020
 _WHOLE = 2**53  # up to here, doubles have every integer
 _INFINITY, _NAN = math.inf, math.nan
 _SHRINK, _GROW = 2.0**-64, 2.0**64
+_SMALL = 2.0**-10
 _HALF_WORD = 2**31
 _TOO_MANY = "a sum of DOUBLE has more infinities, NaNs or huge numbers than 32 bits can count"
 
@@ -98,8 +99,14 @@ def renormalized(high: float, middle: float, low: float) -> tuple[float, float, 
 def number_plus(
     a: float, a_middle: float, a_low: float, b: float, b_middle: float, b_low: float
 ) -> tuple[float, float, float]:
-    """a + b for numbers up to LIMIT in magnitude."""
+    """a + b for numbers up to LIMIT in magnitude.
+
+    Where one word holds all, as for whole numbers, nothing else is computed: which of the two it is
+    seldom changes from one row to the next, so that the processor foresees it.
+    """
     high, error = two_sum(a, b)
+    if (error == 0.0) & (a_middle == 0.0) & (b_middle == 0.0) & (a_low == 0.0) & (b_low == 0.0):
+        return high, 0.0, 0.0
     middle, rest = two_sum(a_middle, b_middle)
     middle, last = two_sum(middle, error)
     return renormalized(high, middle, (a_low + b_low) + (rest + last))
@@ -273,14 +280,18 @@ def element_plus(a: Element, b: Element) -> Element:
 def gather(a: Element, b: Element) -> Element:
     """One term of a sum of many elements, which `gathered` ends.
 
-    Only the first addition waits for the term before; what it loses is added up beside it. A chain
-    of `element_plus` would take several times as long.
+    One addition for each word waits for the term before, and nothing is normalized: a chain of
+    `element_plus` would take several times as long. A term of one word that loses nothing, as whole
+    numbers do not, leaves the smaller words alone.
     """
     high, error = two_sum(a[0], b[0])
-    middle, rest = two_sum(a[1], b[1])
-    middle, last = two_sum(middle, error)
-    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
-        return high, middle, (a[2] + b[2]) + (rest + last), 0, 0
+    is_plain = (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT)
+    if is_plain & (error == 0.0) & (b[1] == 0.0):
+        return high, a[1], a[2] + b[2], 0, 0
+    second, rest = two_sum(b[1], error)
+    middle, last = two_sum(a[1], second)
+    if is_plain:
+        return high, middle, a[2] + (b[2] + (rest + last)), 0, 0
     return any_plus(a, b)
 
 
@@ -345,6 +356,33 @@ def element_value(a: Element) -> float:
     if a[3] | a[4] == 0:
         return nearest(a[0], a[1], a[2])
     return odd_value(a[0], a[1], a[2], a[3], a[4])
+
+
+@outlined
+def close_value(high: float, middle: float, low: float, infinities: int, beyond: int) -> float:
+    """The value of what was gathered, normalized first."""
+    return element_value(gathered((high, middle, low, infinities, beyond)))
+
+
+@compiled
+def gathered_value(a: Element) -> float:
+    """element_value(gathered(a)), with a third of the additions in all but rare cases.
+
+    rest = RN(error + low) may lose bits, so that total + rest seems to lie in the middle between
+    two doubles where the sum does not. Elsewhere RN(total + rest) is the nearest double: rounding
+    is monotone, and no such middle is passed on the way. All of this is so while each word is
+    small beside the one before, which it may not be after a cancellation.
+    """
+    total = a[0] + a[1]
+    rest = (a[1] - (total - a[0])) + a[2]
+    value = total + rest
+    left = rest - (value - total)
+    twice = 2.0 * left
+    is_sure = (left == 0.0) | ((value + twice) - value != twice)
+    is_ordered = (abs(a[1]) <= abs(a[0])) & (abs(rest) <= abs(total) * _SMALL)
+    if (a[3] | a[4] == 0) & (abs(a[0]) < LIMIT) & is_ordered & is_sure:
+        return value
+    return close_value(a[0], a[1], a[2], a[3], a[4])
 
 
 # Elements in memory.
