@@ -49,7 +49,7 @@ def left(text: str) -> list[str]:
         (PAIRS, ["q", "q", "m"]),
         (FILTERED, ["q", "q", "m"]),
         (UNEQUAL, ["q", "q", "m"]),
-        (UNEQUAL_FLOATS, ["d", "q"]),
+        (UNEQUAL_FLOATS, []),  # NaN is equal to itself
         (OR_EQUAL, ["d", "q", "q", "q", "m"]),
         (ANOTHER_COLUMN, ["d", "q", "q", "q", "m"]),
         (ALSO_READ, ["d", "q", "q", "q", "m"]),
