@@ -213,7 +213,7 @@ def encode(value: Any, column: Column) -> Scalar:
         return encoded
     except RangeError as error:
         raise RangeError(f"column {column.name}: {error.message}") from None
-    except (TypeError, ValueError, decimal.InvalidOperation):
+    except (TypeError, ValueError, OverflowError, decimal.InvalidOperation):
         raise DataError(
             f"column {column.name} is {column.type}, and {value!r} is not",
             hint=f"give a value that converts to {column.type} without loss",
@@ -261,19 +261,22 @@ def units_of_double(value: float, units: int) -> int:
     half a unit counts as that half: 1.005, which is a little less, is 101 hundredths.
     """
     size = abs(value)
-    if not size < 9223372036854775808.0:
+    if not size < 9223372036854775808.0 or int(size) >= 9223372036854775807 // units:
         _no_decimal()
+    total = nearest_units(size, units)
+    return total if value >= 0.0 else -total
+
+
+def nearest_units(size: float, units: int) -> int:
+    """The same for a double that is not negative, and not too large."""
     whole = int(size)
-    if whole >= 9223372036854775807 // units:
-        _no_decimal()
     part = (size - float(whole)) * float(units)
     count = int(part)
     rest = part - float(count)
     half = (float(count) + 0.5) / float(units)
     if rest >= 0.5 or (rest > 0.49 and float(whole) + half == size):
         count += 1
-    total = whole * units + count
-    return total if value >= 0.0 else -total
+    return whole * units + count
 
 
 def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:
@@ -353,6 +356,7 @@ def _encode_boolean(value: Any, type: Type) -> bool:
 def _encode_varchar(value: Any, type: Type) -> str:
     if not isinstance(value, str):
         raise TypeError
+    value.encode()  # half of a surrogate pair is a ValueError: no UTF-8 has it
     return str(value)
 
 

@@ -43,6 +43,7 @@ from viewlet.calculus.query import Query, sort_rows
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import all_names, outputs
 from viewlet.engine.values.batching import Batch
+from viewlet.engine.values.intake import Intake
 from viewlet.errors import StateError
 from viewlet.functions import Apply, Const
 from viewlet.program.ir import Map, Program
@@ -73,6 +74,10 @@ class Engine(Protocol):
 
     def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
         """`ended` are the streams of which rows have come already; other streams are empty."""
+        ...
+
+    def intake(self, names: Sequence[str]) -> Intake:
+        """What it wants of the rows that these relations are given, until the next `install`."""
         ...
 
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None: ...

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.values.batching import Batch, make_batch
+from viewlet.engine.values.intake import EVERYTHING
 from viewlet.errors import DataError
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -81,16 +82,20 @@ class Writes:
         with self._state.lock:
             self._prepare()
             routed = [(self._route(_checked(change).relation), change) for change in changes]
-            batches = [
-                (route, make_batch(route.relation, change.rows, change.weights))
-                for route, change in routed
-            ]
+            batches = [(route, self._batch(route, change)) for route, change in routed]
             named = [(route.relation.name, batch) for route, batch in batches]
             record = journal.prepare(named) if journal is not None else b""
             ticket = self._apply_batches(batches, record)
         if journal is not None:
             journal.wait(ticket)
         return sum(len(batch) for _, batch in batches)
+
+    def _batch(self, route: Route, change: Change) -> Batch:
+        """A change as the engine wants it; a log wants all of it, and the strings themselves."""
+        state = self._state
+        logged = state.journal is not None
+        intake = EVERYTHING if logged else state.engine.intake(route.instances)
+        return make_batch(route.relation, change.rows, change.weights, intake)
 
     def replay(self, changes: Sequence[tuple[str, Batch]]) -> None:
         """A batch from the log, as it was applied before."""

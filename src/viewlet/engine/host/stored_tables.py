@@ -13,6 +13,7 @@ import numpy as np
 
 from viewlet.engine.tables import duplicate_key, missing_row
 from viewlet.engine.values.batching import Batch, plain_values
+from viewlet.engine.values.string_codes import StringCodes
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import DataError, RangeError
 from viewlet.schema import Physical, Relation, Scalar
@@ -23,7 +24,9 @@ from viewlet.storage.table import Fault, TableRows, key_positions
 class StoredTable:
     """One table; strings are codes of `dictionary`."""
 
-    def __init__(self, relation: Relation, arrays: Arrays, dictionary: Dictionary) -> None:
+    def __init__(
+        self, relation: Relation, arrays: Arrays, dictionary: Dictionary | StringCodes
+    ) -> None:
         self.relation = relation
         self.rows = TableRows(relation, arrays)
         self.dictionary = dictionary

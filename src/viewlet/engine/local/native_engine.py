@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from viewlet.calculus.database import Atoms
 from viewlet.calculus.evaluate import Database, evaluate
@@ -21,14 +20,16 @@ from viewlet.engine.contract import (
     from_old_maps,
 )
 from viewlet.engine.host.map_words import words_of_map
-from viewlet.engine.host.stored_tables import StoredTable, put_all
+from viewlet.engine.host.stored_tables import StoredTable, put_all, text_columns
 from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import ViewReader, database_of
 from viewlet.engine.values.batching import Batch, weighted_rows
+from viewlet.engine.values.intake import Intake
 from viewlet.engine.values.reading import rows_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.engine.values.string_codes import StringCodes
+from viewlet.engine.values.strings import Translation
 from viewlet.errors import UnsupportedError
 from viewlet.kernels.jit import check_kernels, source
 from viewlet.program.check import check
@@ -48,7 +49,7 @@ class NativeEngine:
     """Implements engine.contract.Engine: LocalEngine for the maps, StoredTable for each table."""
 
     def __init__(self) -> None:
-        self._strings = Dictionary()
+        self._strings = StringCodes()
         self._tables: dict[str, StoredTable] = {}
         self._use(LocalEngine(_NOTHING))
 
@@ -109,24 +110,28 @@ class NativeEngine:
             table = tables.get(relation.name)
             if table is not None:
                 # Constant maps are computed from plain rows, all others from the used columns.
+                used = new.reads(relation.name)
                 batches[relation.name] = (
                     table.batch()
                     if relation.static
-                    else self._translated(table, table.coded(new.reads(relation.name)), translate)
+                    else _translated(relation, table.coded(used), translate, used)
                 )
         new.load(batches)
 
-    def _translated(
-        self, table: StoredTable, coded: Batch, translate: Translation, used: Any = None
-    ) -> Batch:
-        """A batch in the tables' codes -> the same in the program's, where it looks at them."""
-        if not table.texts:
-            return coded
-        columns = list(coded.columns)
-        for i in table.texts:
-            if used is None or i in used:
-                columns[i] = translate(columns[i])
-        return Batch(columns, coded.nulls, coded.weights, coded=True)
+    def intake(self, names: Sequence[str]) -> Intake:
+        """Of a table all columns, of a stream those that triggers look at; strings as codes."""
+        columns = None
+        if not any(name in self._tables for name in names):
+            columns = frozenset[int]().union(*(self._engine.reads(name) for name in names))
+        return Intake(columns, self._strings)
+
+    def _for_program(self, name: str, batch: Batch) -> Batch:
+        """A batch as its trigger reads it: strings as codes of the program's dictionary."""
+        if not batch.coded:
+            return batch
+        return _translated(
+            self._relations[name], batch, self._translation, self._engine.reads(name)
+        )
 
     def _move(self, new: LocalEngine, tables: dict[str, StoredTable], ended: Ended) -> None:
         """Fill maps from those of the program before, and from tables what it did not have.
@@ -204,13 +209,11 @@ class NativeEngine:
         ]
         put_all(touched, coded)
         self._touched = list(touched.values())
-        fed = []
-        for name, batch in coded:
-            if name in touched and name in self._relations:
-                used = self._engine.reads(name)
-                batch = self._translated(touched[name], batch, self._translation, used)
-            if name in self._relations:
-                fed.append((name, batch))
+        fed = [
+            (name, self._for_program(name, batch))
+            for name, batch in coded
+            if name in self._relations
+        ]
         try:
             self._engine.apply(fed)
         except BaseException:
@@ -295,7 +298,7 @@ class NativeEngine:
         ended: Ended,
     ) -> None:
         """The saved program with its maps -> this one, as at a change of views."""
-        self._strings = Dictionary()
+        self._strings = StringCodes()
         self._tables = {}
         for relation, rows in read_tables(Path(directory), tables):
             table = StoredTable(relation, MemoryArrays(), self._strings)
@@ -310,6 +313,17 @@ class NativeEngine:
     def close(self) -> None:
         self._tables = {}
         self._use(LocalEngine(_NOTHING))
+
+
+def _translated(
+    relation: Relation, batch: Batch, translate: Translation, used: Collection[int]
+) -> Batch:
+    """A batch in codes of the engine's strings -> in those of a program, where it reads them."""
+    columns = list(batch.columns)
+    for i in text_columns(relation):
+        if i in used:
+            columns[i] = translate(columns[i])
+    return Batch(columns, batch.nulls, batch.weights, coded=True)
 
 
 def _copy(

@@ -15,7 +15,8 @@ from viewlet.engine.contract import Row
 from viewlet.engine.host.kernel_host import address_of, refusal
 from viewlet.engine.host.stored_tables import StoredTable, table_refusal
 from viewlet.engine.local.trigger_engine import LocalEngine
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.engine.values.string_codes import StringCodes
+from viewlet.engine.values.strings import Translation
 from viewlet.kernels.frame import COLUMNS, control_words
 from viewlet.native.compiled import code_of
 from viewlet.schema import Physical, Relation
@@ -85,7 +86,7 @@ class RowPath:
         table: StoredTable | None,
         engine: LocalEngine,
         translation: Translation,
-        strings: Dictionary,
+        strings: StringCodes,
     ) -> None:
         width = len(relation.columns)
         self.tables = [] if table is None else [table]

@@ -46,6 +46,7 @@ from viewlet.engine.spark.orders import Wanted
 from viewlet.engine.spark.sql_program import SqlProgram
 from viewlet.engine.spark.stages import StagedProgram, staged
 from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
+from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.reading import rows_of, visible, weighted_vectors
 from viewlet.engine.values.reading import weighted_rows as weighted_view_rows
 from viewlet.engine.values.strings import Dictionary
@@ -253,6 +254,9 @@ class SparkEngine:
         _cluster(new).save(_driver_state(new))
 
     # Changes.
+
+    def intake(self, names: Sequence[str]) -> Intake:
+        return EVERYTHING
 
     def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()

@@ -7,8 +7,11 @@ Columns that a mapping or a table leaves out are NULL; the order of named column
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from viewlet.errors import DataError
@@ -33,8 +36,12 @@ def columns_of(relation: Relation, rows: Any) -> list[Any]:
 
 
 def _from_rows(relation: Relation, rows: Iterable[Any]) -> list[Any]:
-    listed = rows if isinstance(rows, list | tuple) else list(rows)
+    listed: Sequence[Any] = rows if isinstance(rows, list | tuple) else list(rows)
     kinds = set(map(type, listed))
+    if kinds == {dict}:
+        columns = _from_dicts(relation, listed)
+        if columns is not None:
+            return columns
     if not kinds <= {tuple, list}:
         listed = [_from_item(relation, row) for row in listed]
     width = len(relation.columns)
@@ -48,6 +55,18 @@ def _from_rows(relation: Relation, rows: Iterable[Any]) -> list[Any]:
             hint=f"columns are ({', '.join(relation.names)})",
         )
     return list(zip(*listed, strict=True))
+
+
+def _from_dicts(relation: Relation, rows: Sequence[dict[str, Any]]) -> list[Any] | None:
+    """Rows that all have the same names, column by column; None if they do not."""
+    names = tuple(rows[0])
+    if len(names) < 2 or set(map(len, rows)) != {len(names)}:
+        return None
+    try:
+        columns = zip(*map(itemgetter(*names), rows), strict=True)
+    except KeyError:
+        return None
+    return _ordered(relation, dict(zip(names, columns, strict=True)), (None,) * len(rows))
 
 
 def _is_row(value: Any) -> bool:
@@ -97,10 +116,25 @@ def _plain(values: Any) -> Any:
     if hasattr(values, "to_arrow"):
         return values.to_arrow()
     if hasattr(values, "iloc"):
-        import pyarrow as pa
-
-        return pa.array(values, from_pandas=True)
+        return _from_series(values)
     return list(values)
+
+
+def _from_series(series: Any) -> Any:
+    """A pandas Series, whose missing values are NaN, as Arrow or as a list without any."""
+    import pyarrow as pa
+
+    if series.dtype == object:
+        values: list[Any] = series.tolist()
+        kinds = set(map(type, values))
+        kinds.discard(type(None))
+        if len(kinds) == 1 and kinds <= _PLAIN:
+            return values
+    return pa.array(series, from_pandas=True)
+
+
+_PLAIN = {str, bool, int, decimal.Decimal, dt.date}
+"""Types of objects in a Series of which none is a missing value."""
 
 
 def _is_arrow(values: Any) -> bool:
@@ -118,16 +152,15 @@ def _named_columns(relation: Relation, columns: Mapping[str, Any]) -> list[Any]:
 
 def _ordered(relation: Relation, named: Mapping[str, Any], missing: Any) -> list[Any]:
     """The named values in the relation's order, `missing` where there is none."""
+    names = relation.names
     for name in named:
-        if name not in relation.names:
-            close = difflib.get_close_matches(str(name), relation.names, 1)
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, 1)
             raise DataError(
                 f"{relation.name} has no column {name}",
-                hint=f"did you mean {close[0]}?"
-                if close
-                else f"columns are ({', '.join(relation.names)})",
+                hint=f"did you mean {close[0]}?" if close else f"columns are ({', '.join(names)})",
             )
-    return [named.get(name, missing) for name in relation.names]
+    return [named.get(name, missing) for name in names]
 
 
 def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
@@ -137,8 +170,12 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
         table = rows
     elif isinstance(rows, pa.RecordBatch):
         table = pa.Table.from_batches([rows])
-    elif hasattr(rows, "iloc"):  # pandas: its missing values are NaN, and its index is no column
-        table = pa.Table.from_pandas(rows, preserve_index=False)
+    elif hasattr(rows, "iloc"):  # pandas, whose index is no column
+        if not (rows.columns.is_unique and all(isinstance(name, str) for name in rows.columns)):
+            table = pa.Table.from_pandas(rows, preserve_index=False)
+        else:
+            named = {name: _from_series(rows[name]) for name in rows.columns}
+            return _named_columns(relation, named)
     else:
         table = pa.table(rows)
     return _named_columns(relation, dict(zip(table.column_names, table.columns, strict=True)))

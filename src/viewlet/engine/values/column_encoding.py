@@ -1,0 +1,233 @@
+"""One column of values, in whatever they are held -> an encoded array and its null mask.
+
+Many values go through Arrow, which holds those of one type without an object for each, and are
+read from its buffers by native code (arrow_columns). A few, values of several types, and all that
+native code finds no place for are encoded one by one by the definition, `schema.encode`: what
+it says of a value holds for all ways in, and its errors say what is wrong with which row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from viewlet.engine.values.arrow_columns import Misfit, arrow_type_of, read_column, reader_of
+from viewlet.engine.values.encoders import encoder
+from viewlet.engine.values.string_codes import StringCodes, form_of
+from viewlet.errors import DataError, RangeError
+from viewlet.schema import INT64, Column, Kind, Physical, Scalar, encode
+from viewlet.storage.columns import Array
+
+_FEW = 32
+"""Values that are encoded one by one as fast as through Arrow, and without importing it."""
+
+NOTHING: Array = np.zeros(0, np.int64)
+"""The values of a column that nobody wants."""
+
+
+class InRow(Exception):
+    """A value that does not fit, with its row in the column."""
+
+    def __init__(self, row: int, cause: DataError) -> None:
+        super().__init__(row)
+        self.row = row
+        self.cause = cause
+
+
+class ColumnEncoder:
+    """Encodes columns; strings become codes of `strings`, or without it stay as Python has them."""
+
+    def __init__(self, strings: StringCodes | None) -> None:
+        self._strings = strings
+
+    def encode(
+        self, values: Any, column: Column, *, is_read: bool = True
+    ) -> tuple[Array, Array | None]:
+        """All values; InRow says which does not fit. One that is not read is only checked."""
+        if type(values).__module__.startswith("pyarrow"):
+            return self._from_arrow(values, column, is_read)
+        if isinstance(values, np.ndarray):
+            return self._from_numpy(values, column, is_read)
+        return self._from_values(values, column, is_read)
+
+    # What holds the values.
+
+    def _from_values(
+        self, values: Sequence[Any], column: Column, is_read: bool
+    ) -> tuple[Array, Array | None]:
+        if len(values) > _FEW:
+            source = arrow_type_of(values, column)
+            array = None if source is None else _as_arrow(values, source)
+            if array is not None:
+                return self._from_arrow(array, column, is_read, values)
+        return self._one_by_one(values, column)
+
+    def _from_numpy(
+        self, values: Array, column: Column, is_read: bool
+    ) -> tuple[Array, Array | None]:
+        kind = values.dtype.kind
+        if kind == "M" or (kind in "iufb" and len(values) > _FEW):
+            array = _as_arrow(values, None)
+            if array is not None:
+                return self._from_arrow(array, column, is_read)
+        return self._from_values(values.tolist(), column, is_read)
+
+    def _from_arrow(
+        self, values: Any, column: Column, is_read: bool, plain: Sequence[Any] | None = None
+    ) -> tuple[Array, Array | None]:
+        """`plain` are the same values as Python has them, where that is what they came as."""
+        import pyarrow as pa
+
+        chunked = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+        if chunked.null_count and not column.nullable:
+            raise _null_error(int(np.argmax(np.asarray(chunked.is_null()))), column)
+        reader = reader_of(column, chunked.type)
+        row = -1
+        if reader is not None and not _has_null_entries(chunked):
+            if not (is_read or (reader.is_checked and reader.read is not None)):
+                return NOTHING, None
+            try:
+                if reader.cast is not None:
+                    chunked = chunked.cast(reader.cast, safe=column.type.kind is not Kind.DOUBLE)
+                return read_column(chunked, reader, self._dtype(column), self._texts)
+            except Misfit as misfit:
+                row = misfit.row
+            except pa.ArrowInvalid:
+                row = -1
+        if plain is None:
+            _check_row(chunked, row, column)
+            plain = _python_values(chunked, column)
+        return self._one_by_one(plain, column)
+
+    def _dtype(self, column: Column) -> Any:
+        if column.type.physical is Physical.STR:
+            return object if self._strings is None else np.int64
+        return np.float64 if column.type.physical is Physical.FLOAT else np.int64
+
+    def _texts(self, values: Any, nulls: int, target: Array) -> int:
+        """An Arrow array of strings -> its codes, or its strings; the row of one that is none."""
+        import pyarrow as pa
+
+        if self._strings is None:
+            try:
+                target[:] = _plain_texts(values).to_numpy(zero_copy_only=False)
+            except (UnicodeDecodeError, pa.ArrowException):
+                return _first_bad_text(values)
+            return -1
+        if isinstance(values, pa.DictionaryArray):
+            return self._strings.read_dictionary(values, nulls, target)
+        count, form = len(values), form_of(values)
+        return self._strings.read(values.buffers(), values.offset, count, nulls, target, form)
+
+    # Values of Python.
+
+    def _one_by_one(self, values: Sequence[Any], column: Column) -> tuple[Array, Array | None]:
+        code, encoded = encoder(column), []
+        for row, value in enumerate(values):
+            try:
+                encoded.append(code(value))
+            except DataError as error:
+                raise InRow(row, error) from None
+        found, nulls = as_arrays(encoded, column)
+        if self._strings is not None and column.type.physical is Physical.STR:
+            return self._strings.encode(found), nulls
+        return found, nulls
+
+
+def as_arrays(encoded: Sequence[Scalar], column: Column) -> tuple[Array, Array | None]:
+    """Encoded values, None for NULL -> an array and its null mask; strings stay what they are."""
+    nulls = None
+    if None in encoded:
+        nulls = np.fromiter((value is None for value in encoded), np.uint8, len(encoded))
+    if column.type.physical is Physical.STR:
+        objects = np.empty(len(encoded), object)
+        objects[:] = encoded
+        return objects, nulls
+    kind = np.float64 if column.type.physical is Physical.FLOAT else np.int64
+    try:
+        return np.fromiter((value or 0 for value in encoded), kind, len(encoded)), nulls
+    except OverflowError:
+        large = (isinstance(v, int) and not INT64[0] <= v <= INT64[1] for v in encoded)
+        row = list(large).index(True)
+        raise InRow(
+            row,
+            RangeError(
+                f"column {column.name}: the value is out of range for {column.type}",
+                hint="engines keep DECIMAL as 64-bit integers: 18 digits",
+            ),
+        ) from None
+
+
+def _as_arrow(values: Any, source: Any) -> Any:
+    """Values as an Arrow array of a type, None where they do not fit it."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, source)
+    except (pa.ArrowException, UnicodeError, ValueError, TypeError, OverflowError):
+        return None
+
+
+def _has_null_entries(values: Any) -> bool:
+    """Whether NULLs are in the dictionary of an array, where null masks do not show them."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(values.type):
+        return False
+    return any(chunk.dictionary.null_count for chunk in values.chunks)
+
+
+def _null_error(row: int, column: Column) -> InRow:
+    return InRow(row, DataError(f"NULL in column {column.name}, which is NOT NULL"))
+
+
+def _check_row(values: Any, row: int, column: Column) -> None:
+    """InRow if the value in a row is one that the definition refuses."""
+    if row >= 0:
+        try:
+            encode(_python_value(values[row], row, column), column)
+        except DataError as error:
+            raise InRow(row, error) from None
+
+
+def _python_values(values: Any, column: Column) -> list[Any]:
+    """Arrow's values as Python has them; InRow for one that Python cannot have."""
+    try:
+        listed: list[Any] = values.to_pylist()
+    except (ValueError, OverflowError):
+        listed = [_python_value(value, row, column) for row, value in enumerate(values)]
+    return listed
+
+
+def _python_value(value: Any, row: int, column: Column) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError as error:
+        raise InRow(
+            row,
+            DataError(f"column {column.name} is {column.type}, and {error.object!r} is no UTF-8"),
+        ) from None
+    except (ValueError, OverflowError):
+        raise InRow(
+            row, RangeError(f"column {column.name}: the value is out of range for {column.type}")
+        ) from None
+
+
+def _plain_texts(values: Any) -> Any:
+    """An Arrow array of strings in the form that all of Arrow's functions know."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.DictionaryArray):
+        return values.dictionary.cast(pa.large_string()).take(values.indices)
+    return values.cast(pa.large_string())
+
+
+def _first_bad_text(values: Any) -> int:
+    for row, value in enumerate(values):
+        try:
+            value.as_py()
+        except UnicodeDecodeError:
+            return row
+    return 0
