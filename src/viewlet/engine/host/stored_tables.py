@@ -43,7 +43,7 @@ class StoredTable:
 
     def put(self, coded: Batch) -> None:
         if len(coded):
-            self.rows.put(self.rows.words(coded.columns, coded.nulls), coded.weights)
+            self.rows.put(coded.columns, coded.nulls, coded.weights)
 
     def check(self) -> None:
         """DataError if the rows put since `begin` cannot be."""

@@ -25,6 +25,7 @@ from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import ViewReader, database_of
 from viewlet.engine.values.batching import Batch, weighted_rows
+from viewlet.engine.values.buffers import Buffers
 from viewlet.engine.values.intake import Intake
 from viewlet.engine.values.reading import rows_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
@@ -50,6 +51,7 @@ class NativeEngine:
 
     def __init__(self) -> None:
         self._strings = StringCodes()
+        self._buffers = Buffers()
         self._tables: dict[str, StoredTable] = {}
         self._use(LocalEngine(_NOTHING))
 
@@ -123,7 +125,7 @@ class NativeEngine:
         columns = None
         if not any(name in self._tables for name in names):
             columns = frozenset[int]().union(*(self._engine.reads(name) for name in names))
-        return Intake(columns, self._strings)
+        return Intake(columns, self._strings, self._buffers)
 
     def _for_program(self, name: str, batch: Batch) -> Batch:
         """A batch as its trigger reads it: strings as codes of the program's dictionary."""
@@ -219,6 +221,8 @@ class NativeEngine:
         except BaseException:
             self._undo_tables()
             raise
+        for _, batch in changes:
+            self._buffers.give_back(batch.borrowed)
         self._reading.advance()
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:

@@ -66,14 +66,13 @@ class Misfit(Exception):
 
 
 def read_column(
-    values: Any, reader: Reader, dtype: Any, texts: Callable[[Any, int, Array], int]
-) -> tuple[Array, Array | None]:
-    """A chunked array -> encoded values and null bytes; Misfit says which row is not like that.
+    values: Any, reader: Reader, encoded: Array, texts: Callable[[Any, int, Array], int]
+) -> Array | None:
+    """A chunked array -> `encoded` and null bytes; Misfit says which row is not like that.
 
     `texts` encodes an array of strings: (array, address of its null bytes, target) -> -1 or a row.
     """
     length = len(values)
-    encoded = np.empty(length, dtype)
     nulls: Array | None = None
     at = 0
     for chunk in values.chunks:
@@ -94,7 +93,7 @@ def read_column(
             if row >= 0:
                 raise Misfit(at + row)
         at += count
-    return encoded, nulls
+    return nulls
 
 
 @lru_cache(maxsize=4096)

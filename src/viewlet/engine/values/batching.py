@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -27,13 +27,15 @@ class Batch:
     """Columns, null masks (None: no NULLs) and weights.
 
     `coded`: strings are codes already, of a store or dictionary that the engine knows. Columns that
-    nobody reads may be empty arrays.
+    nobody reads may be empty arrays. What lies in arrays that are `borrowed` must not be read once
+    these are given back.
     """
 
     columns: list[Array]
     nulls: list[Array | None]
     weights: Array
     coded: bool = False
+    borrowed: list[Array] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -55,7 +57,7 @@ def make_batch(
     length = len(given[0]) if given else 0
     columns: list[Array] = []
     nulls: list[Array | None] = []
-    encoder = ColumnEncoder(intake.strings)
+    encoder = ColumnEncoder(intake.strings, intake.buffers)
     for i, (values, column) in enumerate(zip(given, relation.columns, strict=True)):
         is_read = intake.reads(i)
         try:
@@ -67,8 +69,12 @@ def make_batch(
             ) from None
         columns.append(encoded if is_read else NOTHING)
         nulls.append(gaps if is_read else None)
-    counts = _weights(relation, weights, length)
-    return Batch(columns, nulls, counts, coded=intake.strings is not None)
+    if weights is None or (type(weights) is int and weights == 1):
+        counts = encoder.array(length, np.int64)
+        counts[:] = 1
+    else:
+        counts = _weights(relation, weights, length)
+    return Batch(columns, nulls, counts, intake.strings is not None, encoder.borrowed)
 
 
 def batch_of(relation: Relation, items: Iterable[tuple[Sequence[Scalar], int]]) -> Batch:
@@ -115,8 +121,6 @@ def normalized_doubles(values: Array) -> Array:
 
 
 def _weights(relation: Relation, weights: Any, length: int) -> Array:
-    if weights is None:
-        return np.ones(length, np.int64)
     if isinstance(weights, SupportsIndex) and not isinstance(weights, np.ndarray):
         return np.full(length, operator.index(weights), np.int64)
     values = weights.to_numpy() if hasattr(weights, "to_numpy") else weights

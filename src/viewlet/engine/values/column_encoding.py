@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.engine.values.arrow_columns import Misfit, arrow_type_of, read_column, reader_of
+from viewlet.engine.values.buffers import Buffers
 from viewlet.engine.values.encoders import encoder
 from viewlet.engine.values.string_codes import StringCodes, form_of
 from viewlet.errors import DataError, RangeError
@@ -39,8 +40,19 @@ class InRow(Exception):
 class ColumnEncoder:
     """Encodes columns; strings become codes of `strings`, or without it stay as Python has them."""
 
-    def __init__(self, strings: StringCodes | None) -> None:
+    def __init__(self, strings: StringCodes | None, buffers: Buffers | None = None) -> None:
         self._strings = strings
+        self._buffers = buffers
+        self.borrowed: list[Array] = []
+        """Of `buffers`, what encoded columns lie in."""
+
+    def array(self, length: int, dtype: Any) -> Array:
+        """Memory for a column."""
+        if self._buffers is None or dtype is object:
+            return np.empty(length, dtype)
+        whole = self._buffers.take(length)
+        self.borrowed.append(whole)
+        return whole[:length].view(dtype)
 
     def encode(
         self, values: Any, column: Column, *, is_read: bool = True
@@ -91,7 +103,8 @@ class ColumnEncoder:
             try:
                 if reader.cast is not None:
                     chunked = chunked.cast(reader.cast, safe=column.type.kind is not Kind.DOUBLE)
-                return read_column(chunked, reader, self._dtype(column), self._texts)
+                encoded = self.array(len(chunked), self._dtype(column))
+                return encoded, read_column(chunked, reader, encoded, self._texts)
             except Misfit as misfit:
                 row = misfit.row
             except pa.ArrowInvalid:
