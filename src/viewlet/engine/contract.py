@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from viewlet.calculus.expr import (
     Expr,
@@ -137,6 +137,15 @@ class Distributing(Protocol):
     @property
     def places(self) -> Mapping[str, Location]:
         """Where it keeps each map."""
+        ...
+
+
+@runtime_checkable
+class PlainRows(Protocol):
+    """An engine with a short way for single rows of a user's own values."""
+
+    def apply_plain_row(self, name: str, row: Sequence[Any], weight: int) -> bool:
+        """`apply_row` of a row that is not encoded; False, and nothing done, if it must be."""
         ...
 
 

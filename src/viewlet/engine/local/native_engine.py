@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from viewlet.calculus.database import Atoms
 from viewlet.calculus.evaluate import Database, evaluate
@@ -226,11 +227,20 @@ class NativeEngine:
         self._reading.advance()
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
-        path = self._paths.get(name)
-        if path is None:
-            path = self._paths[name] = self._path(name)
+        path = self._paths.get(name) or self._path(name)
         self._touched = path.tables
         path.put(row, weight)
+        self._run(path)
+
+    def apply_plain_row(self, name: str, row: Sequence[Any], weight: int) -> bool:
+        path = self._paths.get(name) or self._path(name)
+        self._touched = path.tables
+        if not path.put_plain(row, weight):
+            return False
+        self._run(path)
+        return True
+
+    def _run(self, path: RowPath) -> None:
         try:
             path.trigger.run()
         except BaseException:
@@ -241,7 +251,9 @@ class NativeEngine:
     def _path(self, name: str) -> RowPath:
         table = self._tables.get(name)
         relation = table.relation if table is not None else self._relations[name]
-        return RowPath(relation, table, self._engine, self._translation, self._strings)
+        path = RowPath(relation, table, self._engine, self._translation, self._strings)
+        self._paths[name] = path
+        return path
 
     def undo(self) -> None:
         self._undo_tables()
