@@ -45,7 +45,14 @@ Moment = tuple[float, float]
 
 
 def now() -> Moment:
+    """The moment at which a call begins."""
     return perf_counter(), CODE_TIME.seconds
+
+
+def since(began: Moment) -> tuple[float, float]:
+    """Seconds that a call has taken without making machine code, and those of making it."""
+    code_seconds = CODE_TIME.seconds - began[1]
+    return perf_counter() - began[0] - code_seconds, code_seconds
 
 
 @dataclass
@@ -58,10 +65,8 @@ class Timings:
     code_seconds: float = 0.0
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
-    def add(self, began: Moment, rows: int) -> None:
-        """A refresh by so many rows, from a moment until now."""
-        code_seconds = CODE_TIME.seconds - began[1]
-        seconds = perf_counter() - began[0] - code_seconds
+    def add(self, seconds: float, rows: int, code_seconds: float = 0.0) -> None:
+        """One refresh, by so many rows."""
         self.refreshes += 1
         self.code_seconds += code_seconds
         self.changed_rows += rows

@@ -23,7 +23,7 @@ from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import Route
 from viewlet.interfaces.spark_frames import check_frame, frames_engine
-from viewlet.interfaces.stats import Moment, Timings, now
+from viewlet.interfaces.stats import Moment, Timings, now, since
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -202,8 +202,9 @@ class Writes:
         for subscription, batch in delivered:
             subscription.settle(batch)
         timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
+        seconds, code_seconds = since(began)
         for timing in timings:
-            timing.add(began, count)
+            timing.add(seconds, count, code_seconds)
         return ticket
 
 
