@@ -28,6 +28,7 @@ import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from viewlet.errors import DataError, RangeError, RangeFailure, ResolutionError
@@ -79,8 +80,9 @@ class Type:
         """Numbers that are represented as int."""
         return self.kind in (Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL)
 
-    @property
+    @cached_property
     def physical(self) -> Physical:
+        """How values are represented."""
         return _PHYSICAL[self.kind]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from typing import Any
 
 from viewlet.native.compiled import compiled
 from viewlet.native.intrinsics import intrinsic
@@ -26,6 +27,12 @@ from viewlet.native.lowerings import (
     stores,
     stores_anywhere,
 )
+
+
+def address_of(array: Any) -> int:
+    """Where the first element of a NumPy array is."""
+    return int(array.__array_interface__["data"][0])
+
 
 CHUNK = 1024
 """Numbers that a function can keep beside its locals."""

@@ -22,6 +22,7 @@ from viewlet.errors import RangeError
 from viewlet.native.compiled import compiled
 from viewlet.storage.columns import Array, MemoryArrays
 from viewlet.storage.memory import (
+    address_of,
     load,
     load_byte,
     load_half_word,
@@ -279,7 +280,7 @@ class StringStore:
         self._arrays = MemoryArrays()
         self._head = np.zeros(HEAD, np.int64)
         self._counters = self._head.data
-        self.address = int(self._head.ctypes.data)
+        self.address = address_of(self._head)
         self._arrays.create("bytes", 1 << 12, np.uint8)
         self._arrays.create("ends", 1 << 8, np.int64)
         self._arrays.create("slots", 1 << 9, np.int64)
@@ -292,7 +293,7 @@ class StringStore:
     def _point(self) -> None:
         """Write where the arrays are, and what they have room for."""
         for position, name in ((BYTES, "bytes"), (ENDS, "ends"), (SLOTS, "slots")):
-            self._head[position] = self._arrays.array(name).ctypes.data
+            self._head[position] = address_of(self._arrays.array(name))
         self._head[MASK] = len(self._arrays.array("slots")) - 1
         self._head[BYTES_CAPACITY] = len(self._arrays.array("bytes"))
         self._head[CAPACITY] = len(self._arrays.array("ends"))

@@ -48,6 +48,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import group_slot
 from viewlet.storage.memory import (
+    address_of,
     float_bits,
     load,
     load_byte,
@@ -318,14 +319,14 @@ class TableRows:
             is_float = column.type.physical is Physical.FLOAT
             values = np.ascontiguousarray(columns[i], np.float64 if is_float else np.int64)
             alive.append(values)
-            about[i, :4] = values.ctypes.data, is_float, 0, self.first + i
+            about[i, :4] = address_of(values), is_float, 0, self.first + i
             gaps = nulls[i]
             if gaps is not None and i in self._bits:
                 gaps = np.ascontiguousarray(gaps, np.uint8)
                 alive.append(gaps)
-                about[i, 2], about[i, 4:] = gaps.ctypes.data, self.null_bit(i)
+                about[i, 2], about[i, 4:] = address_of(gaps), self.null_bit(i)
         rows = np.empty(_BLOCK_ROWS * self.width, np.int64)
-        address, width, block = about.ctypes.data, len(columns), rows.ctypes.data
+        address, width, block = address_of(about), len(columns), address_of(rows)
         self._put(
             len(weights),
             weights,
@@ -342,7 +343,7 @@ class TableRows:
         if used + count > capacity and count > capacity:
             self._pool.reserve(used + count)
         weights = np.ascontiguousarray(weights, np.int64)
-        given, doubt, done = weights.ctypes.data, self._doubt.ctypes.data, 0
+        given, doubt, done = address_of(weights), address_of(self._doubt), 0
         while done < count:
             done = put(given, done, count, doubt)
             if done < count:
@@ -405,7 +406,7 @@ class TableRows:
             )
         self.begin()
         words = np.ascontiguousarray(rows[:, : self.width])
-        address = words.ctypes.data
+        address = address_of(words)
         self._put(
             len(words),
             rows[:, self.width],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.engine.contract import Row
-from viewlet.engine.host.kernel_host import address_of, refusal
+from viewlet.engine.host.kernel_host import refusal
 from viewlet.engine.host.stored_tables import StoredTable, table_refusal
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.values.encoders import encoder
@@ -23,6 +23,7 @@ from viewlet.errors import DataError
 from viewlet.kernels.frame import COLUMNS, control_words
 from viewlet.native.compiled import code_of
 from viewlet.schema import Physical, Relation
+from viewlet.storage.memory import address_of
 from viewlet.storage.multimap import next_all
 from viewlet.storage.table import FULL, put_row
 

@@ -14,7 +14,6 @@ import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from viewlet.storage.arrow_buffers import (
     read_words,
 )
 from viewlet.storage.columns import Array
+from viewlet.storage.memory import address_of
 
 _DAYS = ((dt.date.min - EPOCH_DATE).days, (dt.date.max - EPOCH_DATE).days)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -81,7 +81,7 @@ def read_column(
         if chunk.null_count:
             if nulls is None:
                 nulls = np.zeros(length, np.uint8)
-            gaps = int(nulls.ctypes.data) + at
+            gaps = address_of(nulls) + at
             read_nulls(chunk.buffers()[0].address, chunk.offset, count, gaps)
         if count:
             part = encoded[at : at + count]
@@ -89,14 +89,13 @@ def read_column(
                 row = texts(chunk, gaps, part)
             else:
                 data = chunk.buffers()[1].address
-                row = reader.read(data, chunk.offset, count, gaps, int(part.ctypes.data))
+                row = reader.read(data, chunk.offset, count, gaps, address_of(part))
             if row >= 0:
                 raise Misfit(at + row)
         at += count
     return nulls
 
 
-@lru_cache(maxsize=4096)
 def reader_of(column: Column, source: Any) -> Reader | None:
     """How values of an Arrow type are encoded for a column; None: one by one."""
     import pyarrow as pa

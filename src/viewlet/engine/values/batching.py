@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from viewlet.engine.values.column_encoding import NOTHING, ColumnEncoder, InRow, as_arrays
+from viewlet.engine.values.column_encoding import NOTHING, ColumnEncoder, InRow, as_arrays, plans_of
 from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.shapes import columns_of
 from viewlet.errors import DataError
@@ -58,10 +58,10 @@ def make_batch(
     columns: list[Array] = []
     nulls: list[Array | None] = []
     encoder = ColumnEncoder(intake.strings, intake.buffers)
-    for i, (values, column) in enumerate(zip(given, relation.columns, strict=True)):
+    for i, (values, plan) in enumerate(zip(given, plans_of(relation), strict=True)):
         is_read = intake.reads(i)
         try:
-            encoded, gaps = encoder.encode(values, column, is_read=is_read)
+            encoded, gaps = encoder.encode(values, plan, is_read=is_read)
         except InRow as error:
             raise type(error.cause)(
                 f"row {error.row + 1} for {relation.name}: {error.cause.message}",

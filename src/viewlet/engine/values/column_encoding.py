@@ -13,12 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.engine.values.arrow_columns import Misfit, arrow_type_of, read_column, reader_of
+from viewlet.engine.values.arrow_columns import (
+    Misfit,
+    Reader,
+    arrow_type_of,
+    read_column,
+    reader_of,
+)
 from viewlet.engine.values.buffers import Buffers
 from viewlet.engine.values.encoders import encoder
 from viewlet.engine.values.string_codes import StringCodes, form_of
 from viewlet.errors import DataError, RangeError
-from viewlet.schema import INT64, Column, Kind, Physical, Scalar, encode
+from viewlet.schema import INT64, Column, Kind, Physical, Relation, Scalar, encode
 from viewlet.storage.columns import Array
 
 _FEW = 32
@@ -35,6 +41,38 @@ class InRow(Exception):
         super().__init__(row)
         self.row = row
         self.cause = cause
+
+
+class ColumnPlan:
+    """What encoding the values of one column needs to know, found out once."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.code = encoder(column)
+        self.is_text = column.type.physical is Physical.STR
+        self.dtype: Any = np.float64 if column.type.physical is Physical.FLOAT else np.int64
+        self._source: Any = None
+        self._reader: Reader | None = None
+
+    def reader(self, source: Any) -> Reader | None:
+        """How values of an Arrow type are read: mostly it is the type of the batch before."""
+        if self._source is None or not source.equals(self._source):
+            self._source, self._reader = source, reader_of(self.column, source)
+        return self._reader
+
+
+_PLANS: dict[int, tuple[Relation, list[ColumnPlan]]] = {}
+_MOST_PLANS = 1024
+
+
+def plans_of(relation: Relation) -> list[ColumnPlan]:
+    """The plans of a relation's columns, by the relation itself: comparing it would take longer."""
+    known = _PLANS.get(id(relation))
+    if known is None or known[0] is not relation:
+        if len(_PLANS) >= _MOST_PLANS:
+            _PLANS.clear()
+        known = _PLANS[id(relation)] = relation, [ColumnPlan(c) for c in relation.columns]
+    return known[1]
 
 
 class ColumnEncoder:
@@ -55,47 +93,48 @@ class ColumnEncoder:
         return whole[:length].view(dtype)
 
     def encode(
-        self, values: Any, column: Column, *, is_read: bool = True
+        self, values: Any, plan: ColumnPlan, *, is_read: bool = True
     ) -> tuple[Array, Array | None]:
         """All values; InRow says which does not fit. One that is not read is only checked."""
         if type(values).__module__.startswith("pyarrow"):
-            return self._from_arrow(values, column, is_read)
+            return self._from_arrow(values, plan, is_read)
         if isinstance(values, np.ndarray):
-            return self._from_numpy(values, column, is_read)
-        return self._from_values(values, column, is_read)
+            return self._from_numpy(values, plan, is_read)
+        return self._from_values(values, plan, is_read)
 
     # What holds the values.
 
     def _from_values(
-        self, values: Sequence[Any], column: Column, is_read: bool
+        self, values: Sequence[Any], plan: ColumnPlan, is_read: bool
     ) -> tuple[Array, Array | None]:
         if len(values) > _FEW:
-            source = arrow_type_of(values, column)
+            source = arrow_type_of(values, plan.column)
             array = None if source is None else _as_arrow(values, source)
             if array is not None:
-                return self._from_arrow(array, column, is_read, values)
-        return self._one_by_one(values, column)
+                return self._from_arrow(array, plan, is_read, values)
+        return self._one_by_one(values, plan)
 
     def _from_numpy(
-        self, values: Array, column: Column, is_read: bool
+        self, values: Array, plan: ColumnPlan, is_read: bool
     ) -> tuple[Array, Array | None]:
         kind = values.dtype.kind
         if kind == "M" or (kind in "iufb" and len(values) > _FEW):
             array = _as_arrow(values, None)
             if array is not None:
-                return self._from_arrow(array, column, is_read)
-        return self._from_values(values.tolist(), column, is_read)
+                return self._from_arrow(array, plan, is_read)
+        return self._from_values(values.tolist(), plan, is_read)
 
     def _from_arrow(
-        self, values: Any, column: Column, is_read: bool, plain: Sequence[Any] | None = None
+        self, values: Any, plan: ColumnPlan, is_read: bool, plain: Sequence[Any] | None = None
     ) -> tuple[Array, Array | None]:
         """`plain` are the same values as Python has them, where that is what they came as."""
         import pyarrow as pa
 
+        column = plan.column
         chunked = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
         if chunked.null_count and not column.nullable:
             raise _null_error(int(np.argmax(np.asarray(chunked.is_null()))), column)
-        reader = reader_of(column, chunked.type)
+        reader = plan.reader(chunked.type)
         row = -1
         if reader is not None and not _has_null_entries(chunked):
             if not (is_read or (reader.is_checked and reader.read is not None)):
@@ -103,7 +142,7 @@ class ColumnEncoder:
             try:
                 if reader.cast is not None:
                     chunked = chunked.cast(reader.cast, safe=column.type.kind is not Kind.DOUBLE)
-                encoded = self.array(len(chunked), self._dtype(column))
+                encoded = self.array(len(chunked), self._dtype(plan))
                 return encoded, read_column(chunked, reader, encoded, self._texts)
             except Misfit as misfit:
                 row = misfit.row
@@ -112,12 +151,10 @@ class ColumnEncoder:
         if plain is None:
             _check_row(chunked, row, column)
             plain = _python_values(chunked, column)
-        return self._one_by_one(plain, column)
+        return self._one_by_one(plain, plan)
 
-    def _dtype(self, column: Column) -> Any:
-        if column.type.physical is Physical.STR:
-            return object if self._strings is None else np.int64
-        return np.float64 if column.type.physical is Physical.FLOAT else np.int64
+    def _dtype(self, plan: ColumnPlan) -> Any:
+        return object if plan.is_text and self._strings is None else plan.dtype
 
     def _texts(self, values: Any, nulls: int, target: Array) -> int:
         """An Arrow array of strings -> its codes, or its strings; the row of one that is none."""
@@ -136,15 +173,15 @@ class ColumnEncoder:
 
     # Values of Python.
 
-    def _one_by_one(self, values: Sequence[Any], column: Column) -> tuple[Array, Array | None]:
-        code, encoded = encoder(column), []
+    def _one_by_one(self, values: Sequence[Any], plan: ColumnPlan) -> tuple[Array, Array | None]:
+        code, encoded = plan.code, []
         for row, value in enumerate(values):
             try:
                 encoded.append(code(value))
             except DataError as error:
                 raise InRow(row, error) from None
-        found, nulls = as_arrays(encoded, column)
-        if self._strings is not None and column.type.physical is Physical.STR:
+        found, nulls = as_arrays(encoded, plan.column)
+        if plan.is_text and self._strings is not None:
             return self._strings.encode(found), nulls
         return found, nulls
 

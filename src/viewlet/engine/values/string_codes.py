@@ -16,6 +16,7 @@ import numpy as np
 from viewlet.errors import DataError
 from viewlet.storage.arrow_buffers import take_codes
 from viewlet.storage.columns import Array
+from viewlet.storage.memory import address_of
 from viewlet.storage.string_store import (
     BY_HALF_WORDS,
     BY_VIEWS,
@@ -41,7 +42,7 @@ class StringCodes:
         self._recent: dict[str | None, int] = {None: 0}
         self._buffer = np.zeros(256, np.uint8)
         self._view = self._buffer.data
-        self._address = int(self._buffer.ctypes.data)
+        self._address = address_of(self._buffer)
 
     def __len__(self) -> int:
         return len(self._store)
@@ -69,7 +70,7 @@ class StringCodes:
         if size > len(self._buffer):
             self._buffer = np.zeros(2 * size, np.uint8)
             self._view = self._buffer.data
-            self._address = int(self._buffer.ctypes.data)
+            self._address = address_of(self._buffer)
         self._view[:size] = data
         while True:
             code = code_bytes(self._store.address, self._address, size)
@@ -87,7 +88,7 @@ class StringCodes:
         values = pa.array(listed, pa.large_string())
         codes = np.empty(len(values), np.int64)
         nulls = np.asarray(values.is_null(), np.uint8) if values.null_count else None
-        address = 0 if nulls is None else int(nulls.ctypes.data)
+        address = 0 if nulls is None else address_of(nulls)
         row = self.read(values.buffers(), 0, len(values), address, codes, BY_WORDS)
         assert row < 0, "Python's strings are UTF-8 in Arrow"
         return codes
@@ -102,8 +103,8 @@ class StringCodes:
         addresses = np.array([0 if b is None else b.address for b in buffers], np.int64)
         first = int(addresses[1]) + form * offset
         data = int(addresses[2]) if form != BY_VIEWS else 0
-        target, done = int(codes.ctypes.data), 0
-        places = int(addresses.ctypes.data)
+        target, done = address_of(codes), 0
+        places = address_of(addresses)
         store = self._store
         while done < count:
             done = code_texts(store.address, form, first, data, places, nulls, target, done, count)
@@ -124,7 +125,7 @@ class StringCodes:
         data = places.buffers()[1].address + width * places.offset if len(places) else 0
         return int(
             take_codes(
-                data, width, len(places), nulls, known.ctypes.data, len(known), codes.ctypes.data
+                data, width, len(places), nulls, address_of(known), len(known), address_of(codes)
             )
         )
 

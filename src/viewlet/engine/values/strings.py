@@ -19,6 +19,7 @@ from viewlet.kernels.scalar_source import Lookup, Texts
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.arrow_buffers import translate_codes
 from viewlet.storage.columns import Array
+from viewlet.storage.memory import address_of
 
 _MANY = 256
 _FEW = 32  # strings that are matched one by one as fast as by Arrow
@@ -115,8 +116,8 @@ class Translation:
 
     def _translate(self, codes: Array, translated: Array) -> int:
         """How many codes have no translation yet."""
-        count, target = len(codes), translated.ctypes.data
-        return translate_codes(self._codes.ctypes.data, codes.ctypes.data, count, target)
+        count, target = len(codes), address_of(translated)
+        return translate_codes(address_of(self._codes), address_of(codes), count, target)
 
 
 class _Table:
