@@ -84,6 +84,12 @@ def test_an_inserter_follows_the_definitions() -> None:
         db.execute("CREATE TABLE t (a INT NOT NULL, b VARCHAR, PRIMARY KEY (a))")
         put = db.inserter("t")
         put(1, "x")
+        db.insert("t", [(100, "w")])  # a batch without any doubt, after which a row is looked at
+        with pytest.raises(DataError, match=r"duplicate primary key \(a=1\)"):
+            put(1, "y")
+        with pytest.raises(DataError, match="is not there"):
+            db.delete("t", (1, "y"))
+        db.delete("t", (100, "w"))
         db.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b")
         put(2, "x")
         assert db.view("v")["x"].n == 2

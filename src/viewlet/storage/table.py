@@ -352,10 +352,13 @@ class TableRows:
     def make_room(self) -> None:
         self._pool.make_room()
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether `fault` might find something in the batches that were put."""
+        return bool(self._doubt[0])
+
     def fault(self) -> tuple[Fault, int] | None:
         """What is wrong with the rows that were put, and with which record."""
-        if not self._doubt[0]:
-            return None
         record = missing_row(self.address)
         if record >= 0:
             return Fault.MISSING, record

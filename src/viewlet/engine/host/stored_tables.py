@@ -103,7 +103,8 @@ def put_all(tables: Mapping[str, StoredTable], changes: Sequence[tuple[str, Batc
             if name in tables:
                 tables[name].put(batch)
         for table in tables.values():
-            table.check()
+            if table.rows.is_doubtful:
+                table.check()
     except BaseException as error:
         for table in tables.values():
             table.rows.undo()

@@ -85,10 +85,13 @@ def read_column(
             read_nulls(chunk.buffers()[0].address, chunk.offset, count, gaps)
         if count:
             part = encoded[at : at + count]
+            values_buffer = chunk.buffers()[1] if reader.read is not None else None
             if reader.read is None:
                 row = texts(chunk, gaps, part)
+            elif values_buffer is None:  # all are NULL
+                part[:], row = 0, -1
             else:
-                data = chunk.buffers()[1].address
+                data = values_buffer.address
                 row = reader.read(data, chunk.offset, count, gaps, address_of(part))
             if row >= 0:
                 raise Misfit(at + row)

@@ -51,14 +51,14 @@ class ColumnPlan:
         self.code = encoder(column)
         self.is_text = column.type.physical is Physical.STR
         self.dtype: Any = np.float64 if column.type.physical is Physical.FLOAT else np.int64
-        self._source: Any = None
-        self._reader: Reader | None = None
+        self._known: tuple[Any, Reader | None] | None = None
 
     def reader(self, source: Any) -> Reader | None:
         """How values of an Arrow type are read: mostly it is the type of the batch before."""
-        if self._source is None or not source.equals(self._source):
-            self._source, self._reader = source, reader_of(self.column, source)
-        return self._reader
+        known = self._known
+        if known is None or not source.equals(known[0]):
+            known = self._known = source, reader_of(self.column, source)
+        return known[1]
 
 
 _PLANS: dict[int, tuple[Relation, list[ColumnPlan]]] = {}

@@ -130,7 +130,13 @@ def _from_series(series: Any) -> Any:
         kinds.discard(type(None))
         if len(kinds) == 1 and kinds <= _PLAIN:
             return values
-    return pa.array(series, from_pandas=True)
+    try:
+        return pa.array(series, from_pandas=True)
+    except pa.ArrowException:  # values of several types: one of them is said to be wrong later
+        return [
+            None if is_missing else value
+            for value, is_missing in zip(series, series.isna(), strict=True)
+        ]
 
 
 _PLAIN = {str, bool, int, decimal.Decimal, dt.date}
