@@ -55,6 +55,7 @@ class Reader:
     read: Read | None = None
     cast: Any = None
     is_checked: bool = True
+    is_dictionary: bool = False
 
 
 class Misfit(Exception):
@@ -105,7 +106,8 @@ def reader_of(column: Column, source: Any) -> Reader | None:
 
     types, kind = pa.types, column.type.kind
     if types.is_dictionary(source):
-        return Reader() if kind is Kind.VARCHAR and _is_string(source.value_type) else None
+        is_text = kind is Kind.VARCHAR and _is_string(source.value_type)
+        return Reader(is_dictionary=True) if is_text else None
     if _is_string(source):
         return Reader() if kind is Kind.VARCHAR else None
     if types.is_boolean(source):

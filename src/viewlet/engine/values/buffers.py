@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.storage.columns import Array
 
-_LARGE = 1 << 14
+LARGE = 1 << 14
 """Values from which an array is worth keeping: smaller ones come from memory that is in use."""
 
 _MOST = 1 << 24
@@ -34,7 +34,7 @@ class Buffers:
         """Let arrays that `take` gave be used again."""
         kept = sum(map(len, self._free))
         for array in arrays:
-            if _LARGE <= len(array) <= _MOST - kept:
+            if LARGE <= len(array) <= _MOST - kept:
                 self._free.append(array)
                 kept += len(array)
         arrays.clear()

@@ -20,7 +20,7 @@ from viewlet.engine.values.arrow_columns import (
     read_column,
     reader_of,
 )
-from viewlet.engine.values.buffers import Buffers
+from viewlet.engine.values.buffers import LARGE, Buffers
 from viewlet.engine.values.encoders import encoder
 from viewlet.engine.values.string_codes import StringCodes, form_of
 from viewlet.errors import DataError, RangeError
@@ -86,7 +86,7 @@ class ColumnEncoder:
 
     def array(self, length: int, dtype: Any) -> Array:
         """Memory for a column."""
-        if self._buffers is None or dtype is object:
+        if self._buffers is None or length < LARGE or dtype is object:
             return np.empty(length, dtype)
         whole = self._buffers.take(length)
         self.borrowed.append(whole)
@@ -136,7 +136,7 @@ class ColumnEncoder:
             raise _null_error(int(np.argmax(np.asarray(chunked.is_null()))), column)
         reader = plan.reader(chunked.type)
         row = -1
-        if reader is not None and not _has_null_entries(chunked):
+        if reader is not None and not (reader.is_dictionary and _has_null_entries(chunked)):
             if not (is_read or (reader.is_checked and reader.read is not None)):
                 return NOTHING, None
             try:
@@ -222,10 +222,6 @@ def _as_arrow(values: Any, source: Any) -> Any:
 
 def _has_null_entries(values: Any) -> bool:
     """Whether NULLs are in the dictionary of an array, where null masks do not show them."""
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(values.type):
-        return False
     return any(chunk.dictionary.null_count for chunk in values.chunks)
 
 
