@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import viewlet
 from viewlet.cli import app, main
-from viewlet.pipeline.run import Settings
+from viewlet.pipeline.run import RunSettings
 from viewlet.program.text import parse_program
 
 VIEWS = """
@@ -182,10 +182,10 @@ def test_a_full_disk_is_one_line(
 
 
 def test_settings_of_spark_reach_the_run(views: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Settings] = []
+    given: list[RunSettings] = []
     monkeypatch.setattr("viewlet.pipeline.run.run_file", lambda *args: given.append(args[3]))
     output("run", str(views), "--conf", "spark.a=1", "--conf", "spark.b=x=y", "--once")
-    assert given == [Settings("spark", True, conf={"spark.a": "1", "spark.b": "x=y"})]
+    assert given == [RunSettings("spark", True, conf={"spark.a": "1", "spark.b": "x=y"})]
 
 
 def test_the_shell_completes() -> None:

@@ -19,13 +19,14 @@ from viewlet.calculus import delta, evaluate, expr, scope, text, typing
 from viewlet.calculus.query import Query, ViewKind
 from viewlet.calculus.simplify import simplify
 from viewlet.cli import app
+from viewlet.frontend.moments import FORMULAS
 from viewlet.functions import CALLS, FUNCTIONS, NATIVES
 from viewlet.pipeline.sinks import SINKS
 from viewlet.pipeline.sources import SOURCES
 
 PAGE = ROOT / "docs/howto.md"
 TABLES: tuple[dict[Any, Any], ...] = (
-    *(SOURCES, SINKS, FUNCTIONS, CALLS, NATIVES),
+    *(SOURCES, SINKS, FUNCTIONS, CALLS, NATIVES, FORMULAS),
     *(expr.BUILD, scope.OUTPUTS, scope.INPUTS, evaluate.ROWS, delta.DELTAS),
     *(typing.SLOTS, typing.WEIGHTS, text.TEXTS, text.PREFIXES),
 )
@@ -78,6 +79,20 @@ def test_a_scalar_function(page: dict[str, Any], engine: str) -> None:
     assert {row["a"]: row["s"] for row in asked.to_pylist()} == pytest.approx(
         {a: row.s for a, row in rows.items()}
     )
+
+
+@pytest.mark.parametrize("engine", ["local", "interpreter"])
+def test_an_aggregate(page: dict[str, Any], engine: str) -> None:
+    """Maintained through inserts and deletes, and what DuckDB has under another name."""
+    rows = [(a, x) for a in range(3) for x in (-7.5, -1.0, 0.5, 0.5, 3.0 * a, None)]
+    with viewlet.connect(engine) as db:
+        db.execute(Path("kurtosis.sql").read_text())
+        db.insert("r", [*rows, (7, 1.0), (7, 1.0), (8, None)])
+        db.delete("r", rows[:2])
+        maintained = {row.a: row.k for row in db.view("v").rows()}
+        asked = db.query("SELECT a, KURTOSIS_POP(x) AS k FROM r WHERE a < 3 GROUP BY a").to_pylist()
+    assert {a: maintained[a] for a in range(3)} == pytest.approx({r["a"]: r["k"] for r in asked})
+    assert (maintained[7], maintained[8]) == (None, None)
 
 
 @pytest.mark.parametrize(

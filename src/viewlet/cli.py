@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 
-class Stage(StrEnum):
+class ExplainStage(StrEnum):
     """What `explain` can show."""
 
     sql = "sql"
@@ -70,7 +70,9 @@ def options(
 @app.command()
 def explain(
     file: Annotated[Path, typer.Argument(help="CREATE TABLE, STREAM and VIEW statements.")],
-    stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.program,
+    stage: Annotated[
+        ExplainStage, typer.Option(help="Which stage to print.")
+    ] = ExplainStage.program,
     format: Annotated[
         Format, typer.Option(help="Text that reads back, JSON, or a picture of the program.")
     ] = Format.text,
@@ -85,7 +87,7 @@ def explain(
     from viewlet.interfaces.explain import explain_all, explain_as, explain_json
     from viewlet.pipeline.compile_file import compile_text
 
-    definitions, program = compile_text(_text_of(file), keyed=stage is not Stage.distributed)
+    definitions, program = compile_text(_text_of(file), keyed=stage is not ExplainStage.distributed)
     if not definitions.queries():
         raise ResolutionError(
             f"{file} has no view to explain", hint="add CREATE MATERIALIZED VIEW ... AS SELECT ..."
@@ -164,10 +166,10 @@ def run(
         viewlet run shop.sql --engine local --once
         viewlet run shop.sql --conf spark.master=spark://host:7077
     """
-    from viewlet.pipeline.run import Settings, run_file
+    from viewlet.pipeline.run import RunSettings, run_file
 
     directory = checkpoint or pipeline.with_suffix(".state")
-    settings = Settings(engine.value, once, every, restart, _settings(conf or []))
+    settings = RunSettings(engine.value, once, every, restart, _settings(conf or []))
     run_file(pipeline, _text_of(pipeline), directory, settings)
 
 
@@ -225,7 +227,7 @@ def bench(
             f"there is no workload {workload}", hint=f"workloads are {', '.join(WORKLOADS)}"
         )
     require("viewlet_bench", "viewlet bench")
-    from viewlet_bench.command import Files, measure
+    from viewlet_bench.command import BenchFiles, measure
 
     options = {
         "sf": sf,
@@ -238,7 +240,7 @@ def bench(
         "parts": _listed(parts),
     }
     given = {name: value for name, value in options.items() if value is not None}
-    measure(workload, quick, given, Files(json_file, markdown_file, compare))
+    measure(workload, quick, given, BenchFiles(json_file, markdown_file, compare))
 
 
 def _settings(given: list[str]) -> dict[str, str]:

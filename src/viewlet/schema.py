@@ -40,6 +40,9 @@ EPOCH_DATE = dt.date(1970, 1, 1)
 EPOCH = dt.datetime(1970, 1, 1)
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
+DATE_RANGE = (-719_162, 2_932_896)
+"""Days of 0001-01-01 and 9999-12-31, which is what Python's dates and everybody's SQL can say."""
+TIMESTAMP_RANGE = (DATE_RANGE[0] * 86_400_000_000, (DATE_RANGE[1] + 1) * 86_400_000_000 - 1)
 NAN = math.nan
 """The one NaN that encoded values may be."""
 
@@ -73,6 +76,7 @@ class Type:
 
     @property
     def is_number(self) -> bool:
+        """Whether arithmetic and SUM take it; dates, strings and truths are no numbers."""
         return self.kind in (Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
 
     @property
@@ -82,7 +86,7 @@ class Type:
 
     @cached_property
     def physical(self) -> Physical:
-        """How values are represented."""
+        """What kernels make of its values: int, float or string."""
         return _PHYSICAL[self.kind]
 
 
@@ -146,9 +150,11 @@ class Relation:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
+        """The column of this name."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -162,6 +168,7 @@ class Catalog:
     relations: dict[str, Relation] = field(default_factory=dict)
 
     def add(self, relation: Relation) -> None:
+        """Declare a relation; a second one of a name is an error."""
         if relation.name in self.relations:
             raise ResolutionError(f"relation {relation.name} already exists")
         self.relations[relation.name] = relation
@@ -204,22 +211,53 @@ def encode(value: Any, column: Column) -> Scalar:
     >>> encode(decimal.Decimal("1.50"), Column("price", DECIMAL(12, 2)))
     150
     """
-    if value is None or (
-        isinstance(value, float) and math.isnan(value) and column.type.kind is not Kind.DOUBLE
-    ):
-        if not column.nullable:
-            raise DataError(f"NULL in column {column.name}, which is NOT NULL")
-        return None
     try:
+        if _is_missing(value, column.type.kind):
+            if not column.nullable:
+                raise DataError(f"NULL in column {column.name}, which is NOT NULL")
+            return None
         encoded: Scalar = _ENCODERS[column.type.kind](value, column.type)
         return encoded
     except RangeError as error:
         raise RangeError(f"column {column.name}: {error.message}") from None
-    except (TypeError, ValueError, OverflowError, decimal.InvalidOperation):
+    except DataError:
+        raise
+    except OverflowError:
+        raise RangeError(
+            f"column {column.name}: {shown_value(value)} is out of range for {column.type}"
+        ) from None
+    except UnicodeError as error:
         raise DataError(
-            f"column {column.name} is {column.type}, and {value!r} is not",
+            f"column {column.name} is {column.type}, and {shown_value(value)} is not: {error}",
+            hint="give Unicode text; bytes have to be decoded first",
+        ) from None
+    except Exception:  # whatever an object of the user's does when it is asked for its value
+        raise DataError(
+            f"column {column.name} is {column.type}, and {shown_value(value)} is not",
             hint=f"give a value that converts to {column.type} without loss",
         ) from None
+
+
+def _is_missing(value: Any, kind: Kind) -> bool:
+    """None, and what libraries write for it: NaT, pandas' NA, and NaN where it is no number."""
+    name = type(value).__name__
+    if name in _MISSING:
+        return True
+    if name == "datetime64" or (kind is not Kind.DOUBLE and isinstance(value, numbers.Real)):
+        return bool(value != value)
+    return False
+
+
+_MISSING = frozenset(("NoneType", "NAType", "NaTType"))
+
+
+def shown_value(value: object) -> str:
+    """A value for a message: never long, whatever it is, and never an error of its own."""
+    try:
+        text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    except Exception:
+        text = f"a {type_name(value)}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def decode(value: Scalar, type: Type) -> Any:
@@ -284,13 +322,25 @@ def nearest_units(size: float, units: int) -> int:
 def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:
     low, high = bounds
     if not low <= value <= high:
-        raise RangeError(f"{value} is out of range for {type}")
+        raise RangeError(f"{shown_value(value)} is out of range for {type}")
     return value
 
 
-def _integral(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Number):
+_MOST_DIGITS = 40
+"""A number with more digits before its point is out of every type's range."""
+
+
+def _check_digits(value: decimal.Decimal, type: Type) -> None:
+    """RangeError before a power of ten is written out in full: Decimal('1e999999999')."""
+    if value.is_finite() and value and value.adjusted() > _MOST_DIGITS:
+        raise RangeError(f"{shown_value(value)} is out of range for {type}")
+
+
+def _integral(value: Any, type: Type) -> int:
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, decimal.Decimal)):
         raise TypeError
+    if isinstance(value, decimal.Decimal):
+        _check_digits(value, type)
     number: Any = value
     if int(number) != number:
         raise ValueError
@@ -298,7 +348,7 @@ def _integral(value: Any) -> int:
 
 
 def _encode_integer(value: Any, type: Type) -> int:
-    return _in_range(_integral(value), INT32 if type.kind is Kind.INTEGER else INT64, type)
+    return _in_range(_integral(value, type), INT32 if type.kind is Kind.INTEGER else INT64, type)
 
 
 def _encode_decimal(value: Any, type: Type) -> int:
@@ -312,16 +362,22 @@ def _encode_decimal(value: Any, type: Type) -> int:
         exact = decimal.Decimal(str(value))
         if not exact.is_finite():
             raise ValueError
+        _check_digits(exact, type)
         number = scaled(exact, type.scale)
     if abs(number) >= 10**type.precision:
-        raise RangeError(f"{value} is out of range for {type}")
+        raise RangeError(f"{shown_value(value)} is out of range for {type}")
     return number
 
 
 def _encode_double(value: Any, type: Type) -> float:
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, str, bytes, bytearray)):
         raise TypeError
-    return float(normalized(float(value)))
+    if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+        raise TypeError
+    number = float(value)
+    if math.isinf(number) and value != number:
+        raise OverflowError
+    return float(normalized(number))
 
 
 def _encode_date(value: Any, type: Type) -> int:
@@ -358,8 +414,14 @@ def _encode_boolean(value: Any, type: Type) -> bool:
 def _encode_varchar(value: Any, type: Type) -> str:
     if not isinstance(value, str):
         raise TypeError
-    value.encode()  # half of a surrogate pair is a ValueError: no UTF-8 has it
+    check_text(value)
     return str(value)
+
+
+def check_text(value: str) -> None:
+    """UnicodeEncodeError for a lone surrogate, which is in no text and which no file can keep."""
+    if not value.isascii():
+        value.encode()
 
 
 def type_name(value: object) -> str:

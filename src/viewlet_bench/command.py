@@ -27,7 +27,7 @@ OPTION_NAMES = {"batches": "batch"}
 
 
 @dataclass(frozen=True)
-class Files:
+class BenchFiles:
     """Where rows are written, and the earlier figures that they are compared with."""
 
     json: Path | None = None
@@ -35,13 +35,13 @@ class Files:
     compare: Path | None = None
 
 
-def measure(workload: str, quick: bool, options: Mapping[str, Any], files: Files) -> None:
+def measure(workload: str, quick: bool, options: Mapping[str, Any], files: BenchFiles) -> None:
     """Run a workload with the options that were given; a run that is stopped keeps its rows."""
     with extras_of(f"viewlet bench {workload}"):
         _measure(workload, quick, options, files)
 
 
-def _measure(workload: str, quick: bool, options: Mapping[str, Any], files: Files) -> None:
+def _measure(workload: str, quick: bool, options: Mapping[str, Any], files: BenchFiles) -> None:
     module = importlib.import_module(f"viewlet_bench.{workload}")
     known = getattr(module, "OPTIONS", ())
     for name in options:

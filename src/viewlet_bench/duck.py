@@ -21,7 +21,7 @@ from viewlet.engine.contract import Row
 from viewlet.engine.local.native_engine import NativeEngine
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.schema import decode
-from viewlet_bench.feed import Feed
+from viewlet_bench.feed import RowFeed
 
 _CREATE = re.compile(r"(?i)^\s*create\s+(materialized\s+)?view")
 _LIMIT = re.compile(r"(?i)\blimit\s+\d+(\s+offset\s+\d+)?\s*;?\s*$")
@@ -32,7 +32,7 @@ _DIGITS = 9
 class Duck:
     """The relations of one query in DuckDB, filled step by step."""
 
-    def __init__(self, feed: Feed, limit: float) -> None:
+    def __init__(self, feed: RowFeed, limit: float) -> None:
         import duckdb
 
         self._feed = feed
@@ -47,8 +47,12 @@ class Duck:
             relation = compiled.program.relation(name)
             weights = feed.source.weights(name)
             # What comes and goes is known by the whole row; else what the SQL names is enough.
-            whole = list(relation.names)
-            columns = whole if weights is not None else compiled.mentioned(name) or whole[:1]
+            column_names = list(relation.names)
+            columns = (
+                column_names
+                if weights is not None
+                else compiled.mentioned(name) or column_names[:1]
+            )
             shown = ", ".join(f"{c} {relation.column(c).type}" for c in columns)
             self.connection.execute(f"CREATE TABLE {name} ({shown})")
             table = feed.source.table(name, columns)
@@ -127,12 +131,16 @@ class Duck:
             for row in NativeEngine.over(engine).rows(view.name)
         ]
         name = compiled.views[-1][0]
-        theirs, whole = self._run(f"SELECT * FROM {name}"), self._run(f"SELECT * FROM {name}_whole")
-        if theirs is None or whole is None:
+        theirs, recomputed = (
+            self._run(f"SELECT * FROM {name}"),
+            self._run(f"SELECT * FROM {name}_whole"),
+        )
+        if theirs is None or recomputed is None:
             return None
-        return same_answer(view.query, ours, theirs, whole)
+        return same_answer(view.query, ours, theirs, recomputed)
 
     def close(self) -> None:
+        """Close the connection, with all that is in memory."""
         self.connection.close()
 
 
@@ -140,14 +148,14 @@ def same_answer(
     query: Query,
     ours: Sequence[tuple[Any, ...]],
     theirs: Sequence[tuple[Any, ...]],
-    whole: Sequence[tuple[Any, ...]],
+    recomputed: Sequence[tuple[Any, ...]],
 ) -> bool:
     """Equal as bags, DOUBLE to nine digits; with a LIMIT as `Duck.agrees` says."""
     if query.limit is None and not query.offset:
         return _same_bags(ours, theirs)
     keys = [item.column for item in query.order]
     ranked = [[tuple(row[k] for k in keys) for row in rows] for rows in (ours, theirs)]
-    known = Counter(tuple(_rounded(v) for v in row) for row in whole)
+    known = Counter(tuple(_rounded(v) for v in row) for row in recomputed)
     mine = Counter(tuple(_rounded(v) for v in row) for row in ours)
     return len(ours) == len(theirs) and _same_bags(*ranked) and mine <= known
 
@@ -155,7 +163,7 @@ def same_answer(
 def _same_bags(left: Sequence[Row], right: Sequence[Row]) -> bool:
     if len(left) != len(right):
         return False
-    pairs = zip(sorted(left, key=_place), sorted(right, key=_place), strict=True)
+    pairs = zip(sorted(left, key=_sort_key), sorted(right, key=_sort_key), strict=True)
     return all(len(a) == len(b) and all(map(_same, a, b)) for a, b in pairs)
 
 
@@ -176,7 +184,7 @@ def _half_unit(value: Any) -> float:
     return 0.5000001 * 10.0**exponent if isinstance(exponent, int) else 0.0
 
 
-def _place(row: Row) -> list[tuple[int, Any]]:
+def _sort_key(row: Row) -> list[tuple[int, Any]]:
     """A total order in which equal rows of both systems stand at the same place."""
     return [(0, 0) if v is None else (_kind(v), _rounded(v)) for v in row]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import viewlet
-from viewlet_bench.feed import Feed, Span
+from viewlet_bench.feed import RowFeed, Span
 from viewlet_bench.output import Row
 from viewlet_bench.workload import query_text, schema_text
 
@@ -25,7 +25,7 @@ _BLOCK = 64
 _WARM = 2
 
 
-def end_to_end(feed: Feed, batch: str, limit: float) -> Row:
+def end_to_end(feed: RowFeed, batch: str, limit: float) -> Row:
     """Rows per second and the mean time of a batch, from call to return."""
     user = User(feed)
     size = 1 if batch == "single" else int(batch)
@@ -52,7 +52,7 @@ def _apply_single(db: viewlet.Database, change: viewlet.Change) -> int:
 class User:
     """All rows of a feed's relations as Arrow has them."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: RowFeed) -> None:
         self._feed = feed
         program = feed.compiled.program
         names = (*feed.compiled.static, *feed.compiled.streamed)

@@ -21,7 +21,7 @@ from viewlet.engine.values.strings import Dictionary
 from viewlet.storage.columns import Arrays
 from viewlet_bench.data import generated, read
 from viewlet_bench.orderbook import OrderBook
-from viewlet_bench.workload import Compiled
+from viewlet_bench.workload import CompiledQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ Span = tuple[str, int, int]
 """A relation and the rows of it that one batch takes."""
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Where rows come from and in which order."""
 
     def table(self, relation: str, columns: Sequence[str]) -> pa.Table: ...
@@ -48,7 +48,7 @@ class Source(Protocol):
         ...
 
 
-class Generated:
+class GeneratedTables:
     """The tables of tpcgen-cli, all of them inserts.
 
     `last`: the stream is only the last so many rows of these relations, and all the rest is there
@@ -120,11 +120,11 @@ def round_robin(
 
 
 @dataclass
-class Feed:
+class RowFeed:
     """Coded rows of one query, ready to be replayed any number of times."""
 
-    source: Source
-    compiled: Compiled
+    source: RowSource
+    compiled: CompiledQuery
     static: dict[str, Batch]
     rows: dict[str, Batch]
     dictionary: Dictionary
@@ -144,16 +144,19 @@ class Feed:
         return engine
 
     def spans(self, size: int) -> Iterator[list[Span]]:
+        """The stream in steps of `size` rows: of which relation, from which row to which."""
         return self.source.spans(self.lengths, size)
 
     def begin(self) -> dict[str, int]:
+        """Relation -> how many of its rows are there before the stream begins."""
         return self.source.begin(self.lengths)
 
     def changes(self, spans: Sequence[Span]) -> list[tuple[str, Batch]]:
+        """The rows of a step, as batches."""
         return [(name, self.rows[name].rows(low, high)) for name, low, high in spans]
 
 
-def make_feed(compiled: Compiled, source: Source) -> Feed:
+def make_feed(compiled: CompiledQuery, source: RowSource) -> RowFeed:
     """Read and code what the query's triggers use; code_s is the time that coding took."""
     program, dictionary = compiled.program, Dictionary()
     coder = LocalEngine(program, dictionary=dictionary)
@@ -175,7 +178,7 @@ def make_feed(compiled: Compiled, source: Source) -> Feed:
         )
         rows[name] = coder.code(name, _widened(part, used, len(relation.columns)))
         seconds += time.perf_counter() - started
-    return Feed(source, compiled, static, rows, dictionary, seconds)
+    return RowFeed(source, compiled, static, rows, dictionary, seconds)
 
 
 def _widened(part: Batch, used: Sequence[int], width: int) -> Batch:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from viewlet_bench.feed import Book, Generated, Source, make_feed
+from viewlet_bench.feed import Book, GeneratedTables, RowSource, make_feed
 from viewlet_bench.orderbook import order_book
 from viewlet_bench.output import Row
 from viewlet_bench.replay import Replay, prepared, replay, state, warm_up
-from viewlet_bench.workload import Compiled
+from viewlet_bench.workload import CompiledQuery
 
 BATCH = 1000
 BATCHES = 30
@@ -21,7 +21,9 @@ RESTING = 46_000
 """Orders in the book at scale 1: the events that the thesis' stream leaves resting."""
 
 
-def growth_row(compiled: Compiled, workload: str, scales: Sequence[float], limit: float) -> Row:
+def growth_row(
+    compiled: CompiledQuery, workload: str, scales: Sequence[float], limit: float
+) -> Row:
     """p50 at the last scale, and its growth over the first; None where filling took too long."""
     last = {} if workload == "finance" else _last_rows(compiled, workload, scales[0])
     turns = max(1, len(last))
@@ -58,25 +60,27 @@ def growth_row(compiled: Compiled, workload: str, scales: Sequence[float], limit
     }
 
 
-def _measured(compiled: Compiled, source: Source, limit: float) -> Replay | None:
+def _measured(compiled: CompiledQuery, source: RowSource, limit: float) -> Replay | None:
     feed = make_feed(compiled, source)
     warm_up(feed, single=False)
     engine = prepared(feed, limit=10 * limit)
     return None if engine is None else replay(feed, engine, BATCH, limit=limit)
 
 
-def _last_rows(compiled: Compiled, workload: str, smallest: float) -> dict[str, int]:
+def _last_rows(compiled: CompiledQuery, workload: str, smallest: float) -> dict[str, int]:
     """The rows that come as the stream: as many of each relation, so that they take equal turns."""
-    first = Generated(workload, smallest, compiled.streamed)
+    first = GeneratedTables(workload, smallest, compiled.streamed)
     sizes = {
         name: first.table(name, compiled.program.relation(name).names[:1]).num_rows
         for name in compiled.streamed
     }
-    wanted = min(BATCH * BATCHES, max(sizes.values()) // 2)
-    return {name: wanted for name, size in sizes.items() if size >= 2 * wanted}
+    rows_needed = min(BATCH * BATCHES, max(sizes.values()) // 2)
+    return {name: rows_needed for name, size in sizes.items() if size >= 2 * rows_needed}
 
 
-def _source(compiled: Compiled, workload: str, scale: float, last: dict[str, int]) -> Source:
+def _source(
+    compiled: CompiledQuery, workload: str, scale: float, last: dict[str, int]
+) -> RowSource:
     if workload == "finance":
         return Book(order_book(int(scale * RESTING), BATCH * BATCHES))
-    return Generated(workload, scale, (*compiled.static, *compiled.streamed), last)
+    return GeneratedTables(workload, scale, (*compiled.static, *compiled.streamed), last)

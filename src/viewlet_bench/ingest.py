@@ -102,6 +102,7 @@ class Timed:
 
     @property
     def per_s(self) -> float:
+        """Rows for each second of the calls."""
         return self.rows / sum(self.seconds)
 
 

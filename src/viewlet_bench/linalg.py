@@ -44,6 +44,7 @@ class Contender:
 
     @property
     def median(self) -> float:
+        """The median of its times, in seconds."""
         return float(np.median(self.times))
 
 
@@ -125,7 +126,7 @@ def report(
     base = by_name[reference].median
     rows = []
     for c in contenders:
-        matrices = None if c.live is None else {*c.live.plan.views.inputs, *c.live.plan.kept}
+        matrices = None if c.live is None else {*c.live.plan.views.inputs, *c.live.plan.stored}
         rows.append(
             {
                 "query": query,
@@ -170,14 +171,14 @@ def row_update(
 def start_all(
     program: la.Program,
     values: Mapping[str, arrays.Array],
-    wanted: Iterable[tuple[str, str]],
+    plans: Iterable[tuple[str, str]],
     changing: str,
     scale: float,
     diagonal: float = 0.0,
 ) -> list[Contender]:
     """The program under every strategy that is compared."""
     contenders = []
-    for strategy, model in wanted:
+    for strategy, model in plans:
         live = program.start(values, strategy=strategy, model=model, changing=[changing])
         label = "auto" if strategy == "auto" else f"{strategy}/{model}"
         update = row_update(live, changing, np.random.default_rng(5), scale, diagonal)
@@ -202,9 +203,9 @@ def strategies(s: Sizes) -> list[Row]:
     rng = np.random.default_rng(0)
     a = contracting(rng, s.n)
     models = ("linear", "exponential", "skip-4")
-    wanted = [(t, m) for t in ("reevaluation", "incremental") for m in models]
+    plans = [(t, m) for t in ("reevaluation", "incremental") for m in models]
     program = la.matrix_power(s.n, 16)
-    contenders = start_all(program, {"A": a}, wanted, "A", 0.9 / np.sqrt(s.n))
+    contenders = start_all(program, {"A": a}, plans, "A", 0.9 / np.sqrt(s.n))
     contenders.append(Contender("numpy squaring", numpy_powers(a, 16)))
     take_turns(contenders, s.rounds)
     return report(f"A^16, n={s.n}", contenders, "numpy squaring", figure="6.5a", n=s.n, k=16)
@@ -219,8 +220,8 @@ def growth(s: Sizes) -> list[Row]:
             ("sum of powers to 15", la.sum_of_powers(n, 16), "6.6"),
         ):
             a = contracting(np.random.default_rng(0), n)
-            wanted = [("reevaluation", "exponential"), ("incremental", "exponential")]
-            contenders = start_all(program, {"A": a}, wanted, "A", 0.9 / np.sqrt(n))
+            plans = [("reevaluation", "exponential"), ("incremental", "exponential")]
+            contenders = start_all(program, {"A": a}, plans, "A", 0.9 / np.sqrt(n))
             take_turns(contenders, s.rounds if n <= 2000 else 3)
             rows += report(
                 f"{query}, n={n}", contenders, "reevaluation/exponential", figure=figure, n=n, k=16
@@ -234,8 +235,8 @@ def iterations(s: Sizes) -> list[Row]:
     n = s.n // 2
     for k in s.ks:
         a = contracting(np.random.default_rng(0), n)
-        wanted = [("reevaluation", "exponential"), ("incremental", "exponential")]
-        contenders = start_all(la.matrix_power(n, k), {"A": a}, wanted, "A", 0.9 / np.sqrt(n))
+        plans = [("reevaluation", "exponential"), ("incremental", "exponential")]
+        contenders = start_all(la.matrix_power(n, k), {"A": a}, plans, "A", 0.9 / np.sqrt(n))
         take_turns(contenders, s.rounds)
         rows += report(
             f"A^{k}, n={n}", contenders, "reevaluation/exponential", figure="6.5e", n=n, k=k
@@ -252,8 +253,8 @@ def least_squares(s: Sizes) -> list[Row]:
         program = la.program(beta=la.inv(x_in.T @ x_in) @ x_in.T @ y_in)
         x = rng.standard_normal((n, n)) / np.sqrt(n) + 2.0 * np.eye(n)
         y = rng.standard_normal((n, 1))
-        wanted = [(t, "exponential") for t in ("reevaluation", "incremental", "hybrid")]
-        contenders = start_all(program, {"X": x, "Y": y}, wanted, "X", 1.0 / np.sqrt(n), 2.0)
+        plans = [(t, "exponential") for t in ("reevaluation", "incremental", "hybrid")]
+        contenders = start_all(program, {"X": x, "Y": y}, plans, "X", 1.0 / np.sqrt(n), 2.0)
         contenders.append(
             Contender("numpy solve", lambda x=x, y=y: np.linalg.solve(x.T @ x, x.T @ y))  # type: ignore[misc]
         )
@@ -293,9 +294,9 @@ def general(s: Sizes) -> list[Row]:
             estimates = program.plans("auto", "auto", changing=["A"])
             limit = 6.0 * estimates[0].seconds
             slow = {str(e.plan) for e in estimates if e.seconds > limit}
-            wanted = [w for w in GENERAL if f"{w[0]}/{w[1]}" not in slow]
+            plans = [w for w in GENERAL if f"{w[0]}/{w[1]}" not in slow]
             contenders = start_all(
-                program, values, [*wanted, ("auto", "auto")], "A", 0.9 / np.sqrt(n)
+                program, values, [*plans, ("auto", "auto")], "A", 0.9 / np.sqrt(n)
             )
             take_turns(contenders, 2 * s.rounds)
             best = min((c for c in contenders if c.name != "auto"), key=lambda c: c.median)
@@ -364,7 +365,7 @@ def on_spark(s: Sizes) -> list[Row]:
     from pyspark.sql import SparkSession
 
     from viewlet.engine.partitions.session import ensure_java, session_settings
-    from viewlet.linalg.spark_engines import SparkEngine
+    from viewlet.linalg.spark_engines import SparkMatrixEngine
     from viewlet.linalg.spark_peer import Moved, SparkReevaluation
 
     ensure_java()
@@ -392,7 +393,7 @@ def on_spark(s: Sizes) -> list[Row]:
         for contender in contenders:
             assert contender.live is not None
             engine = contender.live.engine
-            assert isinstance(engine, SparkEngine | SparkReevaluation)
+            assert isinstance(engine, SparkMatrixEngine | SparkReevaluation)
             engine.moved = Moved()
             contender.run()
             moved = engine.moved

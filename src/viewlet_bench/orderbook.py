@@ -89,8 +89,8 @@ def _choose(resting: int, events: int, rng: np.random.Generator) -> tuple[Any, A
     for kind, pick in zip(kinds, picks, strict=True):
         if kind >= PLACE and live:
             at = int(pick * len(live))
-            gone = live[at]
-            changes.append(gone)
+            order = live[at]
+            changes.append(order)
             weights.append(-1)
             if kind < PLACE + CANCEL:
                 last = live.pop()
@@ -98,7 +98,7 @@ def _choose(resting: int, events: int, rng: np.random.Generator) -> tuple[Any, A
                     live[at] = last
                 continue
             live[at] = len(ids)
-            ids.append(ids[gone])
+            ids.append(ids[order])
         else:
             live.append(len(ids))
             ids.append(orders)

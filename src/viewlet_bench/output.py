@@ -51,21 +51,21 @@ HEADINGS = {
 _WIDEST = 400
 
 
-def columns_of(rows: Sequence[Row], wanted: Sequence[str] | None = None) -> list[str]:
-    """The columns to show: the wanted ones that some row has, else all in the order they appear."""
+def columns_of(rows: Sequence[Row], columns: Sequence[str] | None = None) -> list[str]:
+    """Those of `columns` that some row has; without them, all in the order in which they appear."""
     present = dict.fromkeys(
         name for row in rows for name, value in row.items() if value is not None
     )
-    return [name for name in wanted if name in present] if wanted is not None else list(present)
+    return [name for name in columns if name in present] if columns is not None else list(present)
 
 
-def print_table(rows: Sequence[Row], wanted: Sequence[str] | None = None) -> None:
+def print_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> None:
     """A table without cut cells: a terminal that is too narrow wraps its lines."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    names = columns_of(rows, wanted)
+    names = columns_of(rows, columns)
     table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
     for name in names:
         numbers = all(isinstance(row.get(name), int | float | None) for row in rows)
@@ -91,9 +91,9 @@ def write_json(rows: Sequence[Row], file: Path) -> None:
     write_text(json.dumps([_rounded(row) for row in rows], indent=1), file)
 
 
-def write_markdown(rows: Sequence[Row], file: Path, wanted: Sequence[str] | None = None) -> None:
+def write_markdown(rows: Sequence[Row], file: Path, columns: Sequence[str] | None = None) -> None:
     """The rows as a Markdown table."""
-    write_text(markdown(rows, wanted), file)
+    write_text(markdown(rows, columns), file)
 
 
 def check_writable(file: Path | None) -> None:
@@ -129,11 +129,11 @@ def read_json(file: Path) -> list[Row]:
 
 
 def markdown(
-    rows: Sequence[Row], wanted: Sequence[str] | None = None, headings: Sequence[str] | None = None
+    rows: Sequence[Row], columns: Sequence[str] | None = None, headings: Sequence[str] | None = None
 ) -> str:
     """Rows as a Markdown table."""
-    names = columns_of(rows, wanted)
-    shown = dict(zip(wanted or (), headings or wanted or (), strict=True))
+    names = columns_of(rows, columns)
+    shown = dict(zip(columns or (), headings or columns or (), strict=True))
     lines = [
         "| " + " | ".join(shown.get(name, name) for name in names) + " |",
         "|" + "---|" * len(names),

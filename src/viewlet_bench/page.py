@@ -160,7 +160,7 @@ def growth(title: str) -> Callable[[Rows], str]:
     return section
 
 
-def ratios(title: str, note: str, wanted: Callable[[Row], bool]) -> Callable[[Rows], str]:
+def ratios(title: str, note: str, belongs: Callable[[Row], bool]) -> Callable[[Rows], str]:
     """A section for figures that stand beside those of another engine, row by row."""
 
     def section(rows: Rows) -> str:
@@ -174,7 +174,7 @@ def ratios(title: str, note: str, wanted: Callable[[Row], bool]) -> Callable[[Ro
                 "target": row.get("target"),
             }
             for row in rows
-            if wanted(row)
+            if belongs(row)
         ]
         return "\n\n".join([f"## {title}", note, markdown(lines)])
 

@@ -30,15 +30,17 @@ class Picture:
 
     name: str
     title: str
-    wanted: Callable[[Row], bool]
+    belongs: Callable[[Row], bool]
     paint: Callable[[Any, str, Rows], None]
 
     @property
     def link(self) -> str:
+        """The picture as Markdown."""
         return f"![{self.title}]({FOLDER}/{self.name}.svg)"
 
     def of(self, rows: Rows) -> list[Row]:
-        return [row for row in rows if self.wanted(row)]
+        """The rows of a run that the picture shows."""
+        return [row for row in rows if self.belongs(row)]
 
 
 def pictures(part: str, rows: Rows) -> list[Picture]:
@@ -86,8 +88,8 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
     for axis, (mine, name, others) in zip(
         canvas.subplots(len(shown), squeeze=False)[:, 0], shown, strict=True
     ):
-        places = range(len(mine))
-        axis.bar(places, list(mine.values()), 0.7, color=BLUE, label="viewlet", zorder=2)
+        positions = range(len(mine))
+        axis.bar(positions, list(mine.values()), 0.7, color=BLUE, label="viewlet", zorder=2)
         lowest = min(mine.values())
         for label, known, color in others:
             heights = [(at, known[q]) for at, q in enumerate(mine) if q in known]
@@ -102,7 +104,7 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
                     label=label,
                     zorder=3,
                 )
-        axis.set_xticks(places, list(mine))
+        axis.set_xticks(positions, list(mine))
         _logarithmic(axis.yaxis, axis.set_yscale)
         axis.set_ylabel("tuples/s")
         axis.set_title(name, loc="left", fontsize=9)
@@ -111,7 +113,7 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
     canvas.legend(*handles, ncols=3, loc="outside lower center", fontsize=8)
 
 
-def _faster(label: Callable[[Row], str], said: str = "times as fast") -> Any:
+def _faster(label: Callable[[Row], str], unit: str = "times as fast") -> Any:
     """A bar for each row, as long as its `ratio`, in the color of what it is compared with."""
 
     def paint(canvas: Any, title: str, rows: Rows) -> None:
@@ -143,7 +145,7 @@ def _faster(label: Callable[[Row], str], said: str = "times as fast") -> Any:
         _logarithmic(axis.xaxis, axis.set_xscale)
         axis.margins(x=0.12, y=0.01)
         axis.axvline(1, color="black", linewidth=0.8)
-        axis.set_xlabel(said)
+        axis.set_xlabel(unit)
         axis.set_title(title)
         canvas.legend(ncols=3, loc="outside lower center", fontsize=8)
 
@@ -154,10 +156,10 @@ def _growth(canvas: Any, title: str, rows: Rows) -> None:
     """How much longer the same batch takes over ten times the state."""
     canvas.set_size_inches(max(5.0, 0.4 * len(rows) + 1.5), 3.0)
     axis = canvas.subplots()
-    places = range(len(rows))
-    axis.bar(places, [row["growth"] for row in rows], 0.7, color=BLUE, zorder=2)
+    positions = range(len(rows))
+    axis.bar(positions, [row["growth"] for row in rows], 0.7, color=BLUE, zorder=2)
     axis.axhline(1, color="black", linewidth=0.8)
-    axis.set_xticks(places, [row["query"] for row in rows])
+    axis.set_xticks(positions, [row["query"] for row in rows])
     axis.set_ylabel("time over ten times the state")
     axis.grid(True, axis="y", alpha=0.3)
     axis.set_title(title)

@@ -15,7 +15,7 @@ import numpy as np
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.kernels.calibration import probes_per_s
 from viewlet.storage.columns import MemoryArrays
-from viewlet_bench.feed import Feed, Span, round_robin
+from viewlet_bench.feed import RowFeed, Span, round_robin
 
 SINGLE = 10_000
 """Rows that a native loop takes one by one in a call, where single tuples are measured."""
@@ -44,17 +44,20 @@ class Replay:
 
     @property
     def total(self) -> int:
+        """Rows of the stream."""
         return sum(self.rows)
 
     @property
     def tuples_per_s(self) -> float:
+        """Rows per second of wall time."""
         return self.total / sum(self.seconds)
 
     @property
     def tuples_per_cpu_s(self) -> float:
+        """Rows per second of processor time."""
         return self.total / self.cpu
 
-    def position(self, feed: Feed, share: float) -> dict[str, int]:
+    def position(self, feed: RowFeed, share: float) -> dict[str, int]:
         """The rows of each relation that had come after this share of the batches."""
         ends = feed.begin()
         for spans in itertools.islice(feed.spans(self.size), int(share * len(self.seconds))):
@@ -72,7 +75,7 @@ class Replay:
         return 1e3 * float(np.quantile(times / np.array(self.rows) if single else times, share))
 
 
-def warm_up(feed: Feed, single: bool) -> float:
+def warm_up(feed: RowFeed, single: bool) -> float:
     """Compile what the stream needs on an engine of its own; gives the seconds that it took."""
     started = time.perf_counter()
     engine = feed.engine(single)
@@ -81,7 +84,7 @@ def warm_up(feed: Feed, single: bool) -> float:
     return time.perf_counter() - started
 
 
-def prepared(feed: Feed, single: bool = False, limit: float = math.inf) -> LocalEngine | None:
+def prepared(feed: RowFeed, single: bool = False, limit: float = math.inf) -> LocalEngine | None:
     """An engine that holds all that is there before the stream; None if that took too long.
 
     It is loaded in large batches, whatever is measured afterwards: another engine takes the
@@ -100,7 +103,7 @@ def prepared(feed: Feed, single: bool = False, limit: float = math.inf) -> Local
     return feed.engine(single, arrays) if single else loader
 
 
-def replay(feed: Feed, engine: LocalEngine, size: int, *, limit: float = 10.0) -> Replay:
+def replay(feed: RowFeed, engine: LocalEngine, size: int, *, limit: float = 10.0) -> Replay:
     """Apply the stream in batches of `size`; stop after `limit` seconds of measured time."""
     run = Replay(engine, size, done=feed.begin())
     coming = feed.spans(size)
@@ -114,7 +117,7 @@ def replay(feed: Feed, engine: LocalEngine, size: int, *, limit: float = 10.0) -
     return run
 
 
-def fastest(feed: Feed, single: bool, size: int, limit: float) -> Replay:
+def fastest(feed: RowFeed, single: bool, size: int, limit: float) -> Replay:
     """The stream on a new engine, and a few times more while time is left: the fastest pass.
 
     Some streams end after a twentieth of a second, and whatever else the machine does meanwhile
@@ -135,7 +138,7 @@ def fastest(feed: Feed, single: bool, size: int, limit: float) -> Replay:
     return best
 
 
-def _run_block(feed: Feed, run: Replay, block: Sequence[list[Span]], limit: float) -> bool:
+def _run_block(feed: RowFeed, run: Replay, block: Sequence[list[Span]], limit: float) -> bool:
     """False when the time is up; slicing the batches is not part of the measured time."""
     batches = [(spans, feed.changes(spans)) for spans in block]
     spent = sum(run.seconds)
@@ -145,9 +148,9 @@ def _run_block(feed: Feed, run: Replay, block: Sequence[list[Span]], limit: floa
     for _, changes in batches:
         started = clock()
         apply(changes)
-        taken = clock() - started
-        run.seconds.append(taken)
-        spent += taken
+        elapsed = clock() - started
+        run.seconds.append(elapsed)
+        spent += elapsed
         if spent >= limit:
             break
     run.cpu += time.process_time() - used

@@ -56,7 +56,7 @@ def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
     part = PARTS[name]
     module = importlib.import_module(f"viewlet_bench.{part.workload}")
     rows: list[Row] = []
-    taken = {name: value for name, value in extra.items() if name in module.OPTIONS}
+    options = {name: value for name, value in extra.items() if name in module.OPTIONS}
     with measuring(name) as done:
 
         def keep(row: Row) -> None:
@@ -64,7 +64,7 @@ def run_part(name: str, folder: Path, extra: Mapping[str, Any]) -> None:
             write_json(rows, folder / f"{name}.json")
             done(f"{name}: {progress_line(row)}")
 
-        module.run(**{**part.options, **taken}, progress=keep)
+        module.run(**{**part.options, **options}, progress=keep)
     write_json([machine()], folder / "machine.json")
 
 
@@ -111,15 +111,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="limit of each measurement")
     parser.add_argument("--figures", type=Path, default=ROOT / "benchmarks")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
-    given = parser.parse_args()
-    extra = {n: v for n in ("sf", "queries", "seconds") if (v := getattr(given, n)) is not None}
+    arguments = parser.parse_args()
+    extra = {n: v for n in ("sf", "queries", "seconds") if (v := getattr(arguments, n)) is not None}
     try:
-        for name in given.only:
+        for name in arguments.only:
             if name not in PARTS:
                 raise ResolutionError(f"no part {name}", hint=f"parts are {', '.join(PARTS)}")
-        for name in () if given.page else given.only:
-            run_part(name, given.figures, extra)
-        write_page(given.figures, given.output)
+        for name in () if arguments.page else arguments.only:
+            run_part(name, arguments.figures, extra)
+        write_page(arguments.figures, arguments.output)
     except ViewletError as error:
         sys.exit(f"bench: {error}")
 

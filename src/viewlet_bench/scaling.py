@@ -32,17 +32,17 @@ PAPER_WEAK: dict[str, dict[int, float]] = {
     "q17": {50: 1.3, 800: 4.0},
     "q7": {50: 1.5, 800: 16.9},
 }
-"""Seconds of a batch by workers that the text beside Figure 9 gives."""
+"""Seconds of a batch by workers that the text beside paper 000 Figure 9 gives."""
 
 PAPER_STRONG: dict[str, dict[int, float]] = {
     "q17": {50: 68.5, 800: 6.4},
     "q3": {25: 30.0, 400: 4.2},
 }
-"""The same beside Figure 10, for batches of 400 million tuples."""
+"""The same beside paper 000 Figure 10, for batches of 400 million tuples."""
 
 
 @dataclass(frozen=True)
-class Machine:
+class SparkCosts:
     """Seconds that Spark takes for itself; bytes per second that one worker moves."""
 
     job: float
@@ -67,10 +67,11 @@ class Work:
 
     @property
     def shuffles(self) -> int:
+        """Stages that begin by fetching what others wrote."""
         return self.stages - self.jobs
 
 
-def seconds(machine: Machine, work: Work, workers: int, rows: float) -> float:
+def seconds(machine: SparkCosts, work: Work, workers: int, rows: float) -> float:
     """T(W, N) as the module's head says."""
     return (
         work.jobs * machine.job
@@ -94,7 +95,7 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return max(0.0, height - slope * middle), slope
 
 
-def predictions(machine: Machine, works: Sequence[Work]) -> list[Row]:
+def predictions(machine: SparkCosts, works: Sequence[Work]) -> list[Row]:
     """Weak and strong scaling of every query to 1,000 workers, with the paper's points beside."""
     rows = []
     for work in works:
@@ -116,23 +117,23 @@ def _row(
     query: str,
     workers: int,
     batch: int,
-    machine: Machine,
+    machine: SparkCosts,
     work: Work,
     paper: float | None,
 ) -> Row:
-    taken = seconds(machine, work, workers, batch)
+    elapsed = seconds(machine, work, workers, batch)
     return {
         "part": part,
         "query": query,
         "engine": "model",
         "batch": batch,
         "workers": workers,
-        "tuples_per_s": batch / taken,
-        "p50_ms": 1e3 * taken,
+        "tuples_per_s": batch / elapsed,
+        "p50_ms": 1e3 * elapsed,
         "p99_ms": None,
         "reference": None if paper is None else "paper",
         "reference_ms": None if paper is None else 1e3 * paper,
-        "ratio": None if paper is None else paper / taken,
+        "ratio": None if paper is None else paper / elapsed,
         "maps": None,
         "memory_mb": None,
     }

@@ -25,11 +25,11 @@ from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.worker import partition_of
 from viewlet.errors import StateError
 from viewlet_bench.output import Row
-from viewlet_bench.scaling import Machine, Work, line, seconds
+from viewlet_bench.scaling import SparkCosts, Work, line, seconds
 from viewlet_bench.spark_runs import (
     EmptyJobs,
+    QueryTables,
     SparkView,
-    Tables,
     bench_session,
     release,
     stages_of,
@@ -45,7 +45,7 @@ _COLD = 40  # jobs until the JVM has compiled what all of them run: the first ta
 _LOADED = 0.2  # the share of the rows that are there before batches come
 
 
-def machine(spark: SparkSession) -> Machine:
+def machine(spark: SparkSession) -> SparkCosts:
     """Empty jobs of one to three stages; many tasks; many blocks; many bytes."""
     with closing(EmptyJobs(spark, 2)) as jobs:
         for _ in range(_COLD):
@@ -58,7 +58,7 @@ def machine(spark: SparkSession) -> Machine:
     _, block = line([(n * n / cores, _blocks(spark, n)) for n in (2, 8, 16)])
     small, large = (_shuffle(spark, size) for size in (1 << 16, 1 << 24))
     each = 2 * ((1 << 24) - (1 << 16))
-    return Machine(job, stage, task, block, each / max(large - small, 1e-3))
+    return SparkCosts(job, stage, task, block, each / max(large - small, 1e-3))
 
 
 def _median(jobs: EmptyJobs, stages: Sequence[int]) -> float:
@@ -99,26 +99,26 @@ def _shuffle(spark: SparkSession, size: int) -> float:
     return statistics.median(times[_WARM:])
 
 
-def work(spark: SparkSession, machine: Machine, query: str, sf: float, rows: int) -> Work:
+def work(spark: SparkSession, machine: SparkCosts, query: str, sf: float, rows: int) -> Work:
     """A query's costs, from batches of two sizes and from two numbers of partitions.
 
     What the tasks of a batch take is the time of the whole less what the machine takes for its
     jobs and for moving its bytes: reading the rows, Arrow and kernels, in proportion to the rows.
     Plans copy no table to every node: with a thousand workers none is small.
     """
-    tables = Tables(compiled("tpch", query, keyed=False), sf)
+    tables = QueryTables(compiled("tpch", query, keyed=False), sf)
     with closing(SparkView(spark, tables, 2, sized=False)) as view:
         stages = stages_of(view.engine, list(tables.rows))
-        quarter, whole = _batches(spark, view, 2, [rows // 4, rows])
+        quarter, full = _batches(spark, view, 2, [rows // 4, rows])
     four = _shuffled(spark, tables, 4, rows // 4)
-    two = statistics.median(m.bytes_shuffled for _, m in whole) / rows
+    two = statistics.median(m.bytes_shuffled for _, m in full) / rows
     copied = max(0.0, (four - two) / 2)
     moved = max(0.0, two - 2 * copied)
-    collected = statistics.median(m.bytes_collected for _, m in whole) / 2
+    collected = statistics.median(m.bytes_collected for _, m in full) / 2
     bare = Work(query, len(stages), sum(stages), 0.0, 0.0, moved, copied, collected)
     points = []
-    for size, taken in ((rows // 4, quarter), (rows, whole)):
-        left = statistics.median(t for t, _ in taken) - seconds(machine, bare, 2, size)
+    for size, measured in ((rows // 4, quarter), (rows, full)):
+        left = statistics.median(t for t, _ in measured) - seconds(machine, bare, 2, size)
         points.append((size / 2, left))
     fixed, per_row = line(points)
     return replace(bare, fixed=fixed, per_row=per_row)
@@ -139,25 +139,25 @@ def _batches(
     low = _LOADED
     measured: list[list[tuple[float, Metrics]]] = []
     for size in sizes:
-        taken = []
+        seconds_of_batches = []
         for _ in range(ROUNDS + 1):
             high = low + size / tables.total
             frames = tables.frames(spark, low, high, workers)
-            taken.append((view.refresh_frames(frames), view.metrics()))
+            seconds_of_batches.append((view.refresh_frames(frames), view.metrics()))
             release(frames)
             low = high
-        measured.append(taken[1:])
+        measured.append(seconds_of_batches[1:])
     return measured
 
 
-def _shuffled(spark: SparkSession, tables: Tables, partitions: int, rows: int) -> float:
+def _shuffled(spark: SparkSession, tables: QueryTables, partitions: int, rows: int) -> float:
     """Bytes that a row sends through shuffles, with so many partitions."""
     with closing(SparkView(spark, tables, partitions, sized=False)) as view:
-        (taken,) = _batches(spark, view, partitions, [rows])
-        return statistics.median(m.bytes_shuffled for _, m in taken) / rows
+        (measured,) = _batches(spark, view, partitions, [rows])
+        return statistics.median(m.bytes_shuffled for _, m in measured) / rows
 
 
-def checked(machine: Machine, works: Sequence[Work], sf: float, rows: int) -> Iterator[Row]:
+def checked(machine: SparkCosts, works: Sequence[Work], sf: float, rows: int) -> Iterator[Row]:
     """The model beside real executors, one and two of them, each a process with one core."""
     for executors in (1, 2):
         for one, real in _on_executors(executors, works, sf, rows):
@@ -197,8 +197,8 @@ def _on_executors(
         missing = {one.query: one for one in works}
         for text in process.stdout:
             if text.startswith("{"):
-                for query, taken in json.loads(text).items():
-                    yield missing.pop(query), taken
+                for query, measured in json.loads(text).items():
+                    yield missing.pop(query), measured
     if missing:
         raise StateError(
             f"{executors} executors gave no figure for {', '.join(missing)}",
@@ -212,10 +212,10 @@ def main() -> None:
     count = int(executors)
     spark = bench_session(f"local-cluster[{count},1,1024]")
     for query in queries.split(","):
-        tables = Tables(compiled("tpch", query, keyed=False), float(sf))
+        tables = QueryTables(compiled("tpch", query, keyed=False), float(sf))
         with closing(SparkView(spark, tables, count, sized=False)) as view:
-            (taken,) = _batches(spark, view, count, [int(rows) * count])
-        print(json.dumps({query: statistics.median(t for t, _ in taken)}), flush=True)
+            (measured,) = _batches(spark, view, count, [int(rows) * count])
+        print(json.dumps({query: statistics.median(t for t, _ in measured)}), flush=True)
     spark.stop()
 
 

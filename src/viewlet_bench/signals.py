@@ -139,6 +139,7 @@ class Times:
         self.cpu: list[float] = []
 
     def take(self, work: Callable[[], Any]) -> None:
+        """Run the work once and note its wall and processor time."""
         gc.collect()
         wall, cpu = time.perf_counter(), time.process_time()
         work()

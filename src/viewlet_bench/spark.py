@@ -36,9 +36,9 @@ from viewlet_bench.spark_runs import (
     CachedTables,
     EmptyJobs,
     Frames,
+    QueryTables,
     Recomputed,
     SparkView,
-    Tables,
     bench_session,
     equal,
     median_ms,
@@ -85,7 +85,7 @@ TABLE_3 = {
         zip("1111213231212113111122", "1332516673424235232343", strict=True), 1
     )
 }
-"""Jobs and stages of a batch in the paper's Table 3."""
+"""Jobs and stages of a batch in paper 000 Table 3."""
 
 _WARM, _ROUNDS = 3, 5
 _QUICK_ROUNDS = (1, 3)
@@ -105,15 +105,15 @@ def run(
     """All parts, or some; a quick run refreshes small tables. `seconds`: none begins after them."""
     scale = sf if sf is not None else 0.02 if quick else 1.0
     names = chosen("tpch", queries or (("q6", "q3") if quick else REFRESHED))
-    wanted = tuple(parts or (("refresh",) if quick else PARTS))
-    for part in wanted:
+    chosen_parts = tuple(parts or (("refresh",) if quick else PARTS))
+    for part in chosen_parts:
         if part not in PARTS:
             raise ResolutionError(f"there is no part {part}", hint=f"parts are {', '.join(PARTS)}")
     limit = seconds if seconds is not None else _QUICK_LIMIT if quick else _LIMIT
     bench = Bench(bench_session(), scale, names, _QUICK_ROUNDS if quick else (_WARM, _ROUNDS))
     rows: list[Row] = []
     started = time.monotonic()
-    for part, query, measure in bench.measurements(wanted):
+    for part, query, measure in bench.measurements(chosen_parts):
         if time.monotonic() - started > limit:
             print(f"no time left for {part} {query}", file=sys.stderr)
             continue
@@ -144,7 +144,7 @@ class Bench:
         self.warm, self.rounds = rounds
         self._compiled = {query: compiled("tpch", query, keyed=False) for query in names}
         self._cached = CachedTables(spark, sf, list(self._compiled.values()))
-        self._tables: Tables | None = None
+        self._tables: QueryTables | None = None
 
     def measurements(
         self, parts: Sequence[str]
@@ -169,12 +169,12 @@ class Bench:
                 for query in queries("tpch"):
                     yield part, query, partial(counts, self.spark, query, self.sf / 100)
 
-    def tables(self, query: str, sf: float) -> Tables:
+    def tables(self, query: str, sf: float) -> QueryTables:
         """The rows of a query; those of the one asked for last are kept."""
         last = self._tables
         if last is None or (last.compiled.query, last.sf) != (query, sf):
             self._tables = None  # one at a time: at scale 1 they are large
-            self._tables = Tables(
+            self._tables = QueryTables(
                 self._compiled.get(query) or compiled("tpch", query, keyed=False), sf
             )
         assert self._tables is not None
@@ -202,11 +202,11 @@ class Bench:
                     frames: Frames = []
                     if turn % 2:
                         frames = tables.frames(self.spark, low, high, view.engine.partitions)
-                        taken = view.refresh_frames(frames)
+                        elapsed = view.refresh_frames(frames)
                     else:
-                        taken = view.refresh(tables.part(low, high))
+                        elapsed = view.refresh(tables.part(low, high))
                     nothing = empty.run(stages[turn % 2], view.engine.given(frames))
-                    ours[turn % 2].add(taken, view.metrics(), nothing)
+                    ours[turn % 2].add(elapsed, view.metrics(), nothing)
                     release(frames)
                     if turn % 2 and recomputed is not None:
                         theirs.append(recomputed.run())
@@ -223,7 +223,7 @@ class Bench:
             yield row
 
     def levels(self) -> Iterator[Row]:
-        """Q3 compiled with less and with more of the distributed optimizer (Figure 13)."""
+        """Q3 with less and with more of the distributed optimizer (paper 000 Figure 13)."""
         tables = self.tables("q3", self.sf)
         turns = self.warm + self.rounds
         size = _batch(tables, turns)
@@ -248,7 +248,7 @@ class Bench:
     def growth(self, query: str) -> Iterator[Row]:
         """The same batches over a tenth of the state and over all of it, in turn."""
         scales = (self.sf / 10, self.sf)
-        both = [Tables(self._compiled[query], scales[0]), self.tables(query, scales[1])]
+        both = [QueryTables(self._compiled[query], scales[0]), self.tables(query, scales[1])]
         turns = self.warm + _GROWTH * self.rounds
         size = _batch(both[0], turns)
         starts = [1.0 - turns * size / tables.total for tables in both]
@@ -283,11 +283,13 @@ class Taken:
     empty: list[float] = field(default_factory=list)
 
     def add(self, seconds: float, metrics: Metrics, empty: float) -> None:
+        """Note one batch: its time, its metrics, and the time of an empty job beside it."""
         self.times.append(seconds)
         self.metrics.append(metrics)
         self.empty.append(empty)
 
     def figures(self, warm: int) -> Row:
+        """The medians of the batches after the warm ones."""
         medians = summed(self.metrics[warm:])
         return {
             "kernel_ms": 1e3 * medians["run_seconds"],
@@ -299,14 +301,14 @@ class Taken:
         }
 
 
-def _batch(tables: Tables, turns: int, most: int = BATCH) -> int:
+def _batch(tables: QueryTables, turns: int, most: int = BATCH) -> int:
     """The batch size: a third of the rows are enough for all turns, where tables are small."""
     return min(most, tables.total // (3 * turns))
 
 
 def counts(spark: SparkSession, query: str, sf: float) -> Iterator[Row]:
     """Jobs and stages of a batch over all relations, as Spark counts them."""
-    tables = Tables(compiled("tpch", query, keyed=False), sf)
+    tables = QueryTables(compiled("tpch", query, keyed=False), sf)
     with closing(SparkView(spark, tables, sized=False)) as view:
         times = [view.refresh(changes) for changes in tables.parts(tables.total // 4)]
         metrics, state = view.metrics(), _state(view)

@@ -26,7 +26,7 @@ from viewlet.program.ir import Program
 from viewlet.schema import Relation, decode
 from viewlet_bench.data import generated, read
 from viewlet_bench.duck import same_answer
-from viewlet_bench.workload import Compiled
+from viewlet_bench.workload import CompiledQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,10 +53,10 @@ def bench_session(master: str = "local[2]") -> SparkSession:
     return made
 
 
-class Tables:
+class QueryTables:
     """The rows of a query's relations, as batches in the driver's memory and as DataFrames."""
 
-    def __init__(self, compiled: Compiled, sf: float) -> None:
+    def __init__(self, compiled: CompiledQuery, sf: float) -> None:
         self.compiled = compiled
         self.sf = sf
         self.directory = generated(compiled.workload, sf, (*compiled.static, *compiled.streamed))
@@ -69,13 +69,13 @@ class Tables:
     def _batch(self, name: str) -> Batch:
         """All columns, as users' rows have them; those that the SQL does not name are blank."""
         relation = self.compiled.program.relation(name)
-        wanted = set(relation.names) if relation.static else set(self._mentioned(name))
-        chosen = [column for column in relation.columns if column.name in wanted]
+        column_names = set(relation.names) if relation.static else set(self._mentioned(name))
+        chosen = [column for column in relation.columns if column.name in column_names]
         table = read(self.directory, name, [column.name for column in chosen])
         batch = make_batch(Relation(name, tuple(chosen)), table)
         blank = np.broadcast_to(np.int64(0), len(batch))  # takes no room, and nobody reads it
         columns, nulls = iter(batch.columns), iter(batch.nulls)
-        is_chosen = [column.name in wanted for column in relation.columns]
+        is_chosen = [column.name in column_names for column in relation.columns]
         return Batch(
             [next(columns) if is_here else blank for is_here in is_chosen],
             [next(nulls) if is_here else None for is_here in is_chosen],
@@ -153,7 +153,7 @@ class SparkView:
     def __init__(
         self,
         spark: SparkSession,
-        tables: Tables,
+        tables: QueryTables,
         partitions: int = 2,
         level: Level = Level.FULL,
         *,
@@ -175,6 +175,7 @@ class SparkView:
             self.engine.apply(self.tables.part(share * n / steps, share * (n + 1) / steps))
 
     def refresh(self, changes: Changes) -> float:
+        """Apply the changes; how many seconds that took."""
         started = time.perf_counter()
         self.engine.apply(changes)
         return time.perf_counter() - started
@@ -186,9 +187,11 @@ class SparkView:
         return time.perf_counter() - started
 
     def metrics(self) -> Metrics:
+        """What the last batch cost: jobs, stages, bytes."""
         return self.engine.metrics()
 
     def answer(self) -> list[tuple[Any, ...]]:
+        """The rows of the view, decoded."""
         view = self.tables.compiled.answer
         types = [column.type for column in view.query.columns]
         return [
@@ -197,36 +200,38 @@ class SparkView:
         ]
 
     def close(self) -> None:
+        """Release the partitions of the engine."""
         self.engine.close()
 
 
 class CachedTables:
     """Whole tables in the memory of Spark, the columns that some of the queries name."""
 
-    def __init__(self, spark: SparkSession, sf: float, queries: Sequence[Compiled]) -> None:
+    def __init__(self, spark: SparkSession, sf: float, queries: Sequence[CompiledQuery]) -> None:
         self._spark = spark
         self._frames: dict[str, Any] = {}
         self._sf = sf
-        self._wanted: dict[str, list[str]] = {}
+        self._column_names: dict[str, list[str]] = {}
         for compiled in queries:
             for name in (*compiled.static, *compiled.streamed):
                 names = compiled.program.relation(name).names
-                asked = self._wanted.setdefault(name, [])
-                asked += compiled.mentioned(name) or list(names[:1])
+                column_names = self._column_names.setdefault(name, [])
+                column_names += compiled.mentioned(name) or list(names[:1])
 
-    def use(self, compiled: Compiled) -> None:
+    def use(self, compiled: CompiledQuery) -> None:
         """Have the tables of a query under their names; each is cached once."""
         names = (*compiled.static, *compiled.streamed)
         directory = generated(compiled.workload, self._sf, names)
         for name in names:
             if name not in self._frames:
                 frame = self._spark.read.parquet(str(directory / f"{name}.parquet"))
-                frame = frame.select(*dict.fromkeys(self._wanted[name])).coalesce(2).cache()
+                frame = frame.select(*dict.fromkeys(self._column_names[name])).coalesce(2).cache()
                 frame.count()
                 frame.createOrReplaceTempView(name)
                 self._frames[name] = frame
 
     def close(self) -> None:
+        """Executors may forget the tables."""
         for frame in self._frames.values():
             frame.unpersist()
         self._frames.clear()
@@ -235,7 +240,7 @@ class CachedTables:
 class Recomputed:
     """Spark SQL over the whole tables, cached in memory."""
 
-    def __init__(self, spark: SparkSession, compiled: Compiled, cached: CachedTables) -> None:
+    def __init__(self, spark: SparkSession, compiled: CompiledQuery, cached: CachedTables) -> None:
         self._spark = spark
         self._name = compiled.views[-1][0]
         cached.use(compiled)
@@ -249,6 +254,7 @@ class Recomputed:
         return time.perf_counter() - started
 
     def answer(self) -> list[tuple[Any, ...]]:
+        """The rows of the last recomputation."""
         return [tuple(row) for row in self._spark.table(self._name).collect()]
 
 
@@ -276,7 +282,7 @@ class EmptyJobs:
         self._anchor: Any = pairs.partitionBy(partitions, partition_of).persist()
         self._anchor.count()
 
-    def run(self, stages: Sequence[int], given: Sequence[Given] = ()) -> float:
+    def run(self, stages: Sequence[int], extra: Sequence[Given] = ()) -> float:
         """Seconds of one job after the other, of so many stages each.
 
         The first one reads the DataFrames that are given: Spark plans and converts them for anyone.
@@ -284,8 +290,8 @@ class EmptyJobs:
         started = time.perf_counter()
         for number, count in enumerate(stages):
             rdd = self._anchor
-            if given and number == 0:
-                rdd, _ = arrow_batches(self._spark, given, self._partitions)
+            if extra and number == 0:
+                rdd, _ = arrow_batches(self._spark, extra, self._partitions)
             for stage in range(count):
                 if stage:
                     shuffled = rdd.partitionBy(self._partitions, partition_of)
@@ -295,6 +301,7 @@ class EmptyJobs:
         return time.perf_counter() - started
 
     def close(self) -> None:
+        """Executors may forget the anchor."""
         self._anchor.unpersist()
 
 
@@ -319,6 +326,7 @@ def stages_of(engine: SparkEngine, names: Sequence[str], *, opened: bool = False
 
 
 def median_ms(seconds: Sequence[float]) -> float:
+    """Seconds -> their median, in milliseconds."""
     return 1e3 * statistics.median(seconds)
 
 

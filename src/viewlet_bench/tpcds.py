@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from viewlet_bench.feed import Generated, Source
+from viewlet_bench.feed import GeneratedTables, RowSource
 from viewlet_bench.views import COLUMNS, OPTIONS, ViewBench
-from viewlet_bench.workload import Compiled
+from viewlet_bench.workload import CompiledQuery
 
 __all__ = ["COLUMNS", "OPTIONS", "run"]
 
 
-def _rows(compiled: Compiled, sf: float) -> Source:
-    return Generated("tpcds", sf, (*compiled.static, *compiled.streamed))
+def _rows(compiled: CompiledQuery, sf: float) -> RowSource:
+    return GeneratedTables("tpcds", sf, (*compiled.static, *compiled.streamed))
 
 
 run = ViewBench("tpcds", _rows, 0.01, ("q42", "q55", "q3")).run

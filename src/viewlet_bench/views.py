@@ -24,12 +24,12 @@ from viewlet.engine.local.native_engine import NativeEngine
 from viewlet.errors import ResolutionError
 from viewlet_bench.duck import Duck
 from viewlet_bench.end_to_end import end_to_end
-from viewlet_bench.feed import Feed, Source, make_feed
+from viewlet_bench.feed import RowFeed, RowSource, make_feed
 from viewlet_bench.growth import growth_row
 from viewlet_bench.output import Row
 from viewlet_bench.replay import SINGLE, Replay, fastest, state, warm_up
 from viewlet_bench.startup import startup
-from viewlet_bench.workload import Compiled, chosen, compiled
+from viewlet_bench.workload import CompiledQuery, chosen, compiled
 
 OPTIONS = frozenset(
     {"sf", "queries", "batches", "against", "seconds", "growth", "startup", "progress"}
@@ -67,12 +67,12 @@ REFERENCES = ("duckdb",)
 _SAMPLES = (1 / 6, 3 / 6, 5 / 6)
 _BUDGET = 18.0
 
-Sources = Callable[[Compiled, float], Source]
+Sources = Callable[[CompiledQuery, float], RowSource]
 """The rows of a query at a scale."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """One run, as a user asked for it."""
 
     sf: float
@@ -111,7 +111,7 @@ class ViewBench:
         """
         _check(batches, against, growth)
         names = queries if queries is not None or not quick else self.quick_queries
-        settings = Settings(
+        settings = BenchSettings(
             sf if sf is not None else self.quick_sf if quick else 1.0,
             tuple(chosen(self.workload, names)),
             tuple(batches or (QUICK_BATCHES if quick else BATCHES)),
@@ -155,7 +155,7 @@ def _check(
         raise ResolutionError("growth is between two scales", hint="--growth 0.1,1")
 
 
-def measure(query: Compiled, source: Source, settings: Settings) -> Iterator[Row]:
+def measure(query: CompiledQuery, source: RowSource, settings: BenchSettings) -> Iterator[Row]:
     """One row for every batch size."""
     feed = make_feed(query, source)
     extra: Row = {"workload": query.workload, "sf": settings.sf, "plan_s": query.plan_s}
@@ -204,7 +204,7 @@ def _row(query: str, batch: str, done: Replay) -> Row:
     }
 
 
-def against_duckdb(feed: Feed, done: Replay, single: bool, limit: float) -> Row:
+def against_duckdb(feed: RowFeed, done: Replay, single: bool, limit: float) -> Row:
     """DuckDB at points along the part of the stream that viewlet has done, and at its end."""
     duck = Duck(feed, limit)
     try:

@@ -18,7 +18,7 @@ SQL = Path(__file__).parent / "sql"
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledQuery:
     """One query of a workload. `views` are its CREATE VIEW texts, the last one is the answer."""
 
     workload: str
@@ -29,6 +29,7 @@ class Compiled:
 
     @property
     def answer(self) -> View:
+        """The view that the benchmark reads: the last one of its script."""
         return next(v for v in self.program.views if v.name == self.views[-1][0])
 
     @property
@@ -39,6 +40,7 @@ class Compiled:
 
     @property
     def static(self) -> tuple[str, ...]:
+        """Relations that do not change while the stream runs."""
         return tuple(r.name for r in self.program.relations if r.static)
 
     def mentioned(self, relation: str) -> list[str]:
@@ -74,7 +76,7 @@ def query_text(workload: str, query: str) -> str:
     return (SQL / workload / f"{query}.sql").read_text(encoding="utf-8")
 
 
-def compiled(workload: str, query: str, *, keyed: bool = True) -> Compiled:
+def compiled(workload: str, query: str, *, keyed: bool = True) -> CompiledQuery:
     """Parse, plan and optimize one query; kernels compile when an engine first runs.
 
     `keyed` as in the planner: the program of the local engine, or the one that is distributed.
@@ -84,4 +86,4 @@ def compiled(workload: str, query: str, *, keyed: bool = True) -> Compiled:
     _, program = compile_text(schema_text(workload) + text, keyed=keyed)
     seconds = time.perf_counter() - started
     views = tuple((v.name, v.text) for v in parse(text) if isinstance(v, CreateView))
-    return Compiled(workload, query, program, views, seconds)
+    return CompiledQuery(workload, query, program, views, seconds)

@@ -20,7 +20,7 @@ from viewlet_bench.demo.rivals import Answer, DuckDB, equal
 from viewlet_bench.demo.screen import screen, summary
 from viewlet_bench.demo.shown_views import VIEWS, Shown
 
-PACE = loop.Pace(5, 5, 2, 2)
+PACE = loop.DemoPace(5, 5, 2, 2)
 
 
 def small() -> Market:

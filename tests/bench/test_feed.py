@@ -14,7 +14,7 @@ from viewlet.errors import MissingLibraryError
 from viewlet.kernels.calibration import probes_per_s
 from viewlet_bench import data
 from viewlet_bench import replay as replay_module
-from viewlet_bench.feed import Book, Feed, Generated, make_feed, round_robin
+from viewlet_bench.feed import Book, GeneratedTables, RowFeed, make_feed, round_robin
 from viewlet_bench.orderbook import order_book
 from viewlet_bench.replay import Replay, prepared, replay, state
 from viewlet_bench.workload import compiled
@@ -27,18 +27,18 @@ def test_round_robin() -> None:
 
 
 @pytest.fixture(scope="module")
-def bsv() -> Feed:
+def bsv() -> RowFeed:
     return make_feed(compiled("finance", "bsv"), Book(order_book(300, 2000)))
 
 
-def test_only_used_columns_are_kept(bsv: Feed) -> None:
+def test_only_used_columns_are_kept(bsv: RowFeed) -> None:
     assert list(bsv.rows) == ["bids"]
     names = bsv.compiled.program.relation("bids").names
     kept = {n for n, c in zip(names, bsv.rows["bids"].columns, strict=True) if len(c)}
     assert kept == {"broker_id", "volume", "price"}
 
 
-def test_single_tuples_and_batches_end_alike(bsv: Feed) -> None:
+def test_single_tuples_and_batches_end_alike(bsv: RowFeed) -> None:
     """The state that large batches built is taken up by the engine that takes single tuples."""
     found = []
     for single in (False, True):
@@ -58,7 +58,7 @@ def test_single_tuples_and_batches_end_alike(bsv: Feed) -> None:
     assert found[0] == found[1]
 
 
-def test_the_limit_cuts_a_stream_short(bsv: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_cuts_a_stream_short(bsv: RowFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = prepared(bsv)
     assert engine is not None
     apply = engine.apply
@@ -79,17 +79,17 @@ def test_the_limit_cuts_a_stream_short(bsv: Feed, monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_filling_the_state_may_take_too_long(bsv: Feed) -> None:
+def test_filling_the_state_may_take_too_long(bsv: RowFeed) -> None:
     assert prepared(bsv, limit=-1.0) is None
 
 
 def test_rows_are_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Generated("tpch", 0.001, ("orders", "region"), {"orders": 100})
+    source = GeneratedTables("tpch", 0.001, ("orders", "region"), {"orders": 100})
     assert source.begin({"orders": 1500, "region": 5}) == {"orders": 1400, "region": 5}
     assert source.table("orders", ["o_orderkey"]).num_rows == 1500
     files = {path: path.stat().st_mtime_ns for path in cache.rglob("*.parquet")}
     monkeypatch.setattr(data, "_generate", None)
-    Generated("tpch", 0.001, ("orders",))
+    GeneratedTables("tpch", 0.001, ("orders",))
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.parquet")} == files
 
 
@@ -109,7 +109,7 @@ def test_calibration_is_a_rate() -> None:
 
 
 def test_a_short_stream_is_replayed_while_time_is_left(
-    bsv: Feed, monkeypatch: pytest.MonkeyPatch
+    bsv: RowFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[float] = []
     once = replay_module.replay

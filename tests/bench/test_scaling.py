@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from viewlet_bench import scaling, spark, spark_page
-from viewlet_bench.scaling import Machine, Work, line, predictions, seconds
+from viewlet_bench.scaling import SparkCosts, Work, line, predictions, seconds
 from viewlet_bench.scaling_plots import draw
 
-MACHINE = Machine(job=0.02, stage=0.01, task=0.0003, block=0.0002, bandwidth=2e8)
+MACHINE = SparkCosts(job=0.02, stage=0.01, task=0.0003, block=0.0002, bandwidth=2e8)
 Q6 = Work("q6", 1, 1, fixed=0.001, per_row=1e-8, moved=0.0, copied=0.0, collected=100.0)
 Q17 = Work("q17", 1, 2, fixed=0.002, per_row=4e-7, moved=18.0, copied=0.0, collected=100.0)
 Q3 = Work("q3", 1, 3, fixed=0.002, per_row=1e-7, moved=4.0, copied=0.05, collected=100.0)

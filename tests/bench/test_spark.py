@@ -11,7 +11,7 @@ from viewlet.errors import ResolutionError, StateError
 from viewlet_bench import scaling_runs, spark
 from viewlet_bench.output import FIELDS
 from viewlet_bench.scaling import seconds
-from viewlet_bench.spark_runs import SparkView, Tables, bench_session
+from viewlet_bench.spark_runs import QueryTables, SparkView, bench_session
 from viewlet_bench.workload import compiled
 
 pytestmark = pytest.mark.spark
@@ -101,7 +101,7 @@ def test_costs_of_the_model(session: Any, cache: Path) -> None:
 
 @pytest.mark.slow
 def test_a_batch_changes_all_relations(session: Any, cache: Path) -> None:
-    tables = Tables(compiled("tpch", "q3", keyed=False), 0.001)
+    tables = QueryTables(compiled("tpch", "q3", keyed=False), 0.001)
     parts = list(tables.parts(1000, 0.5))
     assert {name for name, _ in parts[0]} == {"customer", "orders", "lineitem"}
     assert sum(len(b) for part in parts for _, b in part) == pytest.approx(tables.total / 2, abs=3)

@@ -19,7 +19,7 @@ from viewlet.calculus.delta import batch, delta, nested_delta
 from viewlet.calculus.evaluate import Database, Environment, Row, evaluate
 from viewlet.calculus.expr import Expr, Nested, Rel, children, product_of, sum_of
 from viewlet.calculus.fields import node
-from viewlet.calculus.nodes import NODES, Node, register
+from viewlet.calculus.nodes import NODES, NodeRules, register
 from viewlet.calculus.query import Query, ViewKind
 from viewlet.calculus.rewrite import canonical, rename
 from viewlet.calculus.scope import exists_inputs, exists_outputs, inputs, outputs
@@ -51,7 +51,7 @@ def parse_odd(parser: Parser) -> Expr:
 
 
 register(
-    Node(
+    NodeRules(
         Odd,
         build=Odd,
         outputs=exists_outputs,
@@ -103,7 +103,7 @@ def test_a_view_over_it_is_kept_current(text: str) -> None:
 
 def test_a_record_must_be_whole() -> None:
     with pytest.raises(TypeError, match="delta"):
-        Node(  # type: ignore[call-arg]
+        NodeRules(  # type: ignore[call-arg]
             Odd,
             build=Odd,
             outputs=exists_outputs,

@@ -1,8 +1,8 @@
-"""Commutation and fusion of blocks (appendix C.3)."""
+"""Commutation and fusion of blocks (paper 000 appendix C.3)."""
 
 import pytest
 
-from viewlet.distributed.ir import Block, Compute, Kind, Mode, Operation, Transfer
+from viewlet.distributed.ir import Compute, Mode, Operation, StatementBlock, Transfer, TransferKind
 from viewlet.distributed.location import LOCAL, REPLICATED, Dist
 from viewlet.distributed.statement_blocks import commute, fuse, single_blocks
 from viewlet.program.text import ProgramParser
@@ -17,7 +17,7 @@ def on_driver(text: str) -> Compute:
 
 
 def repart(target: str, source: str) -> Transfer:
-    return Transfer(Kind.REPART, target, source, Dist(("a",)))
+    return Transfer(TransferKind.REPART, target, source, Dist(("a",)))
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def repart(target: str, source: str) -> Transfer:
         (repart("r", "m"), on_workers("m[a] += x[a]"), False),
         (repart("r", "m"), on_workers("n[a] += r[a]"), False),
         (repart("r", "m"), repart("q", "m"), True),
-        (Transfer(Kind.GATHER, "r", "m", LOCAL), on_workers("n[a] += r[a]"), True),
-        (Transfer(Kind.REPART, "r", "m", REPLICATED), on_driver("n[a] += r[a]"), False),
+        (Transfer(TransferKind.GATHER, "r", "m", LOCAL), on_workers("n[a] += r[a]"), True),
+        (Transfer(TransferKind.REPART, "r", "m", REPLICATED), on_driver("n[a] += r[a]"), False),
     ],
 )
 def test_commute(first: Operation, second: Operation, expected: bool) -> None:
@@ -69,4 +69,4 @@ def test_old_values_are_read_before_they_are_written() -> None:
     ]
     fused = fuse(single_blocks(operations))
     assert [len(block.operations) for block in fused] == [1, 1, 2]
-    assert fused[2] == Block(Mode.DISTRIBUTED, (operations[2], operations[3]))
+    assert fused[2] == StatementBlock(Mode.DISTRIBUTED, (operations[2], operations[3]))

@@ -1,4 +1,4 @@
-"""Jobs, stages and blocks of TPC-H: at most those of the paper's Table 3 and Figure 5."""
+"""Jobs, stages and blocks of TPC-H: at most those of paper 000 Table 3 and Figure 5."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_one_batch_over_all_relations_is_one_job_within_table_3(query: str) -> N
 
 
 def test_q3_fuses_to_two_local_and_two_distributed_blocks() -> None:
-    """Figure 5: one batch over all three relations, which arrives on the driver."""
+    """Paper 000 Figure 5: one batch over all three relations, which arrives on the driver."""
     relations = ["lineitem", "orders", "customer"]
     source = program_of("tpch/q3")
     apart = compile_batch(source, relations, level=Level.SIMPLIFIED, batch=LOCAL)
@@ -72,7 +72,7 @@ def test_q3_fuses_to_two_local_and_two_distributed_blocks() -> None:
 
 
 def test_levels_cost_less_and_less() -> None:
-    """Figure 13 in counts: fewer blocks by fusion, fewer transfers by CSE."""
+    """Paper 000 Figure 13 in counts: fewer blocks by fusion, fewer transfers by CSE."""
     source = program_of("tpch/q3")
     relations = ["lineitem", "orders", "customer"]
     naive, simplified, fused, full = (

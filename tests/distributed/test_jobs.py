@@ -21,7 +21,7 @@ from viewlet.distributed import (
     compile_distributed,
 )
 from viewlet.distributed.ir import Compute, Mode, Transfer, sites
-from viewlet.distributed.jobs import Stage, jobs_of, route_of
+from viewlet.distributed.jobs import JobStage, jobs_of, route_of
 from viewlet.distributed.location import LOCAL, RANDOM, Location, node_of
 from viewlet.engine.interpreter import ReferenceEngine
 from viewlet.program.interpret import Interpreter, MapStore
@@ -50,7 +50,11 @@ def send(site: MapStore, transfer: Transfer, program: DistributedProgram, worker
 
 
 def run_stage(
-    site: MapStore, stage: Stage, inputs: list[Message], program: DistributedProgram, workers: int
+    site: MapStore,
+    stage: JobStage,
+    inputs: list[Message],
+    program: DistributedProgram,
+    workers: int,
 ) -> Messages:
     receive(site, inputs)
     for compute in stage.statements:

@@ -1,4 +1,4 @@
-"""Figure 4: a transformer over a transformer is one."""
+"""Paper 000 Figure 4: a transformer over a transformer is one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Well-formed statements: Example 4.1, pre-aggregated deltas, replication, any shape anywhere."""
+"""Well-formed statements: paper 000 Example 4.1, pre-aggregation, replication, any shape."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from viewlet.distributed import (
     SimulatedCluster,
     compile_distributed,
 )
-from viewlet.distributed.ir import Compute, Kind, Transfer
-from viewlet.distributed.items import Layout, items_of
+from viewlet.distributed.ir import Compute, Transfer, TransferKind
+from viewlet.distributed.items import AtomLocations, items_of
 from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
 from viewlet.distributed.placement import partition
 from viewlet.distributed.text import operation_text
@@ -50,8 +50,8 @@ def test_example_4_1_naively_needs_two_rounds() -> None:
     """M += Repart[A](Sum[A](Repart[B](M1) * M2))"""
     found = transfers(compiled(EXAMPLE_4_1, PLACES, Level.NAIVE))
     assert [(t.kind, t.to) for t in found] == [
-        (Kind.REPART, Dist(("b",))),
-        (Kind.REPART, Dist(("a",))),
+        (TransferKind.REPART, Dist(("b",))),
+        (TransferKind.REPART, Dist(("a",))),
     ]
 
 
@@ -59,7 +59,7 @@ def test_example_4_1_ends_with_one_repart() -> None:
     """M += Sum[A](M1 * Repart[A](M2)), and M2 itself is what is transferred."""
     program = compiled(EXAMPLE_4_1, PLACES)
     (repart,) = transfers(program)
-    assert (repart.kind, repart.source, repart.to) == (Kind.REPART, "m2", Dist(("a",)))
+    assert (repart.kind, repart.source, repart.to) == (TransferKind.REPART, "m2", Dist(("a",)))
     (statement,) = statements(program)
     assert statement == "m[a] += r_r_1[a, b].* * m1[a, b] | value: r_r_1[a, b]"
 
@@ -144,7 +144,7 @@ def test_the_driver_can_do_it_alone(statement: str) -> None:
     """The last resort gathers every map; only the first batch is moved as a delta."""
     source = parse_program(JOIN.replace("{statement}", statement))
     hints = Hints(maps={"t": LOCAL, "w": Dist(("d",))})
-    layout = Layout(source, partition(source, hints), RANDOM)
+    layout = AtomLocations(source, partition(source, hints), RANDOM)
     (original,) = source.triggers[0].statements
     items = items_of(original, layout, on_driver=True)
     assert [item.tag for item in items].count(RANDOM) == 1

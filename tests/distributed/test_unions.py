@@ -1,7 +1,7 @@
 """Transfers that only feed one sum travel as one."""
 
 from viewlet.distributed.check import check
-from viewlet.distributed.ir import Block, DistributedTrigger
+from viewlet.distributed.ir import DistributedTrigger, StatementBlock
 from viewlet.distributed.location import RANDOM
 from viewlet.distributed.redundancy import Buffers
 from viewlet.distributed.text import operation_text, parse_distributed
@@ -47,7 +47,7 @@ def run(blocks: str) -> tuple[list[str], Buffers]:
         {m.name: program.locations[m.name] for m in program.buffers},
     )
     found = unite(operations, buffers)
-    made = tuple(Block(o.mode, (o,)) for o in found)
+    made = tuple(StatementBlock(o.mode, (o,)) for o in found)
     check(
         type(program)(
             program.program,

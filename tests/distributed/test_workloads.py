@@ -43,7 +43,7 @@ def test_one_trigger_for_all_relations(query: str, batch: Location) -> None:
 def test_order_of_jobs(query: str, batch: Location) -> None:
     """Running the jobs one after the other does what the blocks do."""
     program = compile_distributed(program_of(query), batch=batch)
-    scheduled = program.with_triggers(tuple(in_order_of_jobs(t) for t in program.triggers))
+    scheduled = replace(program, triggers=tuple(map(in_order_of_jobs, program.triggers)))
     compare(query, scheduled, (3,), seed=5)
 
 

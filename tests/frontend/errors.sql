@@ -307,10 +307,10 @@ CREATE VIEW v AS SELECT (SELECT MAX(b), MIN(b) FROM s) FROM r
 --! TypingError 1:33 | a scalar subquery has 2 columns, not 1 | -
 
 CREATE VIEW v AS SELECT MEDIAN(a) FROM r
---! UnsupportedError 1:25 | aggregate PERCENTILE_CONT is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR
+--! UnsupportedError 1:25 | aggregate PERCENTILE_CONT is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
 
 CREATE VIEW v AS SELECT STRING_AGG(e, ',') FROM r
---! UnsupportedError 1:36 | aggregate STRING_AGG is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR
+--! UnsupportedError 1:36 | aggregate STRING_AGG is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
 
 CREATE VIEW v AS SELECT my_function(a) FROM r
 --! ResolutionError 1:25 | no function my_function | -

@@ -20,6 +20,7 @@ from viewlet.interfaces import durable_database
 from viewlet.interfaces.connect import memory_database
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.durable_database import DurableDirectory
+from viewlet.interfaces.journal import STATEMENT
 
 SCHEMA = """
 CREATE TABLE r (a INT PRIMARY KEY, b VARCHAR);
@@ -258,3 +259,17 @@ def test_snapshots_are_made_beside_the_batches(
 def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
     """`python -m tests.interfaces.kills 1000` does the same a thousand times."""
     assert kill_often(4, "normal", 3, tmp_path) > 0
+
+
+def test_a_log_runs_definitions_alone(tmp_path: Path) -> None:
+    """Whoever can write a log can make up its checksums; its statements still load no file."""
+    (tmp_path / "secret.csv").write_text("a\n7\n")
+    for text in (f"COPY t FROM '{tmp_path}/secret.csv'", "DELETE FROM t", "SELECT * FROM t"):
+        with viewlet.connect(tmp_path / "db") as db:
+            db.execute("CREATE TABLE IF NOT EXISTS t (a INT)")
+            journal = db._state.journal
+            assert journal is not None
+            journal.record(STATEMENT, journal.prepare_statements([text]))
+        with pytest.raises(StateError, match="is not a definition"):
+            viewlet.connect(tmp_path / "db")
+        shutil.rmtree(tmp_path / "db")

@@ -15,7 +15,7 @@ import viewlet_bench
 from viewlet.errors import ViewletError
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.graph import Drawing, draw
-from viewlet.interfaces.layout import Link, Node, arrange, spread
+from viewlet.interfaces.layout import LayoutLine, LayoutNode, arrange, spread
 from viewlet.pipeline.compile_file import compile_text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -120,9 +120,13 @@ def test_places_are_as_near_as_distances_allow() -> None:
 
 def test_lines_back_and_within_a_layer() -> None:
     """Against the stream a line ends at the right side; within a layer it goes around the left."""
-    left, right, below = Node(0, 40, 20), Node(2, 40, 20), Node(2, 40, 20)
-    middle = Node(1, 40, 20)
-    back, level, loop = Link(right, left), Link(right, below), Link(middle, middle)
+    left, right, below = LayoutNode(0, 40, 20), LayoutNode(2, 40, 20), LayoutNode(2, 40, 20)
+    middle = LayoutNode(1, 40, 20)
+    back, level, loop = (
+        LayoutLine(right, left),
+        LayoutLine(right, below),
+        LayoutLine(middle, middle),
+    )
     arrange([left, middle, right, below], [back, level, loop])
     assert back.end[0] == left.x + left.width
     assert len(back.chain) == 3

@@ -319,6 +319,18 @@ on l:
   ml[k] += Δl(k, x) | count: 1
 """
 
+# One row for each key that exists, whether something looks at the key or not: no range sum.
+EXISTING = """
+relation r(a: INTEGER not null, p: INTEGER not null, x: INTEGER not null)
+map q[p: int](n: int)
+map w[](n: int)
+map m[a: int, p: int](count: int)
+on r:
+  q[p] += Δr(a, z, x) * Exists(m[a, p].count * {p < x}) | n: 1
+  w[] += Δr(a, z, x) * Exists(m[a, p].count * {p < x}) | n: 1
+  m[a, p] += Δr(a, p, x) | count: 1
+"""
+
 ALL = {
     name.lower(): text
     for name, text in dict(globals()).items()

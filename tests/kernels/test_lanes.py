@@ -7,7 +7,7 @@ import itertools
 import pytest
 from tests.kernels.programs import EXTREMES, JOIN, RANGES, STRINGS
 
-from viewlet.kernels.lanes import _reads, _writes
+from viewlet.kernels.block_walk import changed_maps, read_maps
 from viewlet.kernels.loop_nodes import Loops, Step
 from viewlet.kernels.loops import build_loops
 from viewlet.program.ir import Program
@@ -31,8 +31,8 @@ on r:
 
 
 def conflict(a: Step, b: Step) -> bool:
-    writes, others = set(_writes(a.block)), set(_writes(b.block))
-    reads, their = set(_reads(a.block)), set(_reads(b.block))
+    writes, others = changed_maps(a.block), changed_maps(b.block)
+    reads, their = read_maps(a.block), read_maps(b.block)
     return bool(writes & (others | their) or others & reads)
 
 
@@ -62,7 +62,9 @@ def test_lanes_of_small_programs_do_not_touch(text: str) -> None:
 
 def written(program: Program, relation: str) -> list[list[set[str]]]:
     phases = build_loops(program).phases[relation]
-    return [[{m for s in lane for m in _writes(s.block)} for lane in phase] for phase in phases]
+    return [
+        [{m for s in lane for m in changed_maps(s.block)} for lane in phase] for phase in phases
+    ]
 
 
 def test_what_nothing_joins_runs_beside_the_rest() -> None:

@@ -6,14 +6,14 @@ import pytest
 
 import viewlet.linalg as la
 from viewlet.linalg import cost
-from viewlet.linalg.cost import Constants
+from viewlet.linalg.cost import CostConstants
 from viewlet.linalg.models import parse_model
 from viewlet.linalg.plan import MaintenancePlan
 
 MEASURE = cost.machine_constants
 
 # A machine on which every multiply-add takes one unit and nothing else costs: pure counts.
-WORK = Constants(
+WORK = CostConstants(
     apply=tuple(float(w) for w in cost.WIDTHS),
     update=tuple(float(w) for w in cost.WIDTHS),
     gemm=1.0,

@@ -180,7 +180,7 @@ def test_pagerank_of_a_large_sparse_graph_stays_sparse() -> None:
     held = ranks.live.engine.read(ranks.live.plan.views.inputs[0])
     total = sum(
         ranks.live.engine.read(m).nbytes  # type: ignore[union-attr]
-        for m in (*ranks.live.plan.views.inputs, *ranks.live.plan.kept)
+        for m in (*ranks.live.plan.views.inputs, *ranks.live.plan.stored)
     )
     assert total < 20 * 2**20, "a dense n x n matrix would take 3.2 GB"
     assert held.shape == (n, n)

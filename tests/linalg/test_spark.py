@@ -15,7 +15,7 @@ from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import DataError, TypingError
 from viewlet.linalg.array_engine import ArrayEngine
 from viewlet.linalg.live import Live
-from viewlet.linalg.spark_engines import SparkEngine, _bytes, choose_layout, choose_partitions
+from viewlet.linalg.spark_engines import SparkMatrixEngine, _bytes, choose_layout, choose_partitions
 from viewlet.linalg.spark_peer import Moved, SparkReevaluation
 from viewlet.linalg.spark_worker import bounds
 
@@ -39,7 +39,7 @@ def start(
 ) -> Live:
     estimate = program.plans(strategy, "exponential")[0]
     held = program._values(values)
-    kind: Any = SparkReevaluation if strategy == "reevaluation" else SparkEngine
+    kind: Any = SparkReevaluation if strategy == "reevaluation" else SparkMatrixEngine
     engine = kind(
         estimate.plan, held, tolerance=1e-9, spark=spark, partitions=3, large=N * N // 2, **options
     )
@@ -98,7 +98,7 @@ def test_an_update_moves_thin_matrices_only(spark: SparkSession, layout: str) ->
     rng = np.random.default_rng(3)
     program = la.matrix_power(n, 8)
     plan = program.plans("incremental", "exponential")[0].plan
-    engine = SparkEngine(
+    engine = SparkMatrixEngine(
         plan,
         program._values({"A": 0.9 * rng.standard_normal((n, n)) / np.sqrt(n)}),
         tolerance=1e-9,
@@ -145,7 +145,7 @@ def test_start_chooses_the_engine_and_checks_the_layout(spark: SparkSession) -> 
     with program.start(
         {"A": np.eye(8)}, engine="spark", spark=spark, strategy="incremental"
     ) as maintained:
-        assert isinstance(maintained.engine, SparkEngine)
+        assert isinstance(maintained.engine, SparkMatrixEngine)
         maintained.update("A", np.ones(8), np.ones(8))
         want = np.linalg.matrix_power(np.eye(8) + 1.0, 4)
         np.testing.assert_allclose(maintained["P"], want)
@@ -167,4 +167,4 @@ def test_partitions_follow_the_memory_of_executors(spark: SparkSession) -> None:
 def test_bounds_cover_every_row_once() -> None:
     edges = [bounds(10, p, 4) for p in range(4)]
     assert edges == [(0, 2), (2, 5), (5, 7), (7, 10)]
-    assert issubclass(SparkEngine, ArrayEngine)
+    assert issubclass(SparkMatrixEngine, ArrayEngine)

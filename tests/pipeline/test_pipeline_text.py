@@ -30,7 +30,9 @@ INSERT INTO webhook 'http://x' WITH w AS (SELECT n FROM v) SELECT * FROM w;
 
 def test_every_part_is_found() -> None:
     found = parse_pipeline(PIPELINE)
-    places = {s.relation: (s.place.format, s.place.path, s.place.options) for s in found.sources}
+    places = {
+        s.relation: (s.endpoint.format, s.endpoint.path, s.endpoint.options) for s in found.sources
+    }
     assert places == {
         "region": ("csv", "regions.csv", {"header": "true"}),
         "files": ("json", "in/*.json", {"maxFilesPerTrigger": "1"}),
@@ -46,13 +48,13 @@ def test_every_part_is_found() -> None:
     assert static["region"] and not static["small"]
     assert [filling.statement.table for filling in found.fillings] == ["small"]
     assert [view.name for view in found.views] == ["v", "sink_2", "sink_4"]
-    assert [(s.view, s.place.format, s.place.path) for s in found.sinks] == [
+    assert [(s.view, s.endpoint.format, s.endpoint.path) for s in found.sinks] == [
         ("v", "console", None),
         ("sink_2", "parquet", "out"),
         ("v", "table", "db.x"),
         ("sink_4", "webhook", "http://x"),
     ]
-    assert found.sinks[1].place.option("MODE") == "snapshot"
+    assert found.sinks[1].endpoint.option("MODE") == "snapshot"
 
 
 def test_texts_are_plain_sql() -> None:

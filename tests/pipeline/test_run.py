@@ -19,7 +19,7 @@ from tests.interfaces import kinds
 from tests.interfaces.kinds import SHOPS
 
 from viewlet.errors import ViewletError
-from viewlet.pipeline.run import Settings, run_file
+from viewlet.pipeline.run import RunSettings, run_file
 from viewlet.pipeline.sinks import WEIGHT, SnapshotFile
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -53,7 +53,7 @@ def run(text: str | None = None, **settings: object) -> None:
         Path("p.sql"),
         Path("p.sql").read_text() if text is None else text,
         Path("p.state"),
-        Settings(**chosen),  # type: ignore[arg-type]
+        RunSettings(**chosen),  # type: ignore[arg-type]
     )
 
 
@@ -220,7 +220,7 @@ def test_state_that_cannot_be_kept_is_one_error(place: Path) -> None:
     with pytest.raises(
         ViewletError, match=r"cannot keep its state in file/x.*\nhint: .*checkpoint"
     ):
-        run_file(Path("p.sql"), PIPELINE, Path("file/x"), Settings("local"))
+        run_file(Path("p.sql"), PIPELINE, Path("file/x"), RunSettings("local"))
 
 
 def test_a_sink_that_cannot_be_written_has_its_place(place: Path) -> None:

@@ -11,9 +11,9 @@ from tests.interfaces import kinds
 
 from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import Position, ViewletError
-from viewlet.pipeline.pipeline_text import Place, parse_pipeline
-from viewlet.pipeline.run import Settings, run_file
-from viewlet.pipeline.run_spark import SparkSink, Stream, spark_error
+from viewlet.pipeline.pipeline_text import Endpoint, parse_pipeline
+from viewlet.pipeline.run import RunSettings, run_file
+from viewlet.pipeline.run_spark import SparkSink, SparkStream, spark_error
 from viewlet.pipeline.sinks import WEIGHT
 
 pytestmark = pytest.mark.spark
@@ -46,7 +46,7 @@ def add(rows: list[tuple[int, str, str]]) -> None:
 
 
 def run(text: str = PIPELINE, state: str = "p.state") -> None:
-    run_file(Path("p.sql"), text, Path(state), Settings("spark", once=True))
+    run_file(Path("p.sql"), text, Path(state), RunSettings("spark", once=True))
 
 
 @pytest.mark.slow
@@ -75,8 +75,12 @@ def test_a_batch_that_comes_again_is_known(place: Path) -> None:
 
     text = "CREATE STREAM s (a INT) FROM rate; CREATE VIEW v AS SELECT COUNT(*) AS n FROM s"
     pipeline = parse_pipeline(text)
-    stream = Stream(
-        spark_session(cores=2), pipeline.relations[0].relation, pipeline.sources[0].place, "x", True
+    stream = SparkStream(
+        spark_session(cores=2),
+        pipeline.relations[0].relation,
+        pipeline.sources[0].endpoint,
+        "x",
+        True,
     )
     read = pytest.fail  # only files are read so
     stream.resume(4)
@@ -123,7 +127,7 @@ def test_what_spark_does_not_have_is_one_error(place: Path) -> None:
 
 
 def test_other_complaints_of_spark_are_their_first_line() -> None:
-    place = Place("kafka", "t", Position(3, 7))
+    place = Endpoint("kafka", "t", Position(3, 7))
     shown = str(
         spark_error(place, Exception("Option 'subscribe' is wrong\nat org.apache..."), "4.3")
     )
@@ -150,7 +154,9 @@ def test_other_complaints_of_spark_are_their_first_line() -> None:
 )
 def test_a_missing_package_is_named(format: str, package: str, said: str) -> None:
     """What Spark says where the package of a source or sink is not on its class path."""
-    error = spark_error(Place(format, "p", Position(1, 1)), Exception(said.format(format)), "4.3.0")
+    error = spark_error(
+        Endpoint(format, "p", Position(1, 1)), Exception(said.format(format)), "4.3.0"
+    )
     assert f"Spark has no data source {format}\n" in str(error)
     assert f"--conf spark.jars.packages={package}" in str(error)
     assert "://" not in str(error)
@@ -172,6 +178,6 @@ class Refusing:
 
 
 def test_a_sink_without_its_package() -> None:
-    sink = SparkSink(Refusing(), Place("delta", "out", Position(4, 13)))  # type: ignore[arg-type]
+    sink = SparkSink(Refusing(), Endpoint("delta", "out", Position(4, 13)))  # type: ignore[arg-type]
     with pytest.raises(ViewletError, match=r"line 4, column 13: Spark has no data source delta"):
         sink.write(1, pa.table({"a": [1]}), lambda: pa.table({"a": [1]}))

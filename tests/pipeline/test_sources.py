@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from viewlet.errors import ViewletError
-from viewlet.pipeline.sources import Files, Lines
+from viewlet.pipeline.sources import FileFeed, Lines
 
 
 def put(path: Path, age: int) -> None:
@@ -23,13 +23,13 @@ def test_a_folder_hands_out_each_file_once_oldest_first(tmp_path: Path) -> None:
     put(tmp_path / "b.csv", age=2)
     for name in (".hidden", "_SUCCESS", "c.csv.tmp"):
         put(tmp_path / name, age=3)
-    files = Files(str(tmp_path), "csv", limit=1)
+    files = FileFeed(str(tmp_path), "csv", limit=1)
     assert files.may_grow
     assert [Path(p).name for p in files.new()] == ["b.csv"]
     assert [Path(p).name for p in files.new()] == ["a.csv"]
     assert files.new() == []
     put(tmp_path / "d.csv", age=0)
-    again = Files(str(tmp_path), "csv")
+    again = FileFeed(str(tmp_path), "csv")
     again.resume(files.progress())
     assert [Path(p).name for p in again.new()] == ["d.csv"]
 
@@ -37,15 +37,15 @@ def test_a_folder_hands_out_each_file_once_oldest_first(tmp_path: Path) -> None:
 def test_patterns_and_single_files(tmp_path: Path) -> None:
     put(tmp_path / "a.csv", age=0)
     put(tmp_path / "a.txt", age=0)
-    assert [Path(p).suffix for p in Files(str(tmp_path / "*.csv"), "csv").new()] == [".csv"]
-    one = Files(str(tmp_path / "a.txt"), "csv")
+    assert [Path(p).suffix for p in FileFeed(str(tmp_path / "*.csv"), "csv").new()] == [".csv"]
+    one = FileFeed(str(tmp_path / "a.txt"), "csv")
     assert not one.may_grow
     assert len(one.new()) == 1
 
 
 def test_what_is_not_there() -> None:
     with pytest.raises(ViewletError, match="there is no file or folder"):
-        Files("/nowhere/at/all", "csv")
+        FileFeed("/nowhere/at/all", "csv")
     with pytest.raises(ViewletError, match="is not an address"):
         Lines("here", "csv")
     with pytest.raises(ViewletError, match="cannot connect to"):

@@ -67,7 +67,7 @@ def test_keys_in_turn_are_not_dealt(small_blocks, monkeypatch, kind, even, rest)
     stream_ = sg.source(key="k", time="t", value=["v", "day"])
     query = stream_.select(lambda e: {"v": e.v, "w": e.day.astype(np.int64)}).sample(1)
     expected = stream(query, [table])
-    monkeypatch.setattr(blocks.Rows, "_dealt", None)  # would fail
+    monkeypatch.setattr(blocks.SourceRows, "_dealt", None)  # would fail
     assert_same(expected, query.run(table, lanes=2))
 
 

@@ -9,7 +9,7 @@ from scipy import fft as spectra
 import viewlet.signals as sg
 from viewlet.errors import TypingError
 from viewlet.signals import transforms
-from viewlet.signals.batches import Pipeline, Step, WindowView
+from viewlet.signals.batches import WindowPipeline, WindowStep, WindowView
 from viewlet.signals.kernels.transforms import LANES
 
 SIZES = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 12, 100]
@@ -65,11 +65,14 @@ def test_a_window_has_the_same_spectrum_in_every_lane_and_thread():
 
 def test_a_pipeline_gives_the_same_in_parts(monkeypatch):
     view = windows(32, 700, 8)
-    steps = (Step("rfft", transforms.rfft, True), Step("square", lambda a: np.abs(a) ** 2, False))
+    steps = (
+        WindowStep("rfft", transforms.rfft, True),
+        WindowStep("square", lambda a: np.abs(a) ** 2, False),
+    )
     whole = steps[1](steps[0](view))
     monkeypatch.setattr("viewlet.signals.batches._PART_SAMPLES", 64 * 32)
-    assert len(list(Pipeline(view, steps).parts())) == 11
-    assert np.array_equal(Pipeline(view, steps).array(), whole)
+    assert len(list(WindowPipeline(view, steps).parts())) == 11
+    assert np.array_equal(WindowPipeline(view, steps).array(), whole)
 
 
 def test_a_step_that_changes_the_size_unsaid_is_refused():

@@ -5,7 +5,7 @@
     m[k].c    maps(m, c)
     m[k].*    every key that some column of m has, with weight 1
 
-A reader is called each time that an atom is met; `functools.cache` around it remembers what is
+A reader is called each time that an atom is met; functools.cache around it remembers what is
 costly to read and does not change meanwhile.
 """
 

@@ -1,4 +1,6 @@
-"""Domain extraction: which tuples of a nested query a change can touch (thesis 3.4.2).
+"""Domain extraction: which tuples of a nested query a change can touch.
+
+Thesis 3.4.2, paper 000 section 3.2.
 
 A lift's delta compares the new value with the old one. Without a bound on where to look, that is
 two evaluations of everything; `domain` gives the bound: an expression with weights 0 and 1 over
@@ -63,7 +65,7 @@ def _presence(deltas: list[Expr]) -> Expr | None:
 
 def _relaxed(monomial: Monomial, targets: Names) -> tuple[Names, Expr]:
     """The factors that need nothing from outside, as an upper bound of where they have weight."""
-    kept: list[Expr] = []
+    factors: list[Expr] = []
     bound: Names = frozenset()
     waiting = list(monomial.factors)
     progress = True
@@ -76,7 +78,7 @@ def _relaxed(monomial: Monomial, targets: Names) -> tuple[Names, Expr]:
                 ready = isinstance(factor, Cond | Assign) and inputs(factor) <= bound
             if ready:
                 waiting.remove(factor)
-                kept.append(exists_of(factor))
+                factors.append(exists_of(factor))
                 bound |= outputs(factor)
                 progress = True
-    return bound & targets, product_of(*kept)
+    return bound & targets, product_of(*factors)

@@ -186,18 +186,20 @@ ONE = Value(Const(1))
 
 
 def constant(number: Scalar) -> Expr:
+    """A number as an expression: the empty row with that weight."""
     return Value(Const(number))
 
 
 def is_constant(expr: Expr) -> bool:
+    """Whether the expression is a weight without variables: [5], and not [x]."""
     return isinstance(expr, Value) and isinstance(expr.scalar, Const)
 
 
 def value_of(scalar: ScalarExpr) -> Expr:
     """[a * b] -> [a] * [b],  [neg(a)] -> -1 * [a];  a NULL on either side weighs 0 in both forms.
 
-    [a + b] is left whole here: where a is NULL it weighs 0, and [a] + [b] would weigh b. The
-    frontend, which knows what can be NULL, splits sums with `polynomial`.
+    [a + b] is not split here: where a is NULL it weighs 0, and [a] + [b] would weigh b. The
+    frontend, which knows what can be NULL, splits sums (`ring_value`).
     """
     if isinstance(scalar, Const) and scalar.value is None:
         return ZERO
@@ -207,23 +209,6 @@ def value_of(scalar: ScalarExpr) -> Expr:
         if scalar.function == "neg":
             return product_of(constant(-1), value_of(scalar.arguments[0]))
     return Value(scalar)
-
-
-def polynomial(scalar: ScalarExpr) -> Expr:
-    """A number without NULLs as a polynomial:  [a * (b - c)] -> [a] * ([b] + -1 * [c])"""
-    if isinstance(scalar, Apply):
-        parts = (
-            [polynomial(a) for a in scalar.arguments] if scalar.function in ("+", "-", "*") else []
-        )
-        if scalar.function == "+":
-            return sum_of(*parts)
-        if scalar.function == "-":
-            return sum_of(parts[0], negate(parts[1]))
-        if scalar.function == "*":
-            return product_of(*parts)
-        if scalar.function == "neg":
-            return negate(polynomial(scalar.arguments[0]))
-    return value_of(scalar)
 
 
 def cond(scalar: ScalarExpr) -> Expr:
@@ -237,6 +222,7 @@ def cond(scalar: ScalarExpr) -> Expr:
 
 
 def assign(variable: str, scalar: ScalarExpr) -> Expr:
+    """(x := [x]) -> 1; other assignments stay."""
     return ONE if scalar == Ref(variable) else Assign(variable, scalar)
 
 
@@ -248,6 +234,7 @@ def lift(variable: str, body: Expr) -> Expr:
 
 
 def extreme(variable: str, kind: str, target: str, body: Expr) -> Expr:
+    """(x := min y in 0) -> (x := [NULL]); other extremes stay."""
     if body == ZERO:
         return Assign(variable, Const(None))
     return Extreme(variable, kind, target, body)
@@ -286,6 +273,7 @@ def sum_over(keys: Iterable[str], body: Expr) -> Expr:
 
 
 def negate(expr: Expr) -> Expr:
+    """q -> -1 * q"""
     return product_of(constant(-1), expr)
 
 
@@ -404,8 +392,8 @@ def _changed_fields(expr: Expr, changes: Mapping[str, Callable[[Any], Any]]) -> 
 
 def rebuild(expr: Expr, parts: Iterable[Expr]) -> Expr:
     """The same node over other children, normalized."""
-    given = iter(parts)
-    return mapped(expr, part=lambda _: next(given))
+    new_parts = iter(parts)
+    return mapped(expr, part=lambda _: next(new_parts))
 
 
 def transform(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:

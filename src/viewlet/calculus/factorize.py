@@ -53,11 +53,11 @@ def separate(expr: Expr, shown: Names, bound: Names = NONE, costs: Costs | None 
 def _separate_product(
     factors: tuple[Expr, ...], shown: Names, bound: Names, costs: Costs | None
 ) -> Expr:
-    kept: list[Expr] = []
+    remaining: list[Expr] = []
     rest: list[Expr] = []
     for factor in factors:
         if is_batch(factor):
-            kept.append(factor)
+            remaining.append(factor)
             bound |= outputs(factor)
         else:
             rest.append(factor)
@@ -69,11 +69,11 @@ def _separate_product(
             single = costs is not None and costs.is_single(factor, bound)
             if single or (inputs(factor) if computed else visible(factor)) <= bound:
                 rest.remove(factor)
-                kept.append(factor)
+                remaining.append(factor)
                 bound |= outputs(factor)
                 progress = True
     groups = connected(rest, bound)
-    alone = len(groups) == 1 and not any(is_batch(f) for f in kept)
+    alone = len(groups) == 1 and not any(is_batch(f) for f in remaining)
     summed: list[Expr] = []
     for group in groups:
         loops = [f for f in group if outputs(f)]
@@ -81,12 +81,12 @@ def _separate_product(
         # conditions is summed, by a range of an ordered index if it can.
         alone |= len(groups) == 1 and len(loops) == len(group) > 1
         if alone or not loops or any(outputs(f) & shown - bound for f in loops):
-            kept += group
+            remaining += group
         else:
             product = product_of(*group)
             summed.append(sum_over(outputs(product) & bound, product))
-    whole = [separate(f, outputs(f), bound, costs) for f in kept]
-    return product_of(*whole, *summed)
+    separated = [separate(f, outputs(f), bound, costs) for f in remaining]
+    return product_of(*separated, *summed)
 
 
 def connected(factors: Iterable[Expr], bound: Names) -> list[list[Expr]]:

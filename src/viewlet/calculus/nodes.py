@@ -11,7 +11,7 @@
 A walk, a renaming, the canonical form, simplification, scheduling and the planner read the fields
 and the classes above (Atom, Binder, Nested) and know no more. A record with a part left out is an
 error when the package is imported, and so is a class without a record. Only native code has more to
-say: a trigger that holds a new node needs loops for it (kernels/rows.py).
+say: a trigger that holds a new node needs loops for it (kernels/builder.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from viewlet.schema import Physical
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeRules:
     """The rules of one class of nodes."""
 
     kind: type[Expr]
@@ -46,7 +46,7 @@ class Node:
     value_words: Mapping[str, Callable[[Parser, str], Expr]] = field(default_factory=dict)
 
 
-def register(node: Node) -> None:
+def register(node: NodeRules) -> None:
     """Enter the rules of a class; from then on its nodes can stand in any expression."""
     expr.BUILD[node.kind] = node.build
     scope.OUTPUTS[node.kind] = node.outputs
@@ -61,7 +61,7 @@ def register(node: Node) -> None:
 
 
 NODES = (
-    Node(
+    NodeRules(
         expr.Rel,
         build=expr.Rel,
         outputs=scope.atom_outputs,
@@ -72,7 +72,7 @@ NODES = (
         weight=typing.counted_weight,
         text=text.rel_text,
     ),
-    Node(
+    NodeRules(
         expr.Delta,
         build=expr.Delta,
         outputs=scope.atom_outputs,
@@ -83,7 +83,7 @@ NODES = (
         weight=typing.counted_weight,
         text=text.delta_text,
     ),
-    Node(
+    NodeRules(
         expr.MapRef,
         build=expr.MapRef,
         outputs=scope.atom_outputs,
@@ -94,7 +94,7 @@ NODES = (
         weight=typing.map_weight,
         text=text.map_text,
     ),
-    Node(
+    NodeRules(
         expr.Value,
         build=expr.value_of,
         outputs=scope.nothing,
@@ -105,7 +105,7 @@ NODES = (
         weight=typing.value_weight,
         text=text.value_text,
     ),
-    Node(
+    NodeRules(
         expr.Cond,
         build=expr.cond,
         outputs=scope.nothing,
@@ -116,7 +116,7 @@ NODES = (
         weight=typing.counted_weight,
         text=text.cond_text,
     ),
-    Node(
+    NodeRules(
         expr.Assign,
         build=expr.assign,
         outputs=scope.binder_outputs,
@@ -127,7 +127,7 @@ NODES = (
         weight=typing.counted_weight,
         text=text.assign_text,
     ),
-    Node(
+    NodeRules(
         expr.Lift,
         build=expr.lift,
         outputs=scope.binder_outputs,
@@ -138,7 +138,7 @@ NODES = (
         weight=typing.counted_weight,
         text=text.lift_text,
     ),
-    Node(
+    NodeRules(
         expr.Extreme,
         build=expr.extreme,
         outputs=scope.binder_outputs,
@@ -150,7 +150,7 @@ NODES = (
         text=text.extreme_text,
         value_words={"min": text.parse_extreme, "max": text.parse_extreme},
     ),
-    Node(
+    NodeRules(
         expr.Exists,
         build=expr.exists_of,
         outputs=scope.exists_outputs,
@@ -162,7 +162,7 @@ NODES = (
         text=text.exists_text,
         prefixes={("Exists", "("): text.parse_exists},
     ),
-    Node(
+    NodeRules(
         expr.Sum,
         build=expr.sum_over,
         outputs=scope.sum_outputs,
@@ -174,7 +174,7 @@ NODES = (
         text=text.sum_text,
         prefixes={("Sum", "["): text.parse_sum},
     ),
-    Node(
+    NodeRules(
         expr.Add,
         build=lambda terms: expr.sum_of(*terms),
         outputs=scope.combined_outputs,
@@ -185,7 +185,7 @@ NODES = (
         weight=typing.parts_weight,
         text=text.add_text,
     ),
-    Node(
+    NodeRules(
         expr.Mul,
         build=lambda factors: expr.product_of(*factors),
         outputs=scope.combined_outputs,

@@ -32,6 +32,8 @@ COUNT = "count"
 
 
 class ViewKind(Enum):
+    """What a row stands for: itself (bag), a group, or everything (total, always one row)."""
+
     BAG = "bag"
     GROUP = "group"
     TOTAL = "total"
@@ -150,11 +152,9 @@ def evaluate_query(query: Query, database: Database) -> list[tuple[tuple[Scalar,
     return list(make_rows(query, iter(records.items()), database))
 
 
-def sort_rows(
-    query: Query, found: list[tuple[tuple[Scalar, ...], int]]
-) -> list[tuple[Scalar, ...]]:
+def sort_rows(query: Query, rows: list[tuple[tuple[Scalar, ...], int]]) -> list[tuple[Scalar, ...]]:
     """Rows with multiplicities -> plain rows, ordered and cut as ORDER BY and LIMIT say."""
-    flat = [row for row, count in found for _ in range(count)]
+    flat = [row for row, count in rows for _ in range(count)]
     for item in reversed(query.order):
         known = [row for row in flat if row[item.column] is not None]
         unknown = [row for row in flat if row[item.column] is None]

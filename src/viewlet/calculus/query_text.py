@@ -50,6 +50,7 @@ def definition_text(name: str, definition: Expr) -> str:
 
 
 def relation_text(relation: Relation) -> str:
+    """relation r(a: INTEGER not null, b: DATE) key (a) static"""
     columns = ", ".join(
         f"{c.name}: {c.type}{'' if c.nullable else ' not null'}" for c in relation.columns
     )
@@ -62,6 +63,7 @@ class QueryParser(Parser):
     """Reads relations and views."""
 
     def relation(self) -> Relation:
+        """relation NAME(COLUMN, ...) [key (NAME, ...)] [stream] [static]"""
         self.expect("relation")
         name = self.name()
         self.expect("(")
@@ -74,17 +76,20 @@ class QueryParser(Parser):
         return Relation(name, columns, key, stream, static=self.accept("static"))
 
     def column(self) -> Column:
+        """NAME: TYPE [not null]"""
         name = self.name()
         self.expect(":")
         return Column(name, self.type(), self.nullable())
 
     def nullable(self) -> bool:
+        """[not null]: False if it is there."""
         if self.accept("not"):
             self.expect("null")
             return False
         return True
 
     def type(self) -> Type:
+        """INTEGER, DECIMAL(12, 2) and the other types of SQL."""
         kind = self.name()
         if kind == "DECIMAL":
             self.expect("(")
@@ -99,6 +104,7 @@ class QueryParser(Parser):
             raise self.error(f"unknown type {kind}") from None
 
     def query(self) -> Query:
+        """view NAME[KEYS] : KIND, then its inner views, components, lets, columns and order."""
         self.expect("view")
         name = self.name()
         self.expect("[")
@@ -135,6 +141,7 @@ class QueryParser(Parser):
         )
 
     def inner_view(self) -> InnerView:
+        """inner NAME[KEYS] := EXPR"""
         self.expect("inner")
         name = self.name()
         self.expect("[")
@@ -144,20 +151,22 @@ class QueryParser(Parser):
 
     def definitions(self) -> dict[str, Expr]:
         """`name := expr`, as many as there are."""
-        found: dict[str, Expr] = {}
+        definitions: dict[str, Expr] = {}
         while self.next.kind == "name" and self.peek(":=", 1):
             name = self.name()
             self.expect(":=")
-            found[name] = self.expr()
-        return found
+            definitions[name] = self.expr()
+        return definitions
 
     def let(self) -> NestedValue:
-        found = self.factor()
-        if not isinstance(found, NestedValue):
+        """(x := q): a lift or an extreme, and nothing else."""
+        factor = self.factor()
+        if not isinstance(factor, NestedValue):
             raise self.error("expected a lift")
-        return found
+        return factor
 
     def output_column(self) -> OutputColumn:
+        """NAME : TYPE [not null] := SCALAR"""
         name = self.column_name()
         self.expect(":")
         type = self.type()
@@ -173,6 +182,7 @@ class QueryParser(Parser):
         return self.name()
 
     def order_item(self) -> OrderItem:
+        """by COLUMN asc|desc nulls first|last, columns counted from 1."""
         self.expect("by")
         column = int(self.number()) - 1
         descending = self.name() == "desc"
@@ -180,6 +190,7 @@ class QueryParser(Parser):
         return OrderItem(column, descending, self.name() == "first")
 
     def limit(self) -> tuple[int | None, int]:
+        """COUNT|all offset NUMBER"""
         count = None if self.accept("all") else int(self.number())
         self.expect("offset")
         return count, int(self.number())

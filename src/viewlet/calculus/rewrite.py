@@ -82,15 +82,17 @@ def substitute(expr: Expr, values: Mapping[str, ScalarExpr]) -> Expr:
 
 
 class Names:
-    """Fresh variable names: `b` -> `b_1`, `b_2`, ..."""
+    """Fresh variable names: b -> b_1, b_2, ..."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._taken = set(reserved)
 
     def reserve(self, names: Iterable[str]) -> None:
+        """These names are given to nobody from now on."""
         self._taken.update(names)
 
     def fresh(self, name: str) -> str:
+        """A name that was neither reserved nor given before: b_1, b_2, ..."""
         stem = name.rstrip("0123456789").rstrip("_") or name
         for number in count(1):
             candidate = f"{stem}_{number}"
@@ -111,6 +113,7 @@ class Monomial:
     factors: tuple[Expr, ...]
 
     def expr(self) -> Expr:
+        """The product that the monomial stands for."""
         return product_of(Value(self.coefficient), *self.factors)
 
 
@@ -144,7 +147,7 @@ def _coefficient(factors: Iterable[Expr]) -> Const:
 
 
 @dataclass(frozen=True)
-class _Product:
+class _OpenProduct:
     """A product under construction, with the variables that Sums around its parts hid."""
 
     factors: tuple[Expr, ...]
@@ -154,40 +157,40 @@ class _Product:
     def names(self) -> frozenset[str]:
         return frozenset[str]().union(*(all_names(f) for f in self.factors))
 
-    def without(self, taken: frozenset[str], fresh: Names) -> _Product:
-        """The same product where no hidden variable has a taken name."""
-        clash = {name: fresh.fresh(name) for name in sorted(self.hidden & taken)}
+    def without(self, names: frozenset[str], fresh: Names) -> _OpenProduct:
+        """The same product where no hidden variable has one of these names."""
+        clash = {name: fresh.fresh(name) for name in sorted(self.hidden & names)}
         if not clash:
             return self
         hidden = frozenset(clash.get(name, name) for name in self.hidden)
-        return _Product(tuple(rename(f, clash) for f in self.factors), hidden)
+        return _OpenProduct(tuple(rename(f, clash) for f in self.factors), hidden)
 
 
-def _expand(expr: Expr, fresh: Names, scalars_too: bool) -> list[_Product]:
+def _expand(expr: Expr, fresh: Names, scalars_too: bool) -> list[_OpenProduct]:
     if is_constant(expr):
-        return [] if expr == constant(0) else [_Product((expr,))]
+        return [] if expr == constant(0) else [_OpenProduct((expr,))]
     if isinstance(expr, Add) and (scalars_too or not is_scalar_sum(expr)):
         return [p for term in expr.terms for p in _expand(term, fresh, scalars_too)]
     if isinstance(expr, Sum):
         shown = frozenset(expr.keys) | inputs(expr)
         return [
-            _Product(p.factors, p.hidden | (_outputs(p.factors) - shown))
+            _OpenProduct(p.factors, p.hidden | (_outputs(p.factors) - shown))
             for p in _expand(expr.body, fresh, scalars_too)
         ]
     if isinstance(expr, Mul):
-        products = [_Product(())]
+        products = [_OpenProduct(())]
         for factor in expr.factors:
             parts = _expand(factor, fresh, scalars_too)
             products = [_join(left, right, fresh) for left in products for right in parts]
         return products
-    return [_Product((expr,))]
+    return [_OpenProduct((expr,))]
 
 
-def _join(left: _Product, right: _Product, fresh: Names) -> _Product:
+def _join(left: _OpenProduct, right: _OpenProduct, fresh: Names) -> _OpenProduct:
     if left.hidden or right.hidden:
         right = right.without(left.names, fresh)
         left = left.without(right.names - right.hidden, fresh)
-    return _Product(left.factors + right.factors, left.hidden | right.hidden)
+    return _OpenProduct(left.factors + right.factors, left.hidden | right.hidden)
 
 
 def _outputs(factors: Iterable[Expr]) -> frozenset[str]:
@@ -327,11 +330,11 @@ def _ordered(
 
 def _first_occurrences(expr: Expr) -> list[str]:
     """The variables in the order in which the expression's text has them."""
-    seen: dict[str, None] = {}
+    order: dict[str, None] = {}
 
     def visit_scalar(scalar: ScalarExpr) -> None:
         if isinstance(scalar, Ref):
-            seen.setdefault(scalar.name)
+            order.setdefault(scalar.name)
         elif not isinstance(scalar, Const):
             for argument in scalar.arguments:
                 visit_scalar(argument)
@@ -341,9 +344,9 @@ def _first_occurrences(expr: Expr) -> list[str]:
             visit_scalar(scalar)
         if not isinstance(e, Sum):
             for name in own_variables(e):
-                seen.setdefault(name)
+                order.setdefault(name)
         for part in children(e):
             visit(part)
 
     visit(expr)
-    return list(seen)
+    return list(order)

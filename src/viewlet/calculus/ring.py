@@ -127,9 +127,11 @@ class Gmr:
         return f"Gmr({self._weights!r})"
 
     def items(self) -> Iterator[tuple[Key, Weight]]:
+        """Every key that has a weight, in no order that means anything."""
         return iter(self._weights.items())
 
     def copy(self) -> Gmr:
+        """The same weights, to be changed on their own."""
         twin = Gmr()
         twin._weights = dict(self._weights)
         return twin
@@ -156,6 +158,7 @@ class Gmr:
                 del index[part]
 
     def clear(self) -> None:
+        """Every weight becomes 0."""
         self._weights.clear()
         self._indexes.clear()
 

@@ -76,7 +76,7 @@ def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
     The keys grow when unification turns a hidden variable into one that is bound from outside:
     Sum[](S(c, d) * {c == a} * d) -> Sum[a](S(a, d) * d).
     """
-    found: list[Monomial] = []
+    monomials: list[Monomial] = []
     work = expand(expr)
     free = inputs(expr)
     while work:
@@ -86,11 +86,11 @@ def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
         product = product_of(Value(monomial.coefficient), *factors)
         again = expand(product)
         if len(again) == 1 and again[0].factors == factors:
-            found.append(again[0])
+            monomials.append(again[0])
         else:
             work = again + work
-    grown = keys | frozenset(n for m in found for n in _outputs(m.factors) if n in free)
-    return grown, cancel(found, grown)
+    grown = keys | frozenset(n for m in monomials for n in _outputs(m.factors) if n in free)
+    return grown, cancel(monomials, grown)
 
 
 def simplify_product(factors: Factors, keys: Names) -> Factors:
@@ -181,8 +181,8 @@ def _merge_complements(body: Expr) -> Expr | None:
             texts = {_identity(m.factors, keys) for m in joined}
             partners = [m for m in monomials if _identity(m.factors, keys) in texts]
             if len(joined) == len(partners) > 0:
-                kept = [m for m in monomials if m is not absent and m not in partners]
-                return monomials_to_expr(keys, [*kept, Monomial(Const(1), rest)], inputs(body))
+                others = [m for m in monomials if m is not absent and m not in partners]
+                return monomials_to_expr(keys, [*others, Monomial(Const(1), rest)], inputs(body))
     return None
 
 
@@ -207,8 +207,8 @@ def unify_equalities(factors: Factors, keys: Names) -> Factors:
                 return tuple(rename(f, {old: new}) for f in rest)
         for old, new in (pair[::-1], pair):
             if old in bound and old in keys and not _is_lifted(rest, old):
-                kept = tuple(rename(f, {old: new}) for f in rest)
-                return (*kept, Assign(old, Ref(new)))
+                renamed = tuple(rename(f, {old: new}) for f in rest)
+                return (*renamed, Assign(old, Ref(new)))
     return factors
 
 
@@ -239,17 +239,17 @@ def propagate_assignments(factors: Factors, keys: Names) -> Factors:
         name = factor.variable
         if any(isinstance(f, Assign) and f.variable == name for f in rest):
             return (*rest, cond(apply("==", Ref(name), factor.scalar)))
-        kept = (factor,) if name in keys else ()
+        assignment = (factor,) if name in keys else ()
         if isinstance(factor.scalar, Ref):
             if _used(rest, name) and not _is_lifted(rest, name):
-                return tuple(rename(f, {name: factor.scalar.name}) for f in rest) + kept
-            if not kept and not _used(rest, name):
+                return tuple(rename(f, {name: factor.scalar.name}) for f in rest) + assignment
+            if not assignment and not _used(rest, name):
                 return rest
         elif name not in _outputs(rest):
             new = tuple(substitute(f, {name: factor.scalar}) for f in rest)
             # An atom of a nested body keeps the variable, and then it must stay bound.
-            if new != rest or not (kept or _used(new, name)):
-                return new + (kept or ((factor,) if _used(new, name) else ()))
+            if new != rest or not (assignment or _used(new, name)):
+                return new + (assignment or ((factor,) if _used(new, name) else ()))
     return factors
 
 
@@ -284,17 +284,17 @@ def lower_lifts(factors: Factors, keys: Names) -> Factors:
 
 def drop_repeated(factors: Factors, keys: Names) -> Factors:
     """{c} * {c} -> {c};  Exists(q) * Exists(q) -> Exists(q);  q * Exists(q) -> q"""
-    seen: set[Expr] = set()
-    kept: list[Expr] = []
+    indicators: set[Expr] = set()
+    distinct: list[Expr] = []
     plain = {f for f in factors if isinstance(f, Atom)}
     for factor in factors:
-        if factor.zero_one and factor in seen:
+        if factor.zero_one and factor in indicators:
             continue
         if isinstance(factor, Exists) and factor.body in plain:
             continue
-        seen.add(factor)
-        kept.append(factor)
-    return tuple(kept)
+        indicators.add(factor)
+        distinct.append(factor)
+    return tuple(distinct)
 
 
 def guard_conditions(factors: Factors, keys: Names) -> Factors:
@@ -336,17 +336,17 @@ def cancel(monomials: list[Monomial], keys: Names) -> list[Monomial]:
     # Few monomials have an equal: what each is made of says so for much less than its identity.
     censuses = [_census(monomial.factors) for monomial in monomials]
     common = Counter(censuses)
-    found: dict[object, Monomial] = {}
+    by_factors: dict[object, Monomial] = {}
     for monomial, census in zip(monomials, censuses, strict=True):
         text = _identity(monomial.factors, keys) if common[census] > 1 else census
-        known = found.get(text)
+        known = by_factors.get(text)
         if known is None:
-            found[text] = monomial
+            by_factors[text] = monomial
             continue
         total = apply("+", known.coefficient, monomial.coefficient)
         assert isinstance(total, Const)
-        found[text] = Monomial(total, known.factors)
-    return [m for m in found.values() if m.coefficient not in (Const(0), Const(0.0))]
+        by_factors[text] = Monomial(total, known.factors)
+    return [m for m in by_factors.values() if m.coefficient not in (Const(0), Const(0.0))]
 
 
 def _census(factors: Factors) -> frozenset[tuple[str, int]]:

@@ -214,46 +214,54 @@ class Parser:
 
     @property
     def next(self) -> Token:
+        """The token that is read next."""
         return self.tokens[self.at]
 
     def peek(self, text: str, ahead: int = 0) -> bool:
+        """Whether the next token, or one further ahead, is this text."""
         at = self.at + ahead
         return at < len(self.tokens) and self.tokens[at].text == text
 
     def accept(self, text: str) -> bool:
-        found = self.peek(text) and self.next.kind != "string"
-        self.at += found
-        return found
+        """Read this text if it is next, and say whether it was."""
+        is_next = self.peek(text) and self.next.kind != "string"
+        self.at += is_next
+        return is_next
 
     def expect(self, text: str) -> None:
+        """Read this text; anything else is an error at its position."""
         if not self.accept(text):
             raise self.error(f"expected {text!r}")
 
     def error(self, message: str) -> ParseError:
-        found = self.next.text or "the end"
-        return ParseError(f"{message}, found {found!r}", position=self.next.position)
+        """The error to raise at the next token."""
+        token = self.next.text or "the end"
+        return ParseError(f"{message}, found {token!r}", position=self.next.position)
 
     def name(self) -> str:
+        """One name."""
         if self.next.kind != "name":
             raise self.error("expected a name")
         self.at += 1
         return self.tokens[self.at - 1].text
 
     def names(self, close: str) -> tuple[str, ...]:
+        """NAME, ... and the bracket that closes them."""
         return tuple(self.separated(self.name, close))
 
     def separated(self, item: Callable[[], T], close: str) -> list[T]:
         """Items between commas up to and with the closing symbol."""
-        found: list[T] = []
+        items: list[T] = []
         while not self.accept(close):
-            if found:
+            if items:
                 self.expect(",")
-            found.append(item())
-        return found
+            items.append(item())
+        return items
 
     # Expressions.
 
     def expr(self) -> Expr:
+        """TERM + TERM - ..."""
         terms = [self.term()]
         while self.peek("+") or self.peek("-"):
             minus = self.next.text == "-"
@@ -263,6 +271,7 @@ class Parser:
         return sum_of(*terms)
 
     def term(self) -> Expr:
+        """FACTOR * FACTOR * ..."""
         if self.accept("-"):
             return negate(self.term())
         factors = [self.factor()]
@@ -271,6 +280,7 @@ class Parser:
         return product_of(*factors)
 
     def factor(self) -> Expr:
+        """A number, [scalar], {condition}, (lift or expression), or what begins with a name."""
         if self.accept("-"):
             return negate(self.factor())
         if self.next.kind == "number":
@@ -294,6 +304,7 @@ class Parser:
         return self.named()
 
     def named(self) -> Expr:
+        """R(x), ΔR(x), m[k].c, or a node whose text begins with its name, such as Sum[x](q)."""
         name = self.name()
         if (name, self.next.text) in PREFIXES:
             return PREFIXES[name, self.next.text](self)
@@ -306,15 +317,18 @@ class Parser:
         return Value(Ref(name))
 
     def in_parentheses(self) -> Expr:
+        """(EXPR)"""
         self.expect("(")
         body = self.expr()
         self.expect(")")
         return body
 
     def map_column(self) -> str:
+        """The column in m[k].c, or * for whether any column has a value."""
         return PRESENCE if self.accept(PRESENCE) else self.name()
 
     def lift(self) -> Expr:
+        """x := q, x := min y in q, x := [scalar]: the inside of a lift's parentheses."""
         variable = self.name()
         self.expect(":=")
         if self.next.text in VALUE_WORDS and self.peek("in", 2):
@@ -343,6 +357,7 @@ class Parser:
     # Scalars.
 
     def scalar(self, strength: int = 1) -> ScalarExpr:
+        """Infix operators by strength: a + b * c -> a + (b * c); equal ones to the left."""
         left = self.scalar_primary()
         while self.next.text in _SCALAR_SYMBOLS and self.next.kind != "string":
             name, own = _SCALAR_SYMBOLS[self.next.text]
@@ -353,6 +368,7 @@ class Parser:
         return left
 
     def scalar_primary(self) -> ScalarExpr:
+        """A constant, a variable, a call or a scalar in parentheses."""
         token = self.next
         if token.kind == "number":
             return Const(self.number())
@@ -380,6 +396,7 @@ class Parser:
         return self.name()
 
     def number(self) -> int | float:
+        """An integer, or a float where the text has a point or an exponent."""
         if self.next.kind != "number":
             raise self.error("expected a number")
         text = self.next.text

@@ -14,16 +14,16 @@ from viewlet.calculus.expr import Atom, Delta, MapRef, walk
 from viewlet.calculus.scope import check as check_scope
 from viewlet.calculus.scope import outputs
 from viewlet.distributed.ir import (
-    Batch,
-    Block,
     Compute,
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
+    RelationBatch,
     Resource,
+    StatementBlock,
     Transfer,
+    TransferKind,
     place_of,
     sites,
     target_place,
@@ -44,12 +44,12 @@ from viewlet.program.ir import Map, Statement
 def check(program: DistributedProgram) -> DistributedProgram:
     """The program itself, or ProgramError with the operation at fault."""
     for map in program.maps:
-        place = program.locations.get(map.name)
-        if place is None:
+        location = program.locations.get(map.name)
+        if location is None:
             raise ProgramError(f"{map.name} has no place")
-        if isinstance(place, Dist) and not {*place.columns} <= {*map.key_names}:
+        if isinstance(location, Dist) and not {*location.columns} <= {*map.key_names}:
             raise ProgramError(f"{map.name} is partitioned by columns that it does not have")
-        if isinstance(place, Random) and not map.buffer:
+        if isinstance(location, Random) and not map.buffer:
             raise ProgramError(f"{map.name} lasts and cannot be spread at random")
     if not isinstance(program.batch, Local | Random):
         raise ProgramError("a batch arrives on the driver (local) or on the workers (random)")
@@ -63,12 +63,12 @@ class _Checker:
     def __init__(self, program: DistributedProgram) -> None:
         self._program = program
         self._maps = {m.name: m for m in program.maps}
-        self._places = program.locations
+        self._locations = program.locations
         self._batch = sites(program.batch)
 
     def trigger(self, trigger: DistributedTrigger) -> None:
         filled: set[Resource] = {
-            (mode, Batch(r)) for r in trigger.relations for mode in self._batch
+            (mode, RelationBatch(r)) for r in trigger.relations for mode in self._batch
         }
         twins: dict[Mode, list[Statement]] = {mode: [] for mode in Mode}
         for block in trigger.blocks:
@@ -82,7 +82,7 @@ class _Checker:
                     ) from None
                 filled |= operation.writes
                 if isinstance(operation, Compute) and isinstance(
-                    self._places[operation.statement.target], Replicated
+                    self._locations[operation.statement.target], Replicated
                 ):
                     twins[operation.mode].append(operation.statement)
         if sorted(map(repr, twins[Mode.LOCAL])) != sorted(map(repr, twins[Mode.DISTRIBUTED])):
@@ -91,7 +91,9 @@ class _Checker:
                 f"{trigger.name}"
             )
 
-    def _operation(self, operation: Operation, block: Block, filled: set[Resource]) -> None:
+    def _operation(
+        self, operation: Operation, block: StatementBlock, filled: set[Resource]
+    ) -> None:
         if operation.mode is not block.mode:
             raise ProgramError(f"{operation.mode.value} operation in a {block.mode.value} block")
         if isinstance(operation, Transfer):
@@ -99,7 +101,7 @@ class _Checker:
         else:
             self._compute(operation)
         for side, source in operation.reads - filled:
-            if isinstance(source, Batch) or source not in self._maps:
+            if isinstance(source, RelationBatch) or source not in self._maps:
                 raise ProgramError(f"{source} is not on the {side.value} side")
             if self._maps[source].buffer:
                 raise ProgramError(f"buffer {source} is read before it is filled")
@@ -111,14 +113,14 @@ class _Checker:
 
     def _transfer(self, transfer: Transfer) -> None:
         source, target = self._map(transfer.source), self._map(transfer.target)
-        held = sites(self._places[source.name])
-        side = Mode.LOCAL if transfer.kind is Kind.SCATTER else Mode.DISTRIBUTED
-        if side not in held or isinstance(self._places[source.name], Replicated):
+        source_sites = sites(self._locations[source.name])
+        side = Mode.LOCAL if transfer.kind is TransferKind.SCATTER else Mode.DISTRIBUTED
+        if side not in source_sites or isinstance(self._locations[source.name], Replicated):
             raise ProgramError(f"{transfer.kind.value} of {source.name}, which is not there")
-        if (transfer.kind is Kind.GATHER) != isinstance(transfer.to, Local):
+        if (transfer.kind is TransferKind.GATHER) != isinstance(transfer.to, Local):
             raise ProgramError("gather, and only gather, goes to the driver alone")
-        if self._places[target.name] != transfer.to:
-            raise ProgramError(f"{target.name} is placed {self._places[target.name]}")
+        if self._locations[target.name] != transfer.to:
+            raise ProgramError(f"{target.name} is placed {self._locations[target.name]}")
         if not target.buffer:
             raise ProgramError("a transfer fills a buffer")
         if len(source.keys) != len(target.keys) or len(source.columns) != len(target.columns):
@@ -127,8 +129,8 @@ class _Checker:
     def _compute(self, operation: Compute) -> None:
         statement = operation.statement
         target = self._map(statement.target)
-        place = self._places[target.name]
-        if operation.mode not in sites(place):
+        location = self._locations[target.name]
+        if operation.mode not in sites(location):
             raise ProgramError(f"{target.name} is not on the {operation.mode.value} side")
         if len(statement.keys) != len(target.keys):
             raise ProgramError(f"{target.name} has {len(target.keys)} keys")
@@ -144,7 +146,7 @@ class _Checker:
                 if isinstance(atom, MapRef | Delta):
                     self._readable(atom, operation.mode)
             if operation.mode is Mode.DISTRIBUTED:
-                self._lands(tag_of(expr, self._place), target_place(statement, target, place))
+                self._lands(tag_of(expr, self._location), target_place(statement, target, location))
 
     def _reference(self, atom: MapRef) -> None:
         map = self._map(atom.name)
@@ -153,17 +155,17 @@ class _Checker:
         if map.buffer != atom.buffer:
             raise ProgramError(f"{atom.name} is {'a' if map.buffer else 'no'} buffer")
 
-    def _place(self, atom: Atom) -> Location:
-        return place_of(atom, self._maps, self._places, self._program.batch)
+    def _location(self, atom: Atom) -> Location:
+        return place_of(atom, self._maps, self._locations, self._program.batch)
 
     def _readable(self, atom: MapRef | Delta, mode: Mode) -> None:
-        held = self._batch if isinstance(atom, Delta) else sites(self._places[atom.name])
-        if mode not in held:
+        atom_sites = self._batch if isinstance(atom, Delta) else sites(self._locations[atom.name])
+        if mode not in atom_sites:
             raise ProgramError(f"{atom.name} is not on the {mode.value} side")
 
-    def _lands(self, tag: object, place: Location) -> None:
+    def _lands(self, tag: object, location: Location) -> None:
         """Where the workers' results are must be where the target keeps them."""
-        if isinstance(place, Random) and isinstance(tag, Dist | Random):
+        if isinstance(location, Random) and isinstance(tag, Dist | Random):
             return
-        if tag != place:
-            raise ProgramError(f"the result is {tag}, the target {place}")
+        if tag != location:
+            raise ProgramError(f"the result is {tag}, the target {location}")

@@ -1,11 +1,11 @@
 """Trigger program -> distributed program: the passes in order, and how many of them run.
 
-The levels are those of Figure 13:
+Paper 000 section 4, thesis chapter 5. The levels are those of paper 000 Figure 13:
 
 naive        well-formed statements in the order of their factors, a block for each operation
 simplified   the cheapest well-formed statement each, transformers composed
 fused        and blocks fused
-full         and common subexpressions and dead code eliminated (Figure 13)
+full         and common subexpressions and dead code eliminated
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from viewlet.calculus.expr import Expr, MapRef, transform
 from viewlet.distributed.check import check
 from viewlet.distributed.cost import effort
 from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
-from viewlet.distributed.items import Layout
+from viewlet.distributed.items import AtomLocations
 from viewlet.distributed.location import RANDOM, Location
 from viewlet.distributed.placement import Hints, partition
 from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
@@ -116,21 +116,25 @@ def _placed(
     buffers: list[Map] = []
     triggers: list[DistributedTrigger] = []
     for relations in bundles:
-        layout = Layout(program, locations, batch, names)
+        layout = AtomLocations(program, locations, batch, names)
         emitter = Emitter("_".join(relations) if len(relations) == 1 else "batch", layout)
         trigger = _trigger(program, relations, layout, emitter, level)
         used = {name for b in trigger.blocks for o in b.operations for _, name in o.writes}
-        found = {**emitter.renamed, **emitter.buffers.maps}
-        buffers += [map for name, map in found.items() if name in used]
-        places = {**layout.locations, **emitter.buffers.locations}
-        placed |= {name: places[name] for name in found if name in used}
+        maps_by_name = {**emitter.renamed, **emitter.buffers.maps}
+        buffers += [map for name, map in maps_by_name.items() if name in used]
+        all_locations = {**layout.locations, **emitter.buffers.locations}
+        placed |= {name: all_locations[name] for name in maps_by_name if name in used}
         triggers.append(trigger)
     source = replace(program, triggers=())
     return check(DistributedProgram(source, placed, tuple(buffers), tuple(triggers), batch))
 
 
 def _trigger(
-    program: Program, relations: tuple[str, ...], layout: Layout, emitter: Emitter, level: Level
+    program: Program,
+    relations: tuple[str, ...],
+    layout: AtomLocations,
+    emitter: Emitter,
+    level: Level,
 ) -> DistributedTrigger:
     clock = Clock()
     for statement in _statements(program, relations, emitter):
@@ -155,14 +159,14 @@ def _trigger(
 
 def _statements(program: Program, relations: tuple[str, ...], emitter: Emitter) -> list[Statement]:
     """All statements in order. Each relation has its own buffers: they are empty at its start."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for number, relation in enumerate(relations):
         trigger = program.trigger(relation)
         if trigger is None:
             continue
         names = emitter.own_buffers(relation, trigger.statements) if number else {}
-        found += [_with_maps_renamed(s, names) for s in trigger.statements]
-    return found
+        statements += [_with_maps_renamed(s, names) for s in trigger.statements]
+    return statements
 
 
 def _with_maps_renamed(statement: Statement, names: dict[str, str]) -> Statement:

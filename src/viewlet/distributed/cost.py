@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from viewlet.distributed.ir import (
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
     Transfer,
+    TransferKind,
 )
 from viewlet.distributed.jobs import Job, jobs_of
 from viewlet.distributed.text import operation_text
@@ -69,8 +69,8 @@ def effort(program: DistributedProgram) -> tuple[int, int]:
     operations = [o for t in program.triggers for block in t.blocks for o in block.operations]
     changed = {name for operation in operations for _, name in operation.writes}
     state = changed & {m.name for m in program.program.maps if not m.buffer}
-    taken = [_stages(jobs_of(trigger), state) for trigger in program.triggers]
-    return (taken[-1], sum(taken)) if taken else (0, 0)
+    stage_counts = [_stages(jobs_of(trigger), state) for trigger in program.triggers]
+    return (stage_counts[-1], sum(stage_counts)) if stage_counts else (0, 0)
 
 
 def _stages(jobs: Sequence[Job], state: set[str]) -> int:
@@ -82,7 +82,7 @@ def _stages(jobs: Sequence[Job], state: set[str]) -> int:
 
 
 def worst(program: DistributedProgram) -> Count:
-    """The trigger that costs most: stages first, then jobs. Table 3 is compared with this."""
+    """The trigger that costs most: stages first, then jobs. Paper 000 Table 3 is compared."""
     return max(
         (count(trigger) for trigger in program.triggers),
         key=lambda c: (c.stages, c.jobs, c.rounds),
@@ -109,7 +109,7 @@ def _job_lines(number: int, job: Job) -> Iterator[str]:
     yield from _section("before, on the driver", job.before)
     for at, stage in enumerate(job.stages):
         yield from _section(f"stage {at}, on every worker", stage.statements, always=True)
-        for kind in (Kind.REPART, Kind.GATHER):
+        for kind in (TransferKind.REPART, TransferKind.GATHER):
             sends = [send for send in stage.sends if send.kind is kind]
             yield from _section(f"{kind.value} after stage {at}", sends)
     yield from _section("after, on the driver", job.after)

@@ -17,10 +17,10 @@ from viewlet.distributed.ir import (
     Compute,
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
     Transfer,
+    TransferKind,
     sites,
 )
 from viewlet.distributed.location import Dist, Local, Location, Replicated, node_of
@@ -111,7 +111,7 @@ class SimulatedCluster:
     def _transfer(self, transfer: Transfer) -> None:
         target = self._maps[transfer.target]
         source = self._maps[transfer.source]
-        senders = [self.driver] if transfer.kind is Kind.SCATTER else self.workers
+        senders = [self.driver] if transfer.kind is TransferKind.SCATTER else self.workers
         for old, new in zip(source.columns, target.columns, strict=True):
             for sender in senders:
                 sent = list(sender.store[source.name, old.name].items())

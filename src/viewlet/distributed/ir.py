@@ -16,7 +16,7 @@ those of the source program and those that transfers fill, live for one trigger.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -39,7 +39,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True)
-class Batch:
+class RelationBatch:
     """The batch of a relation as something that is read."""
 
     relation: str
@@ -48,7 +48,7 @@ class Batch:
         return f"Δ{self.relation}"
 
 
-Source = str | Batch
+Source = str | RelationBatch
 """A map, by its name, or a batch."""
 
 MapSide = tuple[Mode, str]
@@ -58,7 +58,7 @@ Resource = tuple[Mode, Source]
 """The same of a map or a batch."""
 
 
-class Kind(Enum):
+class TransferKind(Enum):
     """From where to where a transfer goes."""
 
     SCATTER = "scatter"
@@ -75,10 +75,12 @@ class Compute:
 
     @cached_property
     def writes(self) -> frozenset[MapSide]:
+        """The target's copy on the side where the statement runs."""
         return frozenset(((self.mode, self.statement.target),))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
+        """The maps and batches that the statement mentions, on the side where it runs."""
         return frozenset((self.mode, name) for name in sources_of(self.statement))
 
 
@@ -86,22 +88,25 @@ class Compute:
 class Transfer:
     """target := kind[to](source); `to` is over the target's key columns."""
 
-    kind: Kind
+    kind: TransferKind
     target: str
     source: str
     to: Location
 
     @property
     def mode(self) -> Mode:
+        """Transfers are begun by the driver."""
         return Mode.LOCAL
 
     @cached_property
     def writes(self) -> frozenset[MapSide]:
+        """The target's copies at the location that the contents go to."""
         return frozenset((mode, self.target) for mode in sites(self.to))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
-        side = Mode.LOCAL if self.kind is Kind.SCATTER else Mode.DISTRIBUTED
+        """The source's copies: the driver's for a scatter, else those of the workers."""
+        side = Mode.LOCAL if self.kind is TransferKind.SCATTER else Mode.DISTRIBUTED
         return frozenset(((side, self.source),))
 
 
@@ -110,7 +115,9 @@ Operation = Compute | Transfer
 
 def maps_touched(operation: Operation) -> frozenset[MapSide]:
     """What an operation reads or writes, batches left out."""
-    maps = ((side, source) for side, source in operation.reads if not isinstance(source, Batch))
+    maps = (
+        (side, source) for side, source in operation.reads if not isinstance(source, RelationBatch)
+    )
     return operation.writes.union(maps)
 
 
@@ -124,12 +131,12 @@ def sites(location: Location) -> tuple[Mode, ...]:
 def sources_of(statement: Statement) -> frozenset[Source]:
     """The maps and the batch that a right-hand side looks into."""
     parts: tuple[Expr, ...] = (statement.loop, *(update for _, update in statement.updates))
-    batches = (Batch(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
+    batches = (RelationBatch(n.name) for p in parts for n in walk(p) if isinstance(n, Delta))
     return frozenset[Source]((*statement.reads, *batches))
 
 
 @dataclass(frozen=True)
-class Block:
+class StatementBlock:
     """Operations that run at once on their side, in order."""
 
     mode: Mode
@@ -137,10 +144,12 @@ class Block:
 
     @cached_property
     def writes(self) -> frozenset[MapSide]:
+        """What any of its operations writes."""
         return frozenset[MapSide]().union(*(o.writes for o in self.operations))
 
     @cached_property
     def reads(self) -> frozenset[Resource]:
+        """What any of its operations reads."""
         return frozenset[Resource]().union(*(o.reads for o in self.operations))
 
 
@@ -149,10 +158,11 @@ class DistributedTrigger:
     """What one batch does; several relations where one batch changes all of them."""
 
     relations: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[StatementBlock, ...]
 
     @property
     def name(self) -> str:
+        """Its relations, as the text shows them: r, s."""
         return ", ".join(self.relations)
 
 
@@ -171,19 +181,20 @@ class DistributedProgram:
 
     @property
     def maps(self) -> tuple[Map, ...]:
+        """The program's maps and then the buffers that distribution added."""
         return (*self.program.maps, *self.buffers)
 
     def map(self, name: str) -> Map:
+        """The map or buffer of this name."""
         return next(m for m in self.maps if m.name == name)
 
     def trigger(self, relation: str) -> DistributedTrigger | None:
+        """The trigger of batches to this relation alone; None if nothing depends on it."""
         return next((t for t in self.triggers if t.relations == (relation,)), None)
 
     def signatures(self) -> dict[str, Signature]:
+        """Map or relation -> the types of its columns, buffers included."""
         return self.program.with_maps(self.maps).signatures()
-
-    def with_triggers(self, triggers: tuple[DistributedTrigger, ...]) -> DistributedProgram:
-        return replace(self, triggers=triggers)
 
 
 def place_of(

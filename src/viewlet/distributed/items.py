@@ -5,9 +5,9 @@
 has the items f1, f2 (of all columns), g1 (of c1 and again of c2), g2 and g3. Factors may be joined
 in another order than they are written in, as long as bindings still flow from left to right.
 
-A factor whose atoms are in several places has no place of its own. `Copies` gives it one: it moves
-the odd atoms, whole, to where the others are. This is the only reason for which a materialized view
-is transferred instead of a delta.
+A factor whose atoms are at several locations has none of its own. `Layout.copies` give it one: they
+move the odd atoms, all of their contents, to where the others are. This is the only reason for
+which a materialized view is transferred instead of a delta.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import rename
 from viewlet.calculus.scope import NONE, Names, all_names, check, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.ir import Batch, Source, place_of
+from viewlet.distributed.ir import RelationBatch, Source, place_of
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -50,7 +50,7 @@ from viewlet.schema import Physical
 
 
 @dataclass(frozen=True)
-class Item:
+class StatementItem:
     """A factor; `columns` are the updates that it belongs to, None for the loop.
 
     `needs` are the variables that stand to its left and that it uses without binding them.
@@ -62,6 +62,7 @@ class Item:
     needs: Names
 
     def is_ready(self, bound: Names) -> bool:
+        """Whether the factor can be evaluated once these variables are bound."""
         if not self.needs <= bound:
             return False
         try:
@@ -72,7 +73,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Copy:
+class AtomCopy:
     """A whole map, or the batch of a relation, that is moved to `to`, over its own columns."""
 
     name: str
@@ -81,7 +82,7 @@ class Copy:
     map: Map
 
 
-class Layout:
+class AtomLocations:
     """What a compiler of one trigger knows of maps and their places; copies are added to it."""
 
     def __init__(
@@ -100,7 +101,7 @@ class Layout:
         self.batch = batch
         self.maps: dict[str, Map] = {m.name: m for m in program.maps}
         self.locations: dict[str, Location] = dict(locations)
-        self.copies: dict[str, Copy] = {}
+        self.copies: dict[str, AtomCopy] = {}
         constants = {m.name for m in program.constants}
         self.state = frozenset(
             m.name for m in program.maps if not m.buffer and m.name not in constants
@@ -109,28 +110,29 @@ class Layout:
         self.batch_buffers = {m.name for m in program.maps if m.buffer}
         """What the program's own statements fill from the batch."""
 
-    def place(self, atom: Atom) -> Location:
+    def locate(self, atom: Atom) -> Location:
+        """Where the contents of a relation, a batch or a map are."""
         return place_of(atom, self.maps, self.locations, self.batch)
 
     def copy(self, atom: MapRef | Delta, to: Location) -> MapRef:
         """A reference to the atom's contents moved to `to`, which is over its variables."""
-        source: Source = atom.name if isinstance(atom, MapRef) else Batch(atom.name)
-        map = self._batch_map(source) if isinstance(source, Batch) else self.maps[source]
+        source: Source = atom.name if isinstance(atom, MapRef) else RelationBatch(atom.name)
+        map = self._batch_map(source) if isinstance(source, RelationBatch) else self.maps[source]
         variables = atom.keys if isinstance(atom, MapRef) else atom.variables
-        place = in_variables(to, variables, map.key_names)
-        if (source, place) not in self._copy_names:
-            self._copy_names[source, place] = self._stand_ins.fresh(f"@{map.name}@{place}")
-        name = self._copy_names[source, place]
+        location = in_variables(to, variables, map.key_names)
+        if (source, location) not in self._copy_names:
+            self._copy_names[source, location] = self._stand_ins.fresh(f"@{map.name}@{location}")
+        name = self._copy_names[source, location]
         copied = replace(map, name=name, buffer=True, change_of=None)
-        self.copies[name] = Copy(name, source, place, copied)
+        self.copies[name] = AtomCopy(name, source, location, copied)
         self.maps[name] = self.copies[name].map
-        self.locations[name] = place
+        self.locations[name] = location
         column = atom.column if isinstance(atom, MapRef) else VALUE_COLUMN
         return MapRef(name, column, variables, buffer=True)
 
     def place_of_source(self, source: Source) -> Location:
         """Where a map is, or the batch."""
-        return self.batch if isinstance(source, Batch) else self.locations[source]
+        return self.batch if isinstance(source, RelationBatch) else self.locations[source]
 
     def move_name(self, number: int) -> str:
         """What stands for the n-th moved product of a statement, until its buffer has a name."""
@@ -138,12 +140,12 @@ class Layout:
             self._move_names.append(self._stand_ins.fresh(f"@{len(self._move_names) + 1}"))
         return self._move_names[number - 1]
 
-    def _batch_map(self, batch: Batch) -> Map:
-        found = self.program.relation(batch.relation)
-        slots = relation_signature(found).keys
-        keys = tuple(KeyColumn(n, s) for n, s in zip(found.names, slots, strict=True))
+    def _batch_map(self, batch: RelationBatch) -> Map:
+        relation = self.program.relation(batch.relation)
+        slots = relation_signature(relation).keys
+        keys = tuple(KeyColumn(n, s) for n, s in zip(relation.names, slots, strict=True))
         columns = (ValueColumn(VALUE_COLUMN, Physical.INT),)
-        return Map(found.name, keys, columns, buffer=True)
+        return Map(relation.name, keys, columns, buffer=True)
 
 
 def with_lookups_in_loop(statement: Statement) -> Statement:
@@ -163,10 +165,12 @@ def _records(expr: Expr) -> set[MapRef]:
     return {replace(f, column=PRESENCE) for f in factors_of(expr) if isinstance(f, MapRef)}
 
 
-def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -> list[Item]:
+def items_of(
+    statement: Statement, layout: AtomLocations, *, on_driver: bool = False
+) -> list[StatementItem]:
     """The statement's items, each with a tag; `on_driver` has copies of all maps gathered there."""
     statement = with_lookups_in_loop(statement)
-    found: list[Item] = []
+    items: list[StatementItem] = []
     batches = 0
     binders = [outputs(factor) for factor in factors_of(statement.loop)]
     for expr, columns, left in _factors(statement):
@@ -182,9 +186,9 @@ def items_of(statement: Statement, layout: Layout, *, on_driver: bool = False) -
         else:
             expr, tag = _placed(expr, layout, left)
         # A lookup behind the bar binds nothing: its keys are bound by the loop.
-        given = outputs(expr) if columns is None else NONE
-        found.append(Item(expr, columns, tag, (all_names(expr) - given) & left))
-    return found
+        bound_here = outputs(expr) if columns is None else NONE
+        items.append(StatementItem(expr, columns, tag, (all_names(expr) - bound_here) & left))
+    return items
 
 
 def _factors(statement: Statement) -> Iterator[tuple[Expr, frozenset[str] | None, Names]]:
@@ -208,29 +212,29 @@ def _atoms(expr: Expr) -> list[MapRef | Delta]:
     return [node for node in walk(expr) if isinstance(node, MapRef | Delta)]
 
 
-def _placed(expr: Expr, layout: Layout, left: Names) -> tuple[Expr, Tag]:
-    places = {layout.place(atom) for atom in _atoms(expr)}
-    if LOCAL in places and places <= {LOCAL, REPLICATED}:
+def _placed(expr: Expr, layout: AtomLocations, left: Names) -> tuple[Expr, Tag]:
+    locations = {layout.locate(atom) for atom in _atoms(expr)}
+    if LOCAL in locations and locations <= {LOCAL, REPLICATED}:
         return expr, LOCAL
     try:
-        return expr, tag_of(expr, layout.place, left)
+        return expr, tag_of(expr, layout.locate, left)
     except ProgramError:
-        return _brought_together(expr, layout, left, places)
+        return _brought_together(expr, layout, left, locations)
 
 
 def _brought_together(
-    expr: Expr, layout: Layout, left: Names, places: set[Location]
+    expr: Expr, layout: AtomLocations, left: Names, locations: set[Location]
 ) -> tuple[Expr, Tag]:
     """The same factor over copies, with the fewest copies, the fewest of them replicated."""
     best: tuple[tuple[int, int], Expr, Tag] | None = None
-    wanted: list[Location] = sorted((p for p in places if isinstance(p, Dist)), key=str)
-    for to in (*wanted, REPLICATED):
+    destinations: list[Location] = sorted((p for p in locations if isinstance(p, Dist)), key=str)
+    for to in (*destinations, REPLICATED):
         new = transform(expr, partial(_moved, to=to, layout=layout))
         try:
-            tag = tag_of(new, layout.place, left)
+            tag = tag_of(new, layout.locate, left)
         except ProgramError:
             continue
-        copies = [layout.place(a) for a in _atoms(new) if a.name in layout.copies]
+        copies = [layout.locate(a) for a in _atoms(new) if a.name in layout.copies]
         cost = (copies.count(REPLICATED), len(copies))
         if best is None or cost < best[0]:
             best = cost, new, tag
@@ -238,24 +242,24 @@ def _brought_together(
     return best[1], best[2]
 
 
-def _moved(node: Expr, to: Location, layout: Layout) -> Expr:
-    if not isinstance(node, MapRef | Delta) or layout.place(node) in (to, REPLICATED):
+def _moved(node: Expr, to: Location, layout: AtomLocations) -> Expr:
+    if not isinstance(node, MapRef | Delta) or layout.locate(node) in (to, REPLICATED):
         return node
     variables = node.keys if isinstance(node, MapRef) else node.variables
     fits = isinstance(to, Dist) and {*to.columns} <= {*variables}
     return layout.copy(node, to if fits else REPLICATED)
 
 
-def _gathered(expr: Expr, layout: Layout, *, first: bool) -> tuple[Expr, Tag]:
+def _gathered(expr: Expr, layout: AtomLocations, *, first: bool) -> tuple[Expr, Tag]:
     """Everything on the driver, except the first ΔR: that is moved like any delta."""
     if isinstance(expr, Delta) and first and isinstance(layout.batch, Random):
         return expr, RANDOM
 
     def gather(node: Expr) -> Expr:
-        if isinstance(node, MapRef | Delta) and isinstance(layout.place(node), Dist | Random):
+        if isinstance(node, MapRef | Delta) and isinstance(layout.locate(node), Dist | Random):
             return layout.copy(node, LOCAL)
         return node
 
     new = transform(expr, gather)
-    here = any(isinstance(layout.place(atom), Local) for atom in _atoms(new))
+    here = any(isinstance(layout.locate(atom), Local) for atom in _atoms(new))
     return new, LOCAL if here else REPLICATED

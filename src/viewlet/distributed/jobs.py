@@ -18,11 +18,11 @@ from viewlet.distributed.ir import (
     Compute,
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
     Resource,
     Transfer,
+    TransferKind,
     sites,
 )
 from viewlet.distributed.location import Dist
@@ -30,7 +30,7 @@ from viewlet.distributed.statement_blocks import commute
 
 
 @dataclass
-class Stage:
+class JobStage:
     """What every worker does between two shuffles, and what it sends afterwards.
 
     `sends` with one kind are one compound request: reparts go to the next stage, gathers and the
@@ -49,7 +49,7 @@ class Job:
     """
 
     before: list[Operation] = field(default_factory=list)
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[JobStage] = field(default_factory=list)
     after: list[Compute] = field(default_factory=list)
 
     def operations(self) -> Iterator[Operation]:
@@ -68,12 +68,12 @@ def jobs_of(trigger: DistributedTrigger) -> list[Job]:
     for block in trigger.blocks:
         if block.mode is Mode.DISTRIBUTED:
             statements = [o for o in block.operations if isinstance(o, Compute)]
-            jobs[-1].stages.append(Stage(statements))
+            jobs[-1].stages.append(JobStage(statements))
             continue
         for operation in block.operations:
             if isinstance(operation, Compute):
                 _add_driver_statement(operation, jobs[-1], waiting)
-            elif operation.kind is Kind.SCATTER:
+            elif operation.kind is TransferKind.SCATTER:
                 if operation.reads & waiting:
                     _receive(jobs[-1])
                     jobs.append(Job())
@@ -81,7 +81,7 @@ def jobs_of(trigger: DistributedTrigger) -> list[Job]:
                 jobs[-1].before.append(operation)
             else:
                 if not jobs[-1].stages:
-                    jobs[-1].stages.append(Stage())
+                    jobs[-1].stages.append(JobStage())
                 jobs[-1].stages[-1].sends.append(operation)
                 waiting |= {r for r in operation.writes if r[0] is Mode.LOCAL}
     return jobs
@@ -91,7 +91,7 @@ def _receive(job: Job) -> None:
     """A shuffle at the end of a job that others follow ends in a stage which only receives it."""
     sends = job.stages[-1].sends if job.stages else []
     if any(Mode.DISTRIBUTED in sites(transfer.to) for transfer in sends):
-        job.stages.append(Stage())
+        job.stages.append(JobStage())
 
 
 def _add_driver_statement(statement: Compute, job: Job, waiting: set[Resource]) -> None:
@@ -128,11 +128,11 @@ def route_of(transfer: Transfer, program: DistributedProgram) -> Route:
     """repart[a](s) -> by the position of a in s's key"""
     keys = program.map(transfer.target).key_names
     by = transfer.to.columns if isinstance(transfer.to, Dist) else ()
-    held = sites(transfer.to)
+    target_sites = sites(transfer.to)
     return Route(
         transfer.source,
         transfer.target,
         tuple(keys.index(column) for column in by),
-        everywhere=Mode.DISTRIBUTED in held and not by,
-        driver=Mode.LOCAL in held,
+        everywhere=Mode.DISTRIBUTED in target_sites and not by,
+        driver=Mode.LOCAL in target_sites,
     )

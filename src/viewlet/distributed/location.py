@@ -94,7 +94,7 @@ LOCAL, RANDOM, REPLICATED = Local(), Random(), Replicated()
 
 def location_of(text: str) -> Location:
     """Where a map can be kept, as it prints: local, replicated or dist(a, b)."""
-    plain = {str(place): place for place in (LOCAL, REPLICATED)}
+    plain = {str(location): location for location in (LOCAL, REPLICATED)}
     if text in plain:
         return plain[text]
     if match := re.fullmatch(r"dist\((\w+(?:, *\w+)*)\)", text):
@@ -144,38 +144,38 @@ def hash_word(value: object) -> int:
     return int(value) & _WORD
 
 
-def tag_of(expr: Expr, places: Places, bound: Names = NONE) -> Tag:
+def tag_of(expr: Expr, locate: Places, bound: Names = NONE) -> Tag:
     """The expression's tag where workers evaluate it, or ProgramError where they must not.
 
     `bound` are the variables that stand to the left. Replicated is also the tag of values and
     conditions: they are the same everywhere.
     """
     if isinstance(expr, Rel | Delta | MapRef):
-        location = places(expr)
+        location = locate(expr)
         if isinstance(location, Local):
             raise _ill_formed("workers cannot read what is on the driver", expr)
         if isinstance(location, Random) and isinstance(expr, MapRef) and expr.column == PRESENCE:
             raise _ill_formed("records that are spread have no presence", expr)
         return location
     if isinstance(expr, Mul):
-        return _product_tag(expr, places, bound)
+        return _product_tag(expr, locate, bound)
     if isinstance(expr, Add):
-        return _sum_tag(expr, [tag_of(term, places, bound) for term in expr.terms])
+        return _sum_tag(expr, [tag_of(term, locate, bound) for term in expr.terms])
     if isinstance(expr, Sum):
-        return _projection_tag(expr, tag_of(expr.body, places, bound), bound)
+        return _projection_tag(expr, tag_of(expr.body, locate, bound), bound)
     if isinstance(expr, Nested):
-        return _nested_tag(expr, tag_of(expr.body, places, bound))
+        return _nested_tag(expr, tag_of(expr.body, locate, bound))
     return REPLICATED
 
 
-def _product_tag(expr: Mul, places: Places, bound: Names) -> Tag:
+def _product_tag(expr: Mul, locate: Places, bound: Names) -> Tag:
     """Q1^Dist(a) * Q2^Dist(a) is Dist(a); a replicated factor joins anything; Random joins no more.
 
     Follows(a) needs a Dist(a) in the same product to be more than Follows(a).
     """
     tags: list[Tag] = []
     for factor in expr.factors:
-        tag = tag_of(factor, places, bound)
+        tag = tag_of(factor, locate, bound)
         bound |= outputs(factor)
         if tag != REPLICATED:
             tags.append(tag)
@@ -191,13 +191,13 @@ def _product_tag(expr: Mul, places: Places, bound: Names) -> Tag:
 def _sum_tag(expr: Add, tags: list[Tag]) -> Tag:
     """Parts add up wherever they are, but a replicated term would count once on every worker:
     beside a bound Dist(a) it is right on one of them."""
-    found = set(tags)
-    if len(found) == 1:
+    distinct = set(tags)
+    if len(distinct) == 1:
         return tags[0]
-    keys = {tag.columns for tag in found if isinstance(tag, Dist | Follows)}
-    if found <= {RANDOM} | {tag for tag in found if isinstance(tag, Dist)}:
+    keys = {tag.columns for tag in distinct if isinstance(tag, Dist | Follows)}
+    if distinct <= {RANDOM} | {tag for tag in distinct if isinstance(tag, Dist)}:
         return RANDOM
-    if len(keys) == 1 and RANDOM not in found:
+    if len(keys) == 1 and RANDOM not in distinct:
         return Follows(keys.pop())
     raise _ill_formed("terms are located differently", expr)
 

@@ -86,8 +86,8 @@ class Hints:
         >>> viewlet.Hints(maps={"m": "dist(a, b)"}).place("m")
         Dist(columns=('a', 'b'))
         """
-        given = self.maps.get(name)
-        return location_of(given) if isinstance(given, str) else given
+        location = self.maps.get(name)
+        return location_of(location) if isinstance(location, str) else location
 
     def plain(self) -> dict[str, Any]:
         """The arguments that make this again, as JSON has them.
@@ -95,7 +95,9 @@ class Hints:
         >>> viewlet.Hints(statistics={"supplier": 10_000}).plain()["statistics"]
         {'supplier': 10000}
         """
-        return asdict(self) | {"maps": {name: str(place) for name, place in self.maps.items()}}
+        return asdict(self) | {
+            "maps": {name: str(location) for name, location in self.maps.items()}
+        }
 
 
 def hints_about(program: Program, hints: Hints) -> Hints:
@@ -104,7 +106,7 @@ def hints_about(program: Program, hints: Hints) -> Hints:
     tables = {relation.name for relation in program.relations}
     return replace(
         hints,
-        maps={name: place for name, place in hints.maps.items() if name in maps},
+        maps={name: location for name, location in hints.maps.items() if name in maps},
         tables={name: column for name, column in hints.tables.items() if name in tables},
     )
 
@@ -117,22 +119,22 @@ def partition(
     _check(program, hints)
     columns = _Columns(program, hints)
     constants = {m.name for m in program.constants}
-    places: dict[str, Location] = {}
+    locations: dict[str, Location] = {}
     for map in program.maps:
         if map.buffer:
             continue
-        given = hints.place(map.name)
-        if given is not None:
-            places[map.name] = given
+        hinted = hints.place(map.name)
+        if hinted is not None:
+            locations[map.name] = hinted
         elif map.name in constants or columns.tables(map) <= copied:
-            places[map.name] = REPLICATED
+            locations[map.name] = REPLICATED
         else:
-            places[map.name] = columns.place(map)
+            locations[map.name] = columns.locate(map)
     for map in program.maps:
         if map.buffer:
-            places[map.name] = _buffer_place(map, program, places)
-    _replicate_shared(program, places, hints)
-    return places
+            locations[map.name] = _buffer_place(map, program, locations)
+    _replicate_shared(program, locations, hints)
+    return locations
 
 
 def _check(program: Program, hints: Hints) -> None:
@@ -140,10 +142,10 @@ def _check(program: Program, hints: Hints) -> None:
     for name in hints.maps:
         if name not in maps:
             raise ResolutionError(f"a partitioning hint names {name}, which is not kept")
-        place = hints.place(name)
-        if isinstance(place, Dist) and not {*place.columns} <= {*maps[name].key_names}:
+        location = hints.place(name)
+        if isinstance(location, Dist) and not {*location.columns} <= {*maps[name].key_names}:
             raise ResolutionError(
-                f"{name} cannot be partitioned by {', '.join(place.columns)}",
+                f"{name} cannot be partitioned by {', '.join(location.columns)}",
                 hint=f"its key is ({', '.join(maps[name].key_names)})",
             )
     known = {relation.name: relation for relation in program.relations}
@@ -153,15 +155,15 @@ def _check(program: Program, hints: Hints) -> None:
         known[name].column(column)
 
 
-def _buffer_place(buffer: Map, program: Program, places: Mapping[str, Location]) -> Location:
+def _buffer_place(buffer: Map, program: Program, locations: Mapping[str, Location]) -> Location:
     """The change of a map is kept where the map is, another buffer where its readers are.
 
     Those vote with the partitioning variables of the maps beside it that the buffer has too; where
     only the batch stands beside it, with the variables that both have.
     """
     name = buffer.change_of
-    if name is not None and name in places:
-        return in_variables(places[name], program.map(name).key_names, buffer.key_names)
+    if name is not None and name in locations:
+        return in_variables(locations[name], program.map(name).key_names, buffer.key_names)
     votes: Counter[tuple[str, ...]] = Counter()
     joined: Counter[tuple[str, ...]] = Counter()
     for own, others in _beside(buffer.name, program):
@@ -169,8 +171,8 @@ def _buffer_place(buffer: Map, program: Program, places: Mapping[str, Location])
         for atom in others:
             if isinstance(atom, Delta):
                 joined.update((columns[v],) for v in atom.variables if v in columns)
-            elif isinstance(place := places.get(atom.name), Dist):
-                there = in_variables(place, program.map(atom.name).key_names, atom.keys)
+            elif isinstance(location := locations.get(atom.name), Dist):
+                there = in_variables(location, program.map(atom.name).key_names, atom.keys)
                 assert isinstance(there, Dist)
                 if {*there.columns} <= columns.keys():
                     votes[tuple(columns[v] for v in there.columns)] += 1
@@ -192,7 +194,7 @@ def _beside(name: str, program: Program) -> Iterator[tuple[tuple[str, ...], list
                     yield atom.keys, others
 
 
-def _replicate_shared(program: Program, places: dict[str, Location], hints: Hints) -> None:
+def _replicate_shared(program: Program, locations: dict[str, Location], hints: Hints) -> None:
     """Local maps that stand beside partitioned ones in a statement become replicated.
 
     A map and its buffer go together, so that they can still be added up.
@@ -201,14 +203,14 @@ def _replicate_shared(program: Program, places: dict[str, Location], hints: Hint
     for trigger in program.triggers:
         for statement in trigger.statements:
             beside = {statement.target, *statement.reads}
-            if not any(isinstance(places[name], Dist) for name in beside):
+            if not any(isinstance(locations[name], Dist) for name in beside):
                 continue
             for name in statement.reads:
                 base = changed[name]
-                if places[name] != LOCAL or isinstance(hints.place(base), Local):
+                if locations[name] != LOCAL or isinstance(hints.place(base), Local):
                     continue
                 for twin in (twin for twin, of in changed.items() if of == base):
-                    places[twin] = REPLICATED
+                    locations[twin] = REPLICATED
 
 
 class _Columns:
@@ -240,24 +242,24 @@ class _Columns:
 
     @cached_property
     def _members(self) -> dict[Column, list[Column]]:
-        found: dict[Column, list[Column]] = {}
+        members: dict[Column, list[Column]] = {}
         for column in sorted(self._parents):
-            found.setdefault(self._class(column), []).append(column)
-        return found
+            members.setdefault(self._class(column), []).append(column)
+        return members
 
-    def place(self, map: Map) -> Location:
+    def locate(self, map: Map) -> Location:
         """Dist on the best key column, else Local."""
         ranked: list[tuple[tuple[bool, bool, bool, int, int], str]] = []
         for position, key in enumerate(map.key_names):
             visible = (map.name, position) not in self._summed
-            for hinted, whole, size in self._ranks(map, key):
-                ranked.append(((hinted, visible, whole, size, -position), key))
+            for hinted, covers_key, size in self._ranks(map, key):
+                ranked.append(((hinted, visible, covers_key, size, -position), key))
         return Dist((max(ranked)[1],)) if ranked else LOCAL
 
     def tables(self, map: Map) -> set[str]:
         """The tables over which it is defined, without static ones."""
-        found = {t for definition in _definitions((map,)) for t in relations(definition)}
-        return {table for table in found if not self._relations[table].static}
+        tables = {t for definition in _definitions((map,)) for t in relations(definition)}
+        return {table for table in tables if not self._relations[table].static}
 
     def _ranks(self, map: Map, key: str) -> Iterator[tuple[bool, bool, int]]:
         """Whether the column is hinted, whether it is a whole primary key; the table's size."""
@@ -309,11 +311,11 @@ def _summed_over(program: Program) -> Iterator[tuple[str, int]]:
 def _hidden(expr: Expr, visible: Names) -> Iterator[tuple[str, int]]:
     for node in walk(expr):
         if isinstance(node, Nested):
-            seen = visible | outputs(node.body)
+            shown = visible | outputs(node.body)
             for atom in walk(node.body):
                 if isinstance(atom, MapRef):
                     for position, key in enumerate(atom.keys):
-                        if key not in seen:
+                        if key not in shown:
                             yield atom.name, position
 
 

@@ -52,7 +52,7 @@ class _Eliminator:
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
         self._aliases: dict[str, _Alias] = {}
-        self._seen: dict[tuple[Mode, str, tuple[str, ...]], list[int]] = {}
+        self._computed: dict[tuple[Mode, str, tuple[str, ...]], list[int]] = {}
         self.done: list[Operation] = []
 
     def add(self, operation: Operation) -> None:
@@ -66,11 +66,11 @@ class _Eliminator:
             return
         form = canonical(statement.loop, statement.keys)
         key = operation.mode, form.text, tuple(form.names[k] for k in statement.keys)
-        for at in self._seen.get(key, ()):
+        for at in self._computed.get(key, ()):
             if not self._written_since(at, operation.reads):
                 self._merge(at, statement)
                 return
-        self._seen.setdefault(key, []).append(len(self.done))
+        self._computed.setdefault(key, []).append(len(self.done))
         self.done.append(operation)
 
     def _written_since(self, at: int, reads: frozenset[Resource]) -> bool:
@@ -80,21 +80,23 @@ class _Eliminator:
         """Let the buffer at `at` hold the statement's columns as well."""
         earlier = self.done[at]
         assert isinstance(earlier, Compute)
-        kept = earlier.statement
-        names = _correspondence(statement, kept)
-        updates = list(kept.updates)
+        original = earlier.statement
+        names = _correspondence(statement, original)
+        updates = list(original.updates)
         columns: dict[str, str] = {}
         for column, expr in statement.updates:
-            wanted = rename(expr, names)
-            same = next((c for c, e in updates if _product_text(e) == _product_text(wanted)), None)
+            renamed_expr = rename(expr, names)
+            same = next(
+                (c for c, e in updates if _product_text(e) == _product_text(renamed_expr)), None
+            )
             if same is None:
                 same = _fresh({c for c, _ in updates})
-                updates.append((same, wanted))
+                updates.append((same, renamed_expr))
                 physical = self._buffers.maps[statement.target].column(column).physical
-                self._widen(kept.target, ValueColumn(same, physical))
+                self._widen(original.target, ValueColumn(same, physical))
             columns[column] = same
-        self.done[at] = replace(earlier, statement=replace(kept, updates=tuple(updates)))
-        self._aliases[statement.target] = _Alias(kept.target, columns)
+        self.done[at] = replace(earlier, statement=replace(original, updates=tuple(updates)))
+        self._aliases[statement.target] = _Alias(original.target, columns)
 
     def _widen(self, sent: str, column: ValueColumn) -> None:
         """A new column for a buffer and for those that it is transferred to."""
@@ -149,10 +151,10 @@ class _Eliminator:
         )
 
 
-def _correspondence(statement: Statement, kept: Statement) -> dict[str, str]:
-    """The kept loop's name for each variable of the other."""
+def _correspondence(statement: Statement, original: Statement) -> dict[str, str]:
+    """Variable of the statement -> its name in the loop of the original."""
     theirs = canonical(statement.loop, statement.keys).names
-    ours = {short: name for name, short in canonical(kept.loop, kept.keys).names.items()}
+    ours = {short: name for name, short in canonical(original.loop, original.keys).names.items()}
     return {name: ours[short] for name, short in theirs.items()}
 
 
@@ -167,11 +169,11 @@ def _fresh(names: set[str]) -> str:
 def eliminate_dead(operations: list[Operation], buffers: Buffers) -> list[Operation]:
     """Drop what fills a transfer buffer that nothing reads afterwards."""
     live: set[Resource] = set()
-    kept: list[Operation] = []
+    needed_operations: list[Operation] = []
     for operation in reversed(operations):
         names = {name for _, name in operation.writes}
         if names <= buffers.maps.keys() and not operation.writes & live:
             continue
         live |= operation.reads
-        kept.append(operation)
-    return kept[::-1]
+        needed_operations.append(operation)
+    return needed_operations[::-1]

@@ -1,4 +1,4 @@
-"""The choice among well-formed statements, and simplification of transformers (section 4.3.1).
+"""The choice among well-formed statements, and simpler transformers (paper 000 section 4.3.1).
 
 The cost order is the paper's: rounds first, then deltas rather than views, then fewer gathers.
 A round is counted where it hurts, in the stages of the whole trigger: a statement's cost is the
@@ -19,16 +19,16 @@ from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import Names
 from viewlet.distributed.ir import (
     Compute,
-    Kind,
     Mode,
     Operation,
     Resource,
     Source,
     Transfer,
+    TransferKind,
     sites,
     sources_of,
 )
-from viewlet.distributed.items import Layout
+from viewlet.distributed.items import AtomLocations
 from viewlet.distributed.location import Local, Location, Replicated, in_variables
 from viewlet.distributed.transformers import Move, StatementPlan
 from viewlet.program.ir import Map, Statement
@@ -71,18 +71,18 @@ class Cost:
     keys: int
 
 
-def best(candidates: Iterable[StatementPlan], clock: Clock, layout: Layout) -> StatementPlan:
+def best(candidates: Iterable[StatementPlan], clock: Clock, layout: AtomLocations) -> StatementPlan:
     """The cheapest of the plans for a statement."""
     return min(candidates, key=lambda plan: cost_of(plan, clock, layout))
 
 
-def cost_of(plan: StatementPlan, clock: Clock, layout: Layout) -> Cost:
+def cost_of(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     """What a plan would cost, after what is planned already."""
     trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen), clock.closed)
     return advance(plan, trial, layout)
 
 
-def advance(plan: StatementPlan, clock: Clock, layout: Layout) -> Cost:
+def advance(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     """Run the plan on the clock; what it cost."""
     parts = _expressions(plan)
     copies = sorted({n.name for n in _references(parts)} & layout.copies.keys())
@@ -162,14 +162,14 @@ def _signature(move: Move) -> str:
 
 # --- transformers over transformers ---------------------------------------------------------------
 
-COMPOSED: dict[tuple[Kind, Kind], Kind | None] = {
-    (Kind.REPART, Kind.REPART): Kind.REPART,
-    (Kind.REPART, Kind.SCATTER): Kind.SCATTER,
-    (Kind.GATHER, Kind.REPART): Kind.GATHER,
-    (Kind.GATHER, Kind.SCATTER): None,
-    (Kind.SCATTER, Kind.GATHER): Kind.REPART,
+COMPOSED: dict[tuple[TransferKind, TransferKind], TransferKind | None] = {
+    (TransferKind.REPART, TransferKind.REPART): TransferKind.REPART,
+    (TransferKind.REPART, TransferKind.SCATTER): TransferKind.SCATTER,
+    (TransferKind.GATHER, TransferKind.REPART): TransferKind.GATHER,
+    (TransferKind.GATHER, TransferKind.SCATTER): None,
+    (TransferKind.SCATTER, TransferKind.GATHER): TransferKind.REPART,
 }
-"""Figure 4: the outer and the inner transformer -> the one that does both.
+"""Paper 000 Figure 4: the outer and the inner transformer -> the one that does both.
 
 None: Gather(Scatter(q)) is q itself, which is on the driver already.
 """
@@ -178,7 +178,7 @@ None: Gather(Scatter(q)) is q itself, which is on the driver already.
 def compose(
     operations: list[Operation], maps: Mapping[str, Map], buffers: Container[str]
 ) -> list[Operation]:
-    """Figure 4 over single transformer form, until nothing changes.
+    """Paper 000 Figure 4 over single transformer form, until nothing changes.
 
     s[k] += M[k].* | M's columns; r := t[p](s)   ->   r := t[p](M)      (M[k] where it has one)
     a := t1[p](q); r := t2[p'](a)                ->   r := (t2 t1)[p'](q)
@@ -209,7 +209,7 @@ def _composed(
         source, kind = _origin(earlier, transfer, maps)
         if source is None or kind is None:
             return transfer
-        side = Mode.LOCAL if kind is Kind.SCATTER else Mode.DISTRIBUTED
+        side = Mode.LOCAL if kind is TransferKind.SCATTER else Mode.DISTRIBUTED
         if any((side, source) in o.writes for o in before[at:]):
             return transfer
         shorter = replace(transfer, kind=kind, source=source)
@@ -219,7 +219,7 @@ def _composed(
 
 def _origin(
     earlier: Operation, transfer: Transfer, maps: Mapping[str, Map]
-) -> tuple[str | None, Kind | None]:
+) -> tuple[str | None, TransferKind | None]:
     """What the transfer's source is a plain copy of, and the transformer from there."""
     if isinstance(earlier, Transfer):
         if isinstance(earlier.to, Replicated):
@@ -238,5 +238,5 @@ def _copied_map(compute: Compute, maps: Mapping[str, Map]) -> str | None:
     if len({*loop.keys}) < len(loop.keys):
         return None
     columns: list[Expr] = [replace(loop, column=c.name) for c in maps[loop.name].columns]
-    whole = values == [ONE] and columns == [loop]
-    return loop.name if whole or (loop.column == PRESENCE and values == columns) else None
+    is_copy = values == [ONE] and columns == [loop]
+    return loop.name if is_copy or (loop.column == PRESENCE and values == columns) else None

@@ -17,8 +17,8 @@ from dataclasses import replace
 from viewlet.calculus.expr import ONE, Delta, Expr, MapRef, transform
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.calculus.typing import variable_slots, weight_type
-from viewlet.distributed.ir import Batch, Compute, Kind, Mode, Operation, Transfer
-from viewlet.distributed.items import Copy, Layout
+from viewlet.distributed.ir import Compute, Mode, Operation, RelationBatch, Transfer, TransferKind
+from viewlet.distributed.items import AtomCopy, AtomLocations
 from viewlet.distributed.location import LOCAL, RANDOM, Dist, Local, Location, tag_of
 from viewlet.distributed.redundancy import Buffers
 from viewlet.distributed.transformers import Move, StatementPlan
@@ -28,7 +28,7 @@ from viewlet.program.ir import KeyColumn, Map, Statement, ValueColumn
 class Emitter:
     """Turns the plans of one trigger into operations and names the buffers that they need."""
 
-    def __init__(self, label: str, layout: Layout) -> None:
+    def __init__(self, label: str, layout: AtomLocations) -> None:
         self._label = label
         self._layout = layout
         self._signatures = layout.program.signatures()
@@ -37,6 +37,7 @@ class Emitter:
         self.operations: list[Operation] = []
 
     def emit(self, plan: StatementPlan) -> None:
+        """The moves of a statement in order, then the statement over what they brought."""
         names: dict[str, str] = {}
         for move in plan.moves:
             names[move.name] = self._move(move, names)
@@ -77,7 +78,7 @@ class Emitter:
         """Partitioned where every column's result is and keeps its key; else partial sums."""
         if mode is Mode.LOCAL:
             return LOCAL
-        tags = {tag_of(expr, self._layout.place) for _, expr in statement.expressions()}
+        tags = {tag_of(expr, self._layout.locate) for _, expr in statement.expressions()}
         tag = tags.pop()
         if not tags and isinstance(tag, Dist) and {*tag.columns} <= {*statement.keys}:
             return tag
@@ -98,12 +99,12 @@ class Emitter:
         )
         return Map(name, keys, columns, buffer=True)
 
-    def _add(self, map: Map, place: Location) -> None:
+    def _add(self, map: Map, location: Location) -> None:
         self.buffers.maps[map.name] = map
-        self.buffers.locations[map.name] = place
+        self.buffers.locations[map.name] = location
         self._signatures[map.name] = map.signature
         self._layout.maps[map.name] = map
-        self._layout.locations[map.name] = place
+        self._layout.locations[map.name] = location
 
     def _renamed(self, statement: Statement, names: dict[str, str]) -> Statement:
         """Placeholders of moves and copies become the buffers that hold them."""
@@ -121,15 +122,15 @@ class Emitter:
             updates=tuple((column, transform(e, rule)) for column, e in statement.updates),
         )
 
-    def _copy(self, copy: Copy) -> str:
+    def _copy(self, copy: AtomCopy) -> str:
         """The buffer with the contents that the map or the batch has at this moment."""
         sent, received = self._names()
-        place = self._layout.place_of_source(copy.source)
-        mode = Mode.LOCAL if isinstance(place, Local) else Mode.DISTRIBUTED
-        if isinstance(copy.source, Batch):
+        location = self._layout.place_of_source(copy.source)
+        mode = Mode.LOCAL if isinstance(location, Local) else Mode.DISTRIBUTED
+        if isinstance(copy.source, RelationBatch):
             columns = copy.map.key_names
             loop = Delta(copy.source.relation, columns)
-            self._add(replace(copy.map, name=sent), place)
+            self._add(replace(copy.map, name=sent), location)
             self.operations.append(
                 Compute(mode, Statement(sent, columns, "+=", loop, ((VALUE_COLUMN, ONE),)))
             )
@@ -140,7 +141,7 @@ class Emitter:
         return received
 
 
-def _kind(mode: Mode, to: Location) -> Kind:
+def _kind(mode: Mode, to: Location) -> TransferKind:
     if mode is Mode.LOCAL:
-        return Kind.SCATTER
-    return Kind.GATHER if isinstance(to, Local) else Kind.REPART
+        return TransferKind.SCATTER
+    return TransferKind.GATHER if isinstance(to, Local) else TransferKind.REPART

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from viewlet.distributed.ir import Block, Compute, Operation
+from viewlet.distributed.ir import Compute, Operation, StatementBlock
 
 
 def commute(first: Operation, second: Operation) -> bool:
@@ -21,7 +21,7 @@ def _adds(operation: Operation) -> bool:
     return isinstance(operation, Compute) and operation.statement.op == "+="
 
 
-def blocks_commute(first: Block, second: Block) -> bool:
+def blocks_commute(first: StatementBlock, second: StatementBlock) -> bool:
     """All pairs of their operations do; most blocks have nothing in common at all."""
     if first.writes & second.reads or second.writes & first.reads:
         return False
@@ -30,19 +30,19 @@ def blocks_commute(first: Block, second: Block) -> bool:
     return all(commute(a, b) for a in first.operations for b in second.operations)
 
 
-def single_blocks(operations: Iterable[Operation]) -> list[Block]:
+def single_blocks(operations: Iterable[Operation]) -> list[StatementBlock]:
     """A block for each operation, in its own mode."""
-    return [Block(operation.mode, (operation,)) for operation in operations]
+    return [StatementBlock(operation.mode, (operation,)) for operation in operations]
 
 
-def fuse(blocks: list[Block]) -> list[Block]:
+def fuse(blocks: list[StatementBlock]) -> list[StatementBlock]:
     """b1, b2, ..., bn -> fewer blocks: each takes in the later ones of its mode that commute with
     everything in between.
 
     The paper's algorithm, without its recursion: a head that has taken in a block is tried again
     on what it passed over, because it may commute with more of it now that less is in between.
     """
-    done: list[Block] = []
+    done: list[StatementBlock] = []
     rest = blocks
     while rest:
         head, tail = _merge_into_head(rest[0], rest[1:])
@@ -54,11 +54,13 @@ def fuse(blocks: list[Block]) -> list[Block]:
     return done
 
 
-def _merge_into_head(head: Block, tail: list[Block]) -> tuple[Block, list[Block]]:
-    passed: list[Block] = []
+def _merge_into_head(
+    head: StatementBlock, tail: list[StatementBlock]
+) -> tuple[StatementBlock, list[StatementBlock]]:
+    apart: list[StatementBlock] = []
     for block in tail:
-        if block.mode is head.mode and all(blocks_commute(b, block) for b in passed):
-            head = Block(head.mode, head.operations + block.operations)
+        if block.mode is head.mode and all(blocks_commute(b, block) for b in apart):
+            head = StatementBlock(head.mode, head.operations + block.operations)
         else:
-            passed.append(block)
-    return head, passed
+            apart.append(block)
+    return head, apart

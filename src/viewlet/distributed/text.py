@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from viewlet.calculus.query_text import relation_text
 from viewlet.distributed.ir import (
-    Block,
     Compute,
     DistributedProgram,
     DistributedTrigger,
-    Kind,
     Mode,
     Operation,
+    StatementBlock,
     Transfer,
+    TransferKind,
 )
 from viewlet.distributed.location import LOCAL, RANDOM, REPLICATED, Dist, Location
 from viewlet.errors import ParseError
@@ -62,7 +62,7 @@ def trigger_text(trigger: DistributedTrigger) -> str:
     return "\n".join([f"on {trigger.name}:", *(block_text(b) for b in trigger.blocks)])
 
 
-def block_text(block: Block) -> str:
+def block_text(block: StatementBlock) -> str:
     """Where a block runs, and its operations."""
     lines = [f"  {block.mode.value}:", *(operation_text(o) for o in block.operations)]
     return "\n".join(lines)
@@ -84,73 +84,72 @@ class DistributedParser(ProgramParser):
     """Reads what `distributed_text` writes."""
 
     def distributed(self) -> DistributedProgram:
+        """A whole distributed program, as to_text prints it."""
         relations: list[Relation] = []
         maps: list[Map] = []
         own = -1
-        places: dict[str, Location] = {}
+        locations: dict[str, Location] = {}
         triggers: list[DistributedTrigger] = []
         batch: Location = RANDOM
         views: list[View] = []
         while self.next.kind != "end":
-            if self.peek("relation"):
-                relations.append(self.relation())
-            elif self.peek("map") or self.peek("buffer"):
-                maps.append(self.map())
-            elif self.accept("place"):
+            if self.accept("place"):
                 name = self.name()
-                places[name] = self.location()
+                locations[name] = self.location()
             elif self.accept("transfers"):
                 own = len(maps)
             elif self.accept("batch"):
                 batch = self.location()
             elif self.accept("on"):
                 triggers.append(self.distributed_trigger())
-            elif self.peek("view"):
-                views.append(self.view())
-            else:
+            elif not self.declaration(relations, maps, views):
                 raise self.error("expected relation, map, buffer, place, batch, on or view")
         own = len(maps) if own < 0 else own
         source = Program(tuple(relations), tuple(maps[:own]), (), tuple(views))
-        return DistributedProgram(source, places, tuple(maps[own:]), tuple(triggers), batch)
+        return DistributedProgram(source, locations, tuple(maps[own:]), tuple(triggers), batch)
 
     def location(self) -> Location:
+        """local, random, replicated or dist(KEYS)"""
         word = self.name()
         if word == "dist":
             self.expect("(")
             return Dist(self.names(")"))
-        found = {str(place): place for place in (LOCAL, RANDOM, REPLICATED)}
-        if word not in found:
+        by_name = {str(location): location for location in (LOCAL, RANDOM, REPLICATED)}
+        if word not in by_name:
             raise ParseError(f"unknown location {word}", position=self.next.position)
-        return found[word]
+        return by_name[word]
 
     def distributed_trigger(self) -> DistributedTrigger:
+        """RELATION, ...: and then blocks, each local: or distributed: with its operations."""
         relations = [self.name()]
         while self.accept(","):
             relations.append(self.name())
         self.expect(":")
-        blocks: list[Block] = []
+        blocks: list[StatementBlock] = []
         while self.peek(":", 1) and self.next.text in ("local", "distributed"):
             mode = Mode(self.name())
             self.expect(":")
-            blocks.append(Block(mode, tuple(self.operations(mode))))
+            blocks.append(StatementBlock(mode, tuple(self.operations(mode))))
         return DistributedTrigger(tuple(relations), tuple(blocks))
 
     def operations(self, mode: Mode) -> list[Operation]:
-        found: list[Operation] = []
+        """The statements and transfers of one block."""
+        operations: list[Operation] = []
         while self.next.kind == "name" and (self.peek("[", 1) or self.peek(":=", 1)):
             transfer = self.peek(":=", 1)
-            found.append(self.transfer() if transfer else Compute(mode, self.statement()))
-        return found
+            operations.append(self.transfer() if transfer else Compute(mode, self.statement()))
+        return operations
 
     def transfer(self) -> Transfer:
+        """TARGET := scatter<LOCATION>(SOURCE), and the same for repart and gather."""
         target = self.name()
         self.expect(":=")
         try:
-            kind = Kind(self.name())
+            kind = TransferKind(self.name())
         except ValueError:
             raise self.error("expected scatter, repart or gather") from None
         to: Location = LOCAL
-        if kind is not Kind.GATHER:
+        if kind is not TransferKind.GATHER:
             self.expect("[")
             if self.accept("*"):
                 to = REPLICATED

@@ -11,11 +11,12 @@ Each move projects to the variables that are still needed and adds up, so that w
 network is a pre-aggregated delta. A place whose variables C does not bind is reached with C
 replicated.
 
-The rules of Figure 3 push a transformer through join, union, Sum and lift in either direction; what
-they reach from one statement is exactly the choice of a start and an order of groups, which
-`plans` enumerates. A replicated map that changes may be joined to the batch at once, or only after
-the batch has moved (`late`): what reads the batch alone needs no partition and can run where the
-rows are. `naive` takes the order in which the factors are written (section 4.2).
+The rules of paper 000 Figure 3 push a transformer through join, union, Sum and lift in either
+direction; what they reach from one statement is exactly the choice of a start and an order of
+groups, which `plans` enumerates. A replicated map that changes may be joined to the batch at once,
+or only after the batch has moved (`late`): what reads the batch alone needs no partition and can
+run where the rows are. `naive` takes the order in which the factors are written (paper 000 section
+4.2).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
 from viewlet.calculus.text import VALUE_COLUMN
 from viewlet.distributed.ir import Mode, target_place
-from viewlet.distributed.items import Item, Layout, items_of
+from viewlet.distributed.items import AtomLocations, StatementItem, items_of
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -81,25 +82,25 @@ class StatementPlan:
 class _Product:
     """The product so far: the moved part C, what has been joined since, and what is left."""
 
-    place: Location
+    location: Location
     aim: tuple[str, ...]  # the group that a replicated product is for, () for partial sums
-    rest: tuple[Item, ...]
-    taken: tuple[Item, ...] = ()
+    rest: tuple[StatementItem, ...]
+    items: tuple[StatementItem, ...] = ()
     bound: Names = NONE
     moved: MapRef | None = None
     values: tuple[tuple[str, str], ...] = ()  # the column of C for each column of the target
     moves: tuple[Move, ...] = ()
 
 
-def plans(statement: Statement, layout: Layout) -> list[StatementPlan]:
+def plans(statement: Statement, layout: AtomLocations) -> list[StatementPlan]:
     """Every order of groups; never empty, because the driver can always do it alone."""
     items = items_of(statement, layout)
-    found = list(_Builder(statement, layout, items).all())
-    found += _Builder(statement, layout, items, late=_copied_state(items, layout)).all()
-    return found or list(_on_driver(statement, layout).all())
+    statement_plans = list(_Builder(statement, layout, items).all())
+    statement_plans += _Builder(statement, layout, items, late=_copied_state(items, layout)).all()
+    return statement_plans or list(_on_driver(statement, layout).all())
 
 
-def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
+def _copied_state(items: list[StatementItem], layout: AtomLocations) -> frozenset[Expr]:
     """The factors that read maps which change and which every node has a copy of."""
     return frozenset(
         item.expr
@@ -109,13 +110,13 @@ def _copied_state(items: list[Item], layout: Layout) -> frozenset[Expr]:
     )
 
 
-def naive(statement: Statement, layout: Layout) -> StatementPlan:
-    """Bottom-up, from left to right, transforming the left operand (Example 4.1)."""
-    found = next(_Builder(statement, layout, items_of(statement, layout)).all(), None)
-    return found or next(_on_driver(statement, layout).all())
+def naive(statement: Statement, layout: AtomLocations) -> StatementPlan:
+    """Bottom-up, from left to right, transforming the left operand (paper 000 Example 4.1)."""
+    plan = next(_Builder(statement, layout, items_of(statement, layout)).all(), None)
+    return plan or next(_on_driver(statement, layout).all())
 
 
-def _on_driver(statement: Statement, layout: Layout) -> _Builder:
+def _on_driver(statement: Statement, layout: AtomLocations) -> _Builder:
     return _Builder(statement, layout, items_of(statement, layout, on_driver=True))
 
 
@@ -125,8 +126,8 @@ class _Builder:
     def __init__(
         self,
         statement: Statement,
-        layout: Layout,
-        items: list[Item],
+        layout: AtomLocations,
+        items: list[StatementItem],
         late: frozenset[Expr] = frozenset(),
     ) -> None:
         self._statement = statement
@@ -149,15 +150,15 @@ class _Builder:
             rest = tuple(i for i in self._items if i is not batch)
             yield _Product(RANDOM, (), rest, (batch,), outputs(batch.expr))
             return
-        seen: list[tuple[str, ...]] = []
+        starts: list[tuple[str, ...]] = []
         for item in self._items:
-            if isinstance(item.tag, Dist) and item.tag.columns not in seen:
-                seen.append(item.tag.columns)
+            if isinstance(item.tag, Dist) and item.tag.columns not in starts:
+                starts.append(item.tag.columns)
                 yield _Product(REPLICATED, item.tag.columns, self._items)
         if any(item.tag == RANDOM for item in self._items):
             yield _Product(REPLICATED, (), self._items)
-        elif not seen or any(item.tag == LOCAL for item in self._items):
-            everywhere = not seen and all(i.tag == REPLICATED for i in self._items)
+        elif not starts or any(item.tag == LOCAL for item in self._items):
+            everywhere = not starts and all(i.tag == REPLICATED for i in self._items)
             both = everywhere and isinstance(self._target, Replicated)
             yield _Product(REPLICATED if both else LOCAL, (), self._items)
 
@@ -170,25 +171,25 @@ class _Builder:
             item = min(ready, key=lambda i: not isinstance(i.expr, Cond | Value | Assign))
             product = replace(
                 product,
-                place=item.tag if isinstance(item.tag, Dist | Random) else product.place,
+                location=item.tag if isinstance(item.tag, Dist | Random) else product.location,
                 rest=tuple(i for i in product.rest if i is not item),
-                taken=(*product.taken, item),
+                items=(*product.items, item),
                 bound=product.bound | (outputs(item.expr) if item.columns is None else NONE),
             )
 
-    def _takes(self, product: _Product, item: Item) -> bool:
+    def _takes(self, product: _Product, item: StatementItem) -> bool:
         if not item.is_ready(product.bound):
             return False
-        if isinstance(product.place, Local):
+        if isinstance(product.location, Local):
             return item.tag in (LOCAL, REPLICATED)
-        if product.place == RANDOM and item.expr in self._late:
+        if product.location == RANDOM and item.expr in self._late:
             return False
         if item.tag == REPLICATED:
             return _is_connected(product, item)
-        if isinstance(product.place, Dist):
-            return item.tag in (product.place, Follows(product.place.columns))
+        if isinstance(product.location, Dist):
+            return item.tag in (product.location, Follows(product.location.columns))
         aim = Dist(product.aim) if product.aim else RANDOM
-        return product.place == REPLICATED and item.tag == aim
+        return product.location == REPLICATED and item.tag == aim
 
     def _extended(self, product: _Product) -> Iterator[StatementPlan]:
         if not product.rest:
@@ -205,10 +206,10 @@ class _Builder:
         Repart[x] where the product binds x; where it does not, the product is replicated and a
         factor of the group binds x. Partial sums join a replicated product too.
         """
-        seen: set[tuple[Location, tuple[str, ...]]] = {(product.place, product.aim)}
-        if isinstance(product.place, Replicated):
+        destinations: set[tuple[Location, tuple[str, ...]]] = {(product.location, product.aim)}
+        if isinstance(product.location, Replicated):
             return  # moved from every worker it would count as often
-        if product.moved is None and not product.taken:
+        if product.moved is None and not product.items:
             return
         for item in product.rest:
             step: tuple[Location, tuple[str, ...]]
@@ -228,17 +229,17 @@ class _Builder:
                 step = self._target, ()  # a late one is joined where the result is kept
             else:
                 continue
-            if step not in seen:
-                seen.add(step)
+            if step not in destinations:
+                destinations.add(step)
                 yield step
 
     def _moved(self, product: _Product, to: Location, aim: tuple[str, ...]) -> _Product:
         """C := transformer[to](what has been joined, projected to the variables still needed)."""
         needed = NONE.union(self._statement.keys, *(all_names(i.expr) for i in product.rest))
         loop, updates = self._evaluated(product)
-        kept = product.bound & needed
-        order = canonical(loop, kept).names
-        keys = tuple(sorted(kept, key=lambda name: int(order[name][1:])))
+        variables = product.bound & needed
+        order = canonical(loop, variables).names
+        keys = tuple(sorted(variables, key=lambda name: int(order[name][1:])))
         columns: dict[Expr, str] = {}
         values: list[tuple[str, str]] = []
         for column, expr in updates:
@@ -248,10 +249,10 @@ class _Builder:
             columns = dict.fromkeys(columns, VALUE_COLUMN)
             values = [(column, VALUE_COLUMN) for column, _ in values]
         name = self._layout.move_name(len(product.moves) + 1)
-        mode = Mode.LOCAL if isinstance(product.place, Local) else Mode.DISTRIBUTED
+        mode = Mode.LOCAL if isinstance(product.location, Local) else Mode.DISTRIBUTED
         move = Move(name, mode, keys, loop, tuple((c, e) for e, c in columns.items()), to)
         return _Product(
-            place=to,
+            location=to,
             aim=aim,
             rest=product.rest,
             bound=frozenset(keys),
@@ -267,12 +268,12 @@ class _Builder:
         them, because it does not see which variables a Sum hides although they are bound.
         """
         moved, carried = product.moved, dict(product.values)
-        loop = [i.expr for i in product.taken if i.columns is None]
+        loop = [i.expr for i in product.items if i.columns is None]
         if moved is not None:
             loop.insert(0, moved)
         updates: list[tuple[str, Expr]] = []
         for column, _ in self._statement.updates:
-            own = [i.expr for i in product.taken if i.columns and column in i.columns]
+            own = [i.expr for i in product.items if i.columns and column in i.columns]
             if moved is not None:
                 own.insert(0, replace(moved, column=carried[column]))
             updates.append((column, product_of(*own)))
@@ -280,8 +281,8 @@ class _Builder:
 
     def _finished(self, product: _Product) -> Iterator[StatementPlan]:
         """At the target's place, or moved there."""
-        here = product.place == self._target
-        if isinstance(product.place, Replicated) and (product.moved is not None or not here):
+        here = product.location == self._target
+        if isinstance(product.location, Replicated) and (product.moved is not None or not here):
             return  # replicated for a group that took nothing
         if not here:
             product = self._moved(product, self._target, ())
@@ -295,7 +296,7 @@ class _Builder:
         yield StatementPlan(product.moves, modes, final)
 
 
-def _is_connected(product: _Product, item: Item) -> bool:
+def _is_connected(product: _Product, item: StatementItem) -> bool:
     """A replicated factor waits until it shares a variable: no cross products with the batch."""
     gives = outputs(item.expr)
     single = isinstance(item.expr, Binder) or not gives - product.bound

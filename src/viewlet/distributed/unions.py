@@ -1,4 +1,4 @@
-"""Transfers that only feed one sum travel as one: Figure 3's rule for union, from right to left.
+"""Transfers that only feed one sum travel as one: paper 000 Figure 3, union, from right to left.
 
     T[k] += Gather(Q1); T[k] += Gather(Q2)   ->   T[k] += Gather(Q1 + Q2)
 
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef
-from viewlet.distributed.ir import Compute, Kind, Mode, Operation, Transfer
+from viewlet.distributed.ir import Compute, Mode, Operation, Transfer, TransferKind
 from viewlet.distributed.location import LOCAL, RANDOM, Location, in_variables
 from viewlet.distributed.redundancy import Buffers
 from viewlet.distributed.statement_blocks import commute
 from viewlet.program.ir import Map, Statement, ValueColumn
 from viewlet.schema import Physical
 
-Identity = tuple[Mode, Kind, Location, Mode, str]
+Identity = tuple[Mode, TransferKind, Location, Mode, str]
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def unite(operations: list[Operation], buffers: Buffers) -> list[Operation]:
 
 def _chains(operations: list[Operation], buffers: Buffers) -> Iterator[tuple[Identity, _Chain]]:
     for at, add in enumerate(operations):
-        found = _plain_addition(add, buffers)
-        if found is None or not isinstance(add, Compute):
+        chain = _plain_addition(add, buffers)
+        if chain is None or not isinstance(add, Compute):
             continue
-        received, order, columns = found
+        received, order, columns = chain
         transfer = _only(i for i, o in enumerate(operations) if _writes(o, received))
         if transfer is None or _readers(operations, received) != 1:
             continue
@@ -101,9 +101,9 @@ def _readers(operations: list[Operation], name: str) -> int:
     return sum(any(read == name for _, read in o.reads) for o in operations)
 
 
-def _only(found: Iterable[int]) -> int | None:
-    places = list(found)
-    return places[0] if len(places) == 1 else None
+def _only(indices: Iterable[int]) -> int | None:
+    candidates = list(indices)
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _movable(chains: list[_Chain], operations: list[Operation]) -> list[_Chain]:
@@ -139,12 +139,12 @@ def _join(chains: list[_Chain], to: Location, done: list[Operation], buffers: Bu
         done[chain.send] = replace(send, statement=_retargeted(send.statement, chain, sent.name))
     values = tuple(ValueColumn(name, physical) for name, physical in columns.items())
     united = Map(sent.name, keys, values, buffer=True)
-    place = in_variables(to, tuple(map(str, range(len(keys)))), united.key_names)
+    location = in_variables(to, tuple(map(str, range(len(keys)))), united.key_names)
     buffers.maps[sent.name] = united
     buffers.maps[transfer.target] = replace(united, name=transfer.target)
-    buffers.locations[sent.name] = LOCAL if transfer.kind is Kind.SCATTER else RANDOM
-    buffers.locations[transfer.target] = place
-    done[last.transfer] = replace(transfer, to=place)
+    buffers.locations[sent.name] = LOCAL if transfer.kind is TransferKind.SCATTER else RANDOM
+    buffers.locations[transfer.target] = location
+    done[last.transfer] = replace(transfer, to=location)
     done[last.add] = replace(add, statement=_added(add.statement, transfer.target, columns))
 
 

@@ -69,6 +69,8 @@ class MapSize:
 
 
 class Engine(Protocol):
+    """What every engine does: take a program, apply batches, answer from its views."""
+
     @property
     def program(self) -> Program: ...
 

@@ -29,6 +29,7 @@ class Table:
         self._by_key: dict[Key, Key] = {}
 
     def check(self, delta: Gmr) -> None:
+        """Raise where rows would be deleted that are not there, or a key would be there twice."""
         for row, weight in delta.items():
             present = multiplicity(self.rows[row])
             if present + multiplicity(weight) < 0:
@@ -49,6 +50,7 @@ class Table:
                 raise duplicate_key(self.relation, key)
 
     def apply(self, delta: Gmr) -> None:
+        """Add the rows: deletions first, so that a key may go from one row to another."""
         counted = [(row, multiplicity(weight)) for row, weight in delta.items()]
         going = [(row, count) for row, count in counted if count < 0]
         coming = [(row, count) for row, count in counted if count > 0]

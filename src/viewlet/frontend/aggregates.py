@@ -36,6 +36,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.scope import Names
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
+from viewlet.frontend.moments import FORMULAS, times
 from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.products import (
     Branch,
@@ -50,7 +51,7 @@ from viewlet.frontend.products import (
 )
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of, walk_level
-from viewlet.frontend.types import Typed, as_boolean
+from viewlet.frontend.types import Typed, as_boolean, convert
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply, can_refuse
 from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, Kind, Type
 
@@ -194,6 +195,7 @@ class Grouped(RowScalars):
     # Aggregates.
 
     def aggregate(self, node: exp.AggFunc, filter_: exp.Expr | None) -> Typed:
+        """SUM(x) FILTER (WHERE c) and the like: components of the view, and a scalar over them."""
         for part in walk_level(node):
             if part is not node and isinstance(part, exp.AggFunc):
                 raise fault(UnsupportedError, "aggregates cannot be nested", part)
@@ -221,12 +223,13 @@ class Grouped(RowScalars):
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)
         if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
             return self._logical(node, branches, as_boolean(value, operands[0], "BOOL_AND/OR"))
-        if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in _SPREADS:
+        if not isinstance(node, exp.Sum | exp.Avg) and type(node) not in (*_SPREADS, *FORMULAS):
             raise fault(
                 UnsupportedError,
                 f"aggregate {sql_of(node).partition('(')[0]} is not supported",
                 node,
-                "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, BOOL_AND, BOOL_OR",
+                "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, "
+                "BOOL_OR",
             )
         if not value.type.is_number and value.type.kind is not Kind.NULL:
             raise fault(
@@ -241,6 +244,9 @@ class Grouped(RowScalars):
             return self._sum(branches, value, nullable)
         if isinstance(node, exp.Avg):
             return self._average(branches, value)
+        if type(node) in FORMULAS:
+            moments = _GroupMoments(self, branches, convert(value, DOUBLE, node))
+            return Typed(FORMULAS[type(node)](moments), DOUBLE)
         return self._spread(node, branches, value)
 
     def _nullable(self, branches: Sequence[Branch], value: Typed) -> bool:
@@ -343,6 +349,21 @@ class Grouped(RowScalars):
         return Typed(self.sink.add_extreme(kind, kind, target, body, nullable), value.type)
 
 
+class _GroupMoments:
+    """Sums of powers of one value, as sums that its block keeps."""
+
+    def __init__(self, grouped: Grouped, branches: tuple[Branch, ...], value: Typed) -> None:
+        self._grouped, self._branches, self._value = grouped, branches, value
+
+    def count(self) -> ScalarExpr:
+        return self._grouped._known_count(self._branches, self._value)
+
+    def power_sum(self, exponent: int) -> ScalarExpr:
+        power = Typed(times(*(self._value.scalar for _ in range(exponent))), DOUBLE)
+        hint = "sum" if exponent == 1 else f"power_{exponent}"
+        return self._grouped.sink.add(hint, self._grouped._total(self._branches, power))
+
+
 def sum_type(type: Type) -> Type:
     """SUM of integers is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of DOUBLE DOUBLE."""
     if type.kind is Kind.DECIMAL:
@@ -386,8 +407,10 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate is in the expression, outside of subqueries."""
     return any(isinstance(part, exp.AggFunc) for part in walk_level(node))
 
 
 def has_extreme(node: exp.Expr) -> bool:
+    """Whether MIN, MAX or a sibling of them is in the expression, outside of subqueries."""
     return any(type(part) in EXTREMES for part in walk_level(node))

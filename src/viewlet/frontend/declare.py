@@ -30,6 +30,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 def create_relation(
     tree: exp.Create, text: str, start: Position, is_stream: bool
 ) -> CreateRelation:
+    """CREATE TABLE|STREAM name (column type ..., PRIMARY KEY (...)) -> its relation"""
     schema = tree.this
     if tree.expression is not None:
         raise UnsupportedError(

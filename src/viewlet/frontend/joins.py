@@ -208,6 +208,7 @@ class From:
     # Joins.
 
     def join(self, left: Joined, node: exp.Join, most: int) -> Joined:
+        """left [LEFT|RIGHT|FULL] JOIN right ON|USING ..., as branches of products"""
         side = _side(node)
         kind = (node.kind or "").upper()
         if kind in ("SEMI", "ANTI") or side in ("SEMI", "ANTI"):

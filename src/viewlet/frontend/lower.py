@@ -116,6 +116,7 @@ class Block:
 
 
 def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> Block:
+    """FROM and WHERE of a SELECT, as branches of products and the scope of its names"""
     check_supported(select)
     scope = Scope(parent=outer)
     branches: tuple[Branch, ...] = UNIT

@@ -81,6 +81,7 @@ class RowScalars(Scalars):
         return factors
 
     def take_prelude(self) -> list[Expr]:
+        """The factors that subqueries of the last scalars need, to stand before them."""
         taken, self.prelude = self.prelude, []
         return taken
 
@@ -93,6 +94,7 @@ class RowScalars(Scalars):
         return Ref(variable)
 
     def subquery(self, node: exp.Expr, needed: frozenset[str] | None = None) -> Table:
+        """A subquery as a table, with this row's columns in scope."""
         return self.lowering.query(self.lowering, node, self.scope, needed)
 
     def _scalar_subquery(self, node: exp.Expr) -> Typed:

@@ -56,6 +56,8 @@ class ViewletParser(PostgresParser):
 
 
 class ViewletDialect(Postgres):
+    """PostgreSQL's dialect with the words of ours."""
+
     Parser = ViewletParser
 
     class Tokenizer(Postgres.Tokenizer):
@@ -66,7 +68,7 @@ class ViewletDialect(Postgres):
         }
 
 
-class Source:
+class SourceText:
     """A text with its line starts, to turn offsets into places."""
 
     def __init__(self, text: str) -> None:
@@ -74,17 +76,18 @@ class Source:
         self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
 
     def position(self, offset: int) -> Position:
+        """The line and column of an offset, both counted from 1."""
         line = bisect.bisect_right(self._starts, offset)
         return Position(line, offset - self._starts[line - 1] + 1)
 
 
 def parse(text: str) -> list[Statement]:
     """All statements of a text; the first error ends it."""
-    source = Source(text)
+    source = SourceText(text)
     return [statement_of(source, tokens) for tokens in split(source)]
 
 
-def split(source: Source) -> list[list[Token]]:
+def split(source: SourceText) -> list[list[Token]]:
     """The tokens of each statement, without the semicolons."""
     dialect = ViewletDialect()
     try:
@@ -100,7 +103,7 @@ def split(source: Source) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def _token_error(source: Source, message: str) -> ParseError:
+def _token_error(source: SourceText, message: str) -> ParseError:
     """An unfinished string or comment; the place is the last quote before the end."""
     place = max(source.text.rfind(quote) for quote in ("'", '"', "`", "/*", "$"))
     return ParseError(
@@ -110,7 +113,8 @@ def _token_error(source: Source, message: str) -> ParseError:
     )
 
 
-def statement_of(source: Source, tokens: Sequence[Token]) -> Statement:
+def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
+    """The tokens of one statement -> the statement"""
     start = source.position(tokens[0].start)
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     _check_words(source, tokens)
@@ -159,7 +163,7 @@ def _without_stream(tokens: list[Token]) -> tuple[list[Token], bool]:
     return tokens, False
 
 
-def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
+def _tree(source: SourceText, tokens: list[Token]) -> exp.Expr:
     try:
         trees = ViewletDialect().parser().parse(tokens, source.text)
     except SqlglotParseError as error:
@@ -174,7 +178,7 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
     return tree
 
 
-def _unreadable(source: Source, tokens: list[Token]) -> ParseError | UnsupportedError:
+def _unreadable(source: SourceText, tokens: list[Token]) -> ParseError | UnsupportedError:
     """What is wrong with a statement that sqlglot gives up on as a whole.
 
     CREATE and DROP: the word for what is made, else the query after AS, which has its own error.
@@ -200,7 +204,7 @@ def _unreadable(source: Source, tokens: list[Token]) -> ParseError | Unsupported
     )
 
 
-def _no_statement(source: Source, tokens: Sequence[Token]) -> UnsupportedError:
+def _no_statement(source: SourceText, tokens: Sequence[Token]) -> UnsupportedError:
     return UnsupportedError(
         f"{tokens[0].text.upper()} is not a statement of viewlet",
         position=source.position(tokens[0].start),
@@ -209,7 +213,7 @@ def _no_statement(source: Source, tokens: Sequence[Token]) -> UnsupportedError:
     )
 
 
-def _check_words(source: Source, tokens: Sequence[Token]) -> None:
+def _check_words(source: SourceText, tokens: Sequence[Token]) -> None:
     """Mistakes that the grammar would read as something else: SELEC 1, and SELECT a, FROM r."""
     first = tokens[0]
     if first.token_type is TokenType.VAR and first.text.upper() not in _FIRST_WORDS:
@@ -225,7 +229,7 @@ def _check_words(source: Source, tokens: Sequence[Token]) -> None:
             )
 
 
-def _parse_error(source: Source, error: SqlglotParseError, tokens: list[Token]) -> ParseError:
+def _parse_error(source: SourceText, error: SqlglotParseError, tokens: list[Token]) -> ParseError:
     """sqlglot's first complaint, without its token dumps."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")

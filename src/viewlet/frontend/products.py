@@ -68,6 +68,7 @@ class Variables:
         self.nulled: set[str] = set()
 
     def fresh(self, hint: str, *, nullable: bool = False) -> str:
+        """A variable named after the hint that nothing else is named."""
         base = re.sub(r"\W", "_", hint, flags=re.ASCII) or "x"
         if not re.match(r"[A-Za-z_]", base):
             base = f"x_{base}"
@@ -98,9 +99,11 @@ class Branch:
 
     @property
     def own(self) -> Names:
+        """The variables that its factors give."""
         return frozenset[str]().union(*(outputs(f) for f in self.factors))
 
     def resolve(self, scalar: ScalarExpr) -> ScalarExpr:
+        """The scalar with names replaced by what this branch binds to them."""
         return substitute(scalar, self.bindings)
 
 

@@ -36,15 +36,19 @@ class Functions:
     """Rules for function calls; operands are lowered by whoever inherits from this."""
 
     def lower(self, node: exp.Expr) -> Typed:
+        """An expression of SQL as a typed scalar."""
         raise NotImplementedError
 
     def boolean(self, node: exp.Expr, what: str) -> Typed:
+        """The same, which must be a condition."""
         return as_boolean(self.lower(node), node, what)
 
     def number(self, node: exp.Expr, what: str) -> Typed:
+        """The same, which must be a number."""
         return as_number(self.lower(node), node, what)
 
     def text(self, node: exp.Expr, what: str) -> Typed:
+        """The same, which must be a string."""
         return as_text(self.lower(node), node, what)
 
     # Calls by their records.
@@ -87,6 +91,7 @@ class Functions:
         return cast(self.lower(node.this), DATE, node)
 
     def date_part(self, node: exp.Extract) -> Typed:
+        """EXTRACT(part FROM date or timestamp)"""
         part = node.this.name.upper()
         if f"EXTRACT {part}" not in CALLS:
             known = list(dict.fromkeys(_first_names("EXTRACT")))
@@ -107,6 +112,7 @@ class Functions:
         return self.called(f"DATE_TRUNC {part.upper()}", [node.this], node)
 
     def trim(self, node: exp.Trim) -> Typed:
+        """TRIM, LTRIM and RTRIM of blanks"""
         if node.expression is not None and node.expression.name != " ":
             raise fault(UnsupportedError, "TRIM takes away blanks only", node, "use REPLACE")
         side = str(node.args.get("position") or "BOTH").upper()

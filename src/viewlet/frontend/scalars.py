@@ -89,6 +89,7 @@ class Scalars(Functions):
         raise NotImplementedError
 
     def lower(self, node: exp.Expr) -> Typed:
+        """An expression of SQL as a typed scalar, by the rule of its kind."""
         found = self.leaf(node)
         if found is not None:
             return found
@@ -126,11 +127,13 @@ class Scalars(Functions):
     # Literals.
 
     def literal(self, node: exp.Literal) -> Typed:
+        """'text' and 1.50"""
         if node.is_string:
             return Typed(Const(node.name), VARCHAR)
         return number_literal(node.name)
 
     def interval(self, node: exp.Interval) -> Typed:
+        """An interval by itself is refused: it has no type."""
         raise fault(
             UnsupportedError,
             "an interval can only be added to or subtracted from a date",
@@ -141,6 +144,7 @@ class Scalars(Functions):
     # Operators.
 
     def arithmetic(self, node: exp.Binary) -> Typed:
+        """a + b, a - b, a * b of numbers, and date +- interval"""
         operator = _ARITHMETIC[type(node)]
         left, right = node.left, node.right
         if operator in "+-":
@@ -168,10 +172,12 @@ class Scalars(Functions):
         return None
 
     def divide(self, node: exp.Div) -> Typed:
+        """a / b"""
         a, b = _numbers_from_text(self.lower(node.left), self.lower(node.right), node)
         return division(as_number(a, node.left, "/"), as_number(b, node.right, "/"))
 
     def modulo(self, node: exp.Mod) -> Typed:
+        """MOD(a, b) and a % b"""
         a, b = self.number(node.this, "MOD"), self.number(node.expression, "MOD")
         target = common_type([a.type, b.type], node, "MOD")
         return Typed(
@@ -179,6 +185,7 @@ class Scalars(Functions):
         )
 
     def integer_division(self, node: exp.Binary) -> Typed:
+        """a DIV b: the quotient without its fraction"""
         a, b = self.number(node.left, "DIV"), self.number(node.right, "DIV")
         if DOUBLE in (a.type, b.type):
             raise fault(TypingError, "DIV needs exact numbers", node, "use / or CAST")
@@ -186,10 +193,12 @@ class Scalars(Functions):
         return Typed(apply("div", a.scalar, b.scalar), BIGINT)
 
     def negate(self, node: exp.Neg) -> Typed:
+        """-a"""
         value = self.number(node.this, "-")
         return Typed(apply("neg", value.scalar), value.type)
 
     def compare(self, node: exp.Binary) -> Typed:
+        """a < b and the like, of values or of rows"""
         left, right = node.left, node.right
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return self._compare_rows(node, left, right)
@@ -209,6 +218,7 @@ class Scalars(Functions):
         return Typed(apply("not", same) if isinstance(node, exp.NEQ) else same, BOOLEAN)
 
     def both(self, node: exp.Connector) -> Typed:
+        """a AND b, a OR b"""
         name = "and" if isinstance(node, exp.And) else "or"
         what = name.upper()
         return Typed(
@@ -221,9 +231,11 @@ class Scalars(Functions):
         )
 
     def negation(self, node: exp.Not) -> Typed:
+        """NOT a"""
         return Typed(apply("not", self.boolean(node.this, "NOT").scalar), BOOLEAN)
 
     def between(self, node: exp.Between) -> Typed:
+        """a BETWEEN [SYMMETRIC] b AND c"""
         value = self.lower(node.this)
         low, high = self.lower(node.args["low"]), self.lower(node.args["high"])
 
@@ -252,6 +264,7 @@ class Scalars(Functions):
         return Typed(apply("not", equal) if isinstance(node, exp.NullSafeNEQ) else equal, BOOLEAN)
 
     def in_list(self, node: exp.In) -> Typed:
+        """a IN (b, c, ...) and (a, b) IN ((c, d), ...)"""
         if isinstance(node.this, exp.Tuple):
             arms = [exp.EQ(this=node.this.copy(), expression=e) for e in node.expressions]
             result = FALSE_VALUE.scalar
@@ -291,6 +304,7 @@ class Scalars(Functions):
     # CASE and its relatives.
 
     def case(self, node: exp.Case) -> Typed:
+        """CASE [a] WHEN b THEN c ... ELSE d END"""
         tests = []
         for branch in node.args["ifs"]:
             if node.this is None:
@@ -331,11 +345,13 @@ class Scalars(Functions):
         return Typed(apply(f"{name}_known" if name != "coalesce" else name, *parts), target)
 
     def nullif(self, node: exp.Nullif) -> Typed:
+        """NULLIF(a, b)"""
         left, right = self.lower(node.this), self.lower(node.expression)
         same = comparison("=", left, right, node)
         return Typed(apply("case", same.scalar, NULL_VALUE.scalar, left.scalar), left.type)
 
     def casting(self, node: exp.Cast) -> Typed:
+        """CAST(a AS type)"""
         return cast(self.lower(node.this), declared(node.to), node)
 
 

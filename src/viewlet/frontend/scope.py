@@ -54,6 +54,7 @@ class Scope:
     view: Callable[[Typed, exp.Expr], Typed] | None = None
 
     def common_table(self, name: str) -> CommonTable | None:
+        """The WITH table of this name, the innermost if there are several."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.common:
@@ -72,6 +73,7 @@ class Scope:
         raise self._unknown(node)
 
     def owns(self, node: exp.Column) -> bool:
+        """Whether a column is of this query, and not of one around it."""
         return self._own(node) is not None
 
     def _own(self, node: exp.Column) -> Typed | None:

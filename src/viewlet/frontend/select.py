@@ -229,4 +229,5 @@ def _same(node: exp.Expr, item: Item) -> bool:
 
 
 def has_subquery(node: exp.Expr) -> bool:
+    """Whether a query is anywhere in the expression."""
     return any(True for part in walk_level(node) for _ in part.find_all(exp.Query))

@@ -50,6 +50,7 @@ def united(lowering: Lowering, node: exp.Expr, sides: list[Table]) -> Table:
 
 
 def set_operation(lowering: Lowering, node: exp.SetOperation, left: Table, right: Table) -> Table:
+    """UNION, INTERSECT and EXCEPT, each with or without ALL"""
     both = united(lowering, node, [left, right])
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):

@@ -61,6 +61,7 @@ class Interval:
     microseconds: int = 0
 
     def negated(self) -> Interval:
+        """-(3 months) -> -3 months"""
         return Interval(-self.months, -self.days, -self.microseconds)
 
 
@@ -301,6 +302,7 @@ def meeting_type(values: Sequence[Typed], node: exp.Expr, what: str) -> Type:
 
 
 def is_text_constant(value: Typed) -> bool:
+    """Whether it is a string literal, whose type may still be decided by its neighbor."""
     return isinstance(value.scalar, Const) and isinstance(value.scalar.value, str)
 
 
@@ -333,6 +335,7 @@ def convert(value: Typed, target: Type, node: exp.Expr) -> Typed:
 
 
 def as_number(value: Typed, node: exp.Expr, what: str) -> Typed:
+    """The value as a number; a bare NULL becomes one, everything else is an error."""
     if value.type.kind is Kind.NULL:
         return Typed(value.scalar, BIGINT)
     if not value.type.is_number:
@@ -341,6 +344,7 @@ def as_number(value: Typed, node: exp.Expr, what: str) -> Typed:
 
 
 def as_integer(value: Typed, node: exp.Expr, what: str) -> Typed:
+    """The value if it is an integer or NULL; everything else is an error."""
     if value.type.kind not in (Kind.INTEGER, Kind.BIGINT, Kind.NULL):
         raise fault(TypingError, f"{what} needs an integer, {sql_of(node)} is {value.type}", node)
     return value
@@ -356,6 +360,7 @@ def as_moment(value: Typed, node: exp.Expr, what: str) -> Typed:
 
 
 def as_boolean(value: Typed, node: exp.Expr, what: str) -> Typed:
+    """The value as a condition; a bare NULL becomes one, everything else is an error."""
     if value.type.kind is Kind.NULL:
         return Typed(value.scalar, BOOLEAN)
     if value.type.kind is not Kind.BOOLEAN:
@@ -369,6 +374,7 @@ def as_boolean(value: Typed, node: exp.Expr, what: str) -> Typed:
 
 
 def as_text(value: Typed, node: exp.Expr, what: str) -> Typed:
+    """The value as a string; a bare NULL becomes one, everything else is an error."""
     if value.type.kind is Kind.NULL:
         return Typed(value.scalar, VARCHAR)
     if value.type.kind is not Kind.VARCHAR:

@@ -208,6 +208,7 @@ def modulo(a: int, b: int) -> int:
 
 
 def modulo_float(a: float, b: float) -> float:
+    """MOD of doubles, with the sign of a as in C; by zero the record says NULL."""
     return math.fmod(a, b) if b != 0.0 else 0.0
 
 
@@ -255,6 +256,7 @@ define(
 
 
 def sign(value: float) -> int:
+    """SIGN(x): -1, 0 or 1; of NaN it is 0."""
     return 1 if value > 0 else (-1 if value < 0 else 0)
 
 

@@ -127,10 +127,12 @@ define(
 
 
 def date_of_timestamp(moment: int) -> int:
+    """CAST(timestamp AS DATE): microseconds -> the day that they are in, before 1970 as well."""
     return moment // DAY
 
 
 def timestamp_of_date(days: int) -> int:
+    """CAST(date AS TIMESTAMP): days -> the microseconds of their midnight."""
     return days * DAY
 
 

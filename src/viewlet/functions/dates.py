@@ -115,30 +115,37 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_year(days: int) -> int:
+    """EXTRACT(YEAR FROM date)"""
     return civil(days)[0]
 
 
 def date_quarter(days: int) -> int:
+    """EXTRACT(QUARTER FROM date), 1 to 4"""
     return (civil(days)[1] + 2) // 3
 
 
 def date_month(days: int) -> int:
+    """EXTRACT(MONTH FROM date), 1 to 12"""
     return civil(days)[1]
 
 
 def date_day(days: int) -> int:
+    """EXTRACT(DAY FROM date), 1 to 31"""
     return civil(days)[2]
 
 
 def date_hour(days: int) -> int:
+    """EXTRACT(HOUR FROM date): a date is its midnight."""
     return 0
 
 
 def date_minute(days: int) -> int:
+    """EXTRACT(MINUTE FROM date): a date is its midnight."""
     return 0
 
 
 def date_second(days: int) -> int:
+    """EXTRACT(SECOND FROM date): a date is its midnight."""
     return 0
 
 
@@ -148,42 +155,52 @@ def date_dow(days: int) -> int:
 
 
 def date_doy(days: int) -> int:
+    """EXTRACT(DOY FROM date), 1 to 366"""
     return days - days_of(civil(days)[0], 1, 1) + 1
 
 
 def timestamp_year(moment: int) -> int:
+    """EXTRACT(YEAR FROM timestamp)"""
     return civil(moment // DAY)[0]
 
 
 def timestamp_quarter(moment: int) -> int:
+    """EXTRACT(QUARTER FROM timestamp), 1 to 4"""
     return (civil(moment // DAY)[1] + 2) // 3
 
 
 def timestamp_month(moment: int) -> int:
+    """EXTRACT(MONTH FROM timestamp), 1 to 12"""
     return civil(moment // DAY)[1]
 
 
 def timestamp_day(moment: int) -> int:
+    """EXTRACT(DAY FROM timestamp), 1 to 31"""
     return civil(moment // DAY)[2]
 
 
 def timestamp_hour(moment: int) -> int:
+    """EXTRACT(HOUR FROM timestamp), 0 to 23"""
     return moment % DAY // HOUR
 
 
 def timestamp_minute(moment: int) -> int:
+    """EXTRACT(MINUTE FROM timestamp), 0 to 59"""
     return moment % HOUR // MINUTE
 
 
 def timestamp_second(moment: int) -> int:
+    """EXTRACT(SECOND FROM timestamp), 0 to 59 without the fraction"""
     return moment % MINUTE // SECOND
 
 
 def timestamp_dow(moment: int) -> int:
+    """EXTRACT(DOW FROM timestamp): 0 is Sunday, and 1970 began with a Thursday, 4."""
     return (moment // DAY + 4) % 7
 
 
 def timestamp_doy(moment: int) -> int:
+    """EXTRACT(DOY FROM timestamp), 1 to 366"""
     return date_doy(moment // DAY)
 
 
@@ -229,15 +246,18 @@ for _part, (_of, _of_date, _of_moment) in _PARTS.items():
 
 
 def date_trunc_year(days: int) -> int:
+    """DATE_TRUNC('year', date): its 1 January"""
     return days_of(civil(days)[0], 1, 1)
 
 
 def date_trunc_quarter(days: int) -> int:
+    """DATE_TRUNC('quarter', date): the first of January, April, July or October"""
     year, month, _ = civil(days)
     return days_of(year, (month - 1) // 3 * 3 + 1, 1)
 
 
 def date_trunc_month(days: int) -> int:
+    """DATE_TRUNC('month', date): the first of its month"""
     year, month, _ = civil(days)
     return days_of(year, month, 1)
 
@@ -248,38 +268,47 @@ def date_trunc_week(days: int) -> int:
 
 
 def date_trunc_day(days: int) -> int:
+    """DATE_TRUNC('day', date): the date itself"""
     return days
 
 
 def timestamp_trunc_year(moment: int) -> int:
+    """DATE_TRUNC('year', timestamp): midnight of its 1 January"""
     return date_trunc_year(moment // DAY) * DAY
 
 
 def timestamp_trunc_quarter(moment: int) -> int:
+    """DATE_TRUNC('quarter', timestamp): midnight of the quarter's first day"""
     return date_trunc_quarter(moment // DAY) * DAY
 
 
 def timestamp_trunc_month(moment: int) -> int:
+    """DATE_TRUNC('month', timestamp): midnight of the month's first day"""
     return date_trunc_month(moment // DAY) * DAY
 
 
 def timestamp_trunc_week(moment: int) -> int:
+    """DATE_TRUNC('week', timestamp): midnight of its Monday"""
     return date_trunc_week(moment // DAY) * DAY
 
 
 def timestamp_trunc_day(moment: int) -> int:
+    """DATE_TRUNC('day', timestamp): its midnight"""
     return moment // DAY * DAY
 
 
 def timestamp_trunc_hour(moment: int) -> int:
+    """DATE_TRUNC('hour', timestamp): 10:31:07 -> 10:00:00"""
     return moment - moment % HOUR
 
 
 def timestamp_trunc_minute(moment: int) -> int:
+    """DATE_TRUNC('minute', timestamp): 10:31:07 -> 10:31:00"""
     return moment - moment % MINUTE
 
 
 def timestamp_trunc_second(moment: int) -> int:
+    """DATE_TRUNC('second', timestamp): 10:31:07.25 -> 10:31:07"""
     return moment - moment % SECOND
 
 
@@ -386,6 +415,7 @@ def date_add_months(days: int, months: int) -> int:
 
 
 def timestamp_add_months(moment: int, months: int) -> int:
+    """timestamp + INTERVAL months: as for its date, at the same time of day"""
     return date_add_months(moment // DAY, months) * DAY + moment % DAY
 
 

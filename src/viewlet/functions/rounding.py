@@ -37,19 +37,23 @@ def _whole(arguments: Sequence[ScalarExpr], types: Sequence[Type]) -> Type:
 
 
 def decimal_floor(value: int, unit: int) -> int:
+    """FLOOR of a DECIMAL in units of its last digit: (-150, 100) -> -2"""
     return value // unit
 
 
 def decimal_ceil(value: int, unit: int) -> int:
+    """CEIL of a DECIMAL in units of its last digit: (-150, 100) -> -1"""
     whole = value // unit
     return whole + 1 if whole * unit != value else whole
 
 
 def floor(value: float) -> float:
+    """FLOOR of a double; infinities and NaN stay what they are."""
     return float(math.floor(value)) if math.isfinite(value) else value
 
 
 def ceil(value: float) -> float:
+    """CEIL of a double; infinities and NaN stay what they are."""
     return float(math.ceil(value)) if math.isfinite(value) else value
 
 

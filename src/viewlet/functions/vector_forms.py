@@ -40,6 +40,7 @@ class Vector:
 
     @property
     def is_float(self) -> bool:
+        """Whether the values are doubles; integers and truths are not."""
         return bool(self.values.dtype.kind == "f")
 
 
@@ -50,18 +51,6 @@ VectorRule = Callable[..., Vector]
 def by_row(*arguments: Vector) -> Vector:
     """The rule of functions without a form over columns."""
     raise NotColumnar
-
-
-def ufunc(name: str) -> VectorRule:
-    """NumPy's function of numbers or truths."""
-
-    def rule(*arguments: Vector) -> Vector:
-        import numpy as np
-
-        numbers(*arguments)
-        return Vector(getattr(np, name)(*(vector.values for vector in arguments)))
-
-    return rule
 
 
 def ufunc_of_doubles(name: str) -> VectorRule:

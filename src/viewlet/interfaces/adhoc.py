@@ -1,15 +1,19 @@
-"""Ad-hoc SQL over tables and views: DuckDB reads them as Arrow, at one consistent point."""
+"""Ad-hoc SQL over tables and views: DuckDB reads them as Arrow, at one consistent point.
+
+Two things keep a query from everything else on the machine: query_scope.py, which looks at every
+name in it, and DuckDB's own settings, which no query can change.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
 from viewlet.functions import duckdb_macros
-from viewlet.interfaces.definitions import unknown
+from viewlet.interfaces.query_scope import position_at, sources_read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,13 +29,20 @@ _SETTINGS = (
     "SET python_enable_replacements = false",
     "SET preserve_insertion_order = true",
     "SET threads = 2",
+    # Nothing is fetched or loaded into the process that did not come with DuckDB.
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
 )
+_NO_FILES = "SET enable_external_access = false"
+_LOCK = "SET lock_configuration = true"
 
 
 class AdHoc:
-    """A private DuckDB that holds no rows between queries."""
+    """A private DuckDB that holds no rows between queries; with `files` it reads these as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: bool = False) -> None:
+        self._files = files
         self._connection: Any = None
 
     def query(
@@ -39,75 +50,64 @@ class AdHoc:
     ) -> pa.Table:
         """Run a SELECT; `sources` makes the rows of a table or view when the query reads it."""
         if self._connection is None:
-            self._connection = _connection()
-        used = sorted(_used(self._syntax(text), sources, streams))
+            self._connection = _connection(self._files)
+        tree = self._syntax(text)
+        used = sources_read(tree, text, sources, streams, self._files)
         try:
             for name in used:
                 self._connection.register(name, sources[name]())
-            return _guarded(lambda: self._connection.sql(text).to_arrow_table())
+            return guarded(lambda: self._connection.sql(text).to_arrow_table())
         finally:
             for name in used:
                 self._connection.unregister(name)
 
     def _syntax(self, text: str) -> Any:
         """The query's syntax tree, as DuckDB writes it in JSON."""
-        found = self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
-        tree = json.loads(found[0][0])
+        serialized = guarded(
+            lambda: self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+        )
+        tree = json.loads(serialized[0][0])
         if tree["error"]:
-            raise ParseError(tree["error_message"], hint="query() takes one SELECT")
+            position = position_at(text, int(tree.get("position", -1)))
+            raise ParseError(
+                tree["error_message"], position=position, hint="query() takes one SELECT"
+            )
         return tree
 
     def close(self) -> None:
+        """Close DuckDB; the next query opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _used(tree: Any, sources: Mapping[str, Source], streams: frozenset[str]) -> frozenset[str]:
-    """The sources that a query reads; names that are neither these nor the query's own raise."""
-    named = {name.lower() for name in _values(tree, "table_name")}
-    named -= {name.lower() for name in _values(tree, "key")}  # its WITH names
-    for stream in sorted(named & streams):
-        raise ResolutionError(
-            f"{stream} is a stream, and its rows are not kept",
-            hint=f"query a view over {stream}, or declare it with CREATE TABLE",
-        )
-    found = frozenset(name for name in sources if name.lower() in named)
-    for name in sorted(named - {name.lower() for name in found}):
-        if "." not in name:  # else a file, which DuckDB reads itself
-            raise unknown("table or view", name, sources)
-    return found
-
-
-def _values(tree: Any, field: str) -> Iterator[str]:
-    """Every text that stands under this field name."""
-    if isinstance(tree, dict):
-        for name, value in tree.items():
-            if name == field and isinstance(value, str):
-                yield value
-            yield from _values(value, field)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _values(value, field)
-
-
 def quoted(name: str) -> str:
+    """a"b -> "a""b", an identifier as DuckDB reads it."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _connection() -> Any:
+def _connection(files: bool) -> Any:
+    connection = duckdb_connection()
+    # Where DuckDB means something else by a function, it is told what views mean by it.
+    for macro in duckdb_macros():
+        connection.execute(f"CREATE MACRO {macro}")
+    if not files:
+        connection.execute(_NO_FILES)
+    connection.execute(_LOCK)
+    return connection
+
+
+def duckdb_connection() -> Any:
+    """A DuckDB in memory that computes as views do and loads nothing."""
     import duckdb
 
     connection = duckdb.connect()
     for setting in _SETTINGS:
         connection.execute(setting)
-    # Where DuckDB means something else by a function, it is told what views mean by it.
-    for macro in duckdb_macros():
-        connection.execute(f"CREATE MACRO {macro}")
     return connection
 
 
-def _guarded(call: Callable[[], Any]) -> Any:
+def guarded(call: Callable[[], Any]) -> Any:
     """DuckDB's errors as ours."""
     import duckdb
 
@@ -129,6 +129,6 @@ def _first_line(error: Exception) -> str:
     """Binder Error: message -> message; of a CSV file the line, and what is wrong with it."""
     lines = str(error).strip().splitlines()
     line = lines[0].partition("Error: ")[2] or lines[0]
-    place = line.partition("CSV Error on Line: ")[2]
+    line_number = line.partition("CSV Error on Line: ")[2]
     what = next((text for text in lines[1:] if not text.startswith("Original Line")), "")
-    return f"line {place}: {what[:1].lower()}{what[1:]}" if place and what else line
+    return f"line {line_number}: {what[:1].lower()}{what[1:]}" if line_number and what else line

@@ -7,14 +7,19 @@ not be written yet are due: no batch is taken before they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
+from typing import TypeVar
 
 from viewlet.errors import StateError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import CreateRelation, CreateView
+from viewlet.interfaces.arguments import path_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.saved_database import Saved, read_checkpoint, write_checkpoint
+from viewlet.interfaces.saved_database import SavedDatabase, read_checkpoint, write_checkpoint
+
+Definition = TypeVar("Definition")
 
 
 class Checkpoints:
@@ -28,13 +33,13 @@ class Checkpoints:
         self.write_own: Callable[[], str] | None = None
         """How a database on disk writes its snapshot."""
 
-    def write(self, directory: str | None = None) -> str:
+    def write(self, directory: str | PathLike[str] | None = None) -> str:
         """Save everything to this directory, or to the database's own; where it lies."""
         self._state.refuse_while_delivering()
         if directory is None and self.write_own is not None:
             with self._state.lock:
                 return self.write_own()
-        chosen = directory or self._directory
+        chosen = self._directory if directory is None else path_of(directory)
         if chosen is None:
             raise StateError(
                 "no directory to write the checkpoint to",
@@ -62,7 +67,7 @@ class Checkpoints:
         """Take definitions and state from the newest checkpoint in a directory."""
         self.restore_saved(read_checkpoint(root))
 
-    def restore_saved(self, saved: Saved) -> None:
+    def restore_saved(self, saved: SavedDatabase) -> None:
         """Take definitions and state from a checkpoint that was read and checked."""
         state = self._state
         with state.lock:
@@ -78,15 +83,19 @@ class Checkpoints:
             state.version = saved.version
 
 
-def _definitions_of(saved: Saved) -> Definitions:
+def _definitions_of(saved: SavedDatabase) -> Definitions:
     definitions = Definitions()
     for text in saved.relations:
-        (relation,) = parse(text)
-        assert isinstance(relation, CreateRelation)
-        definitions.add_relation(relation)
+        definitions.add_relation(_only(text, CreateRelation))
     definitions.epochs.update(saved.epochs)
     for text, epochs in saved.views:
-        (view,) = parse(text)
-        assert isinstance(view, CreateView)
-        definitions.add_view(view, epochs)
+        definitions.add_view(_only(text, CreateView), epochs)
     return definitions
+
+
+def _only(text: str, kind: type[Definition]) -> Definition:
+    """The one statement of a text, which must be of a kind."""
+    statements = parse(text)
+    if len(statements) != 1 or not isinstance(statements[0], kind):
+        raise StateError(f"a checkpoint has a statement that is no definition: {text:.80}")
+    return statements[0]

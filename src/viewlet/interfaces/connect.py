@@ -15,10 +15,12 @@ from viewlet.engine.durable.log import LEVELS, Synchronous
 from viewlet.engine.partitions.store import shown
 from viewlet.errors import ResolutionError, StateError
 from viewlet.extras import require
+from viewlet.interfaces.arguments import name_of, path_of
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.durable_database import DurableDirectory
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.saved_database import check_writable, has_checkpoint, read_checkpoint
+from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,10 +62,11 @@ def connect(
     engine: str | None = None,
     path: str | PathLike[str] | None = None,
     synchronous: Synchronous | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
     hints: Hints | None = None,
+    files: bool = False,
 ) -> Database:
     """A new, empty database in memory; or with a path, the database on disk that is there.
 
@@ -84,25 +87,28 @@ def connect(
     local session that is made where none is given or active. With `checkpoint` a directory that
     driver and executors share, every batch is durable when it returns. `hints` say how large
     tables are and where maps should be, where the plan that `explain` shows can be better.
+
+    `files` lets SELECTs of `query` and `execute` read files of this machine, as in
+    SELECT * FROM 'prices.csv'; without it only COPY does.
     """
     if isinstance(database, str) and database in ENGINES and engine is None:
         engine = database
     elif database is not None:
         path = _as_path(database) if path is None else path
-    engine = DEFAULT_ENGINE if engine is None else engine
+    checkpoint = None if checkpoint is None else path_of(checkpoint)
+    engine = DEFAULT_ENGINE if engine is None else name_of(engine, "engine")
     if engine not in ENGINES:
-        raise ResolutionError(
-            f"there is no engine {engine}", hint=f"engines are {', '.join(sorted(ENGINES))}"
-        )
+        raise _no_engine(engine)
     if path is not None:
         others = (checkpoint, spark, partitions, hints)
-        return _on_disk(engine, path, synchronous, any(given is not None for given in others))
+        has_others = any(option is not None for option in others)
+        return _on_disk(engine, path, synchronous, has_others, files)
     if synchronous is not None:
         raise StateError(
             "a database in memory has no log to synchronize",
             hint='say connect("name.viewlet", synchronous=...)',
         )
-    if engine != "spark" and any(given is not None for given in (spark, partitions, hints)):
+    if engine != "spark" and any(option is not None for option in (spark, partitions, hints)):
         raise StateError(
             f"the engine {engine} has no Spark session, no partitions and no hints for them",
             hint='say connect(engine="spark", ...)',
@@ -123,7 +129,12 @@ def connect(
             "checkpoint": checkpoint,
             "hints": hints,
         }
-    return _database(engine, checkpoint, options)
+    return _database(engine, checkpoint, options, files)
+
+
+def _no_engine(name: str) -> ResolutionError:
+    known = ", ".join(sorted(ENGINES))
+    return ResolutionError(f"there is no engine {name}", hint=f"engines are {known}")
 
 
 def _require_spark() -> None:
@@ -131,19 +142,23 @@ def _require_spark() -> None:
     require("pyspark", 'engine "spark"', 'connect with engine="local"')
 
 
-def _as_path(given: str | PathLike[str]) -> str | PathLike[str]:
+def _as_path(location: str | PathLike[str]) -> str | PathLike[str]:
     """A name that is nearly an engine's is rather a slip than a directory."""
-    close = difflib.get_close_matches(given, ENGINES, 1) if isinstance(given, str) else []
-    if close and not Path(given).exists():
+    close = difflib.get_close_matches(location, ENGINES, 1) if isinstance(location, str) else []
+    if close and not Path(path_of(location)).exists():
         raise ResolutionError(
-            f"there is no engine {given}",
-            hint=f"did you mean {close[0]}? For a database on disk write './{given}'",
+            f"there is no engine {location}",
+            hint=f"did you mean {close[0]}? For a database on disk write './{location}'",
         )
-    return given
+    return location
 
 
 def _on_disk(
-    engine: str, path: str | PathLike[str], synchronous: Synchronous | None, has_others: bool
+    engine: str,
+    path: str | PathLike[str],
+    synchronous: Synchronous | None,
+    has_others: bool,
+    files: bool,
 ) -> Database:
     if engine == "spark" or has_others:
         raise StateError(
@@ -151,10 +166,12 @@ def _on_disk(
             hint='leave the other options out; on Spark say connect("spark", checkpoint="dir")',
         )
     level: Synchronous = "full" if synchronous is None else synchronous
-    if level not in LEVELS:
-        raise StateError(f"synchronous={level!r}", hint=f"it is one of {', '.join(LEVELS)}")
-    directory = DurableDirectory(Path(path).expanduser().absolute(), Disk())
-    database = memory_database(engine)
+    if not isinstance(level, str) or level not in LEVELS:
+        raise StateError(
+            f"synchronous={shown_value(level)}", hint=f"it is one of {', '.join(LEVELS)}"
+        )
+    directory = DurableDirectory(Path(path_of(path)).expanduser().absolute(), Disk())
+    database = _database(engine, None, {}, files)
     try:
         database._open(directory, level)
     except BaseException:
@@ -165,40 +182,46 @@ def _on_disk(
 
 def memory_database(engine: str) -> Database:
     """An empty database of an engine in this process."""
-    return _database(engine, None, {})
+    return _database(engine, None, {}, files=False)
 
 
-def _database(engine: str, checkpoint: str | None, options: dict[str, Any]) -> Database:
+def _database(
+    engine: str, checkpoint: str | None, options: dict[str, Any], files: bool
+) -> Database:
     from viewlet.planner.viewlets import compile_program
 
     plan = partial(compile_program, keyed=engine != "spark")
-    return Database(ENGINES[engine](**options), engine, plan, checkpoint)
+    return Database(ENGINES[engine](**options), engine, plan, checkpoint, files=files)
 
 
 def restore(
-    directory: str,
+    directory: str | PathLike[str],
     *,
     engine: str | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
+    files: bool = False,
 ) -> Database:
     """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
 
     On Spark it is as of the last batch that was committed. Another number of `partitions` than
-    before splits the state anew.
+    before splits the state anew. `files` as for `connect`.
 
     >>> db.checkpoint(folder).endswith("checkpoint-1")
     True
     >>> viewlet.restore(folder).view("v")[1].total
     5
     """
+    directory = path_of(directory)
     saved = read_checkpoint(directory)
-    chosen = engine or saved.engine
+    chosen = saved.engine if engine is None else name_of(engine, "engine")
+    if chosen not in ENGINES:
+        raise _no_engine(chosen)
     options: dict[str, Any] = {}
     if chosen == "spark":
         _require_spark()
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
-    database = _database(chosen, directory, options)
+    database = _database(chosen, directory, options, files)
     with waiting(f"restoring {directory}"):
         database._restore(directory)
     return database

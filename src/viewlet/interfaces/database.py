@@ -13,17 +13,18 @@ of the views in an engine. A call that raises has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Engine
-from viewlet.errors import ResolutionError
+from viewlet.interfaces.arguments import callback_of
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import Compiler, DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.events import Watch
-from viewlet.interfaces.execute import Executor
+from viewlet.interfaces.execute import StatementExecutor
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.stats import Stats
@@ -51,18 +52,24 @@ class Database:
     """
 
     def __init__(
-        self, engine: Engine, name: str, compiler: Compiler, checkpoint: str | None
+        self,
+        engine: Engine,
+        name: str,
+        compiler: Compiler,
+        checkpoint: str | None,
+        *,
+        files: bool = False,
     ) -> None:
         state = DatabaseState(engine, name, compiler)
         self._engine = engine
         self._state = state
         self._checkpoints = Checkpoints(state, checkpoint)
         self._subscribers = Subscribers(state)
-        self._reads = Reads(state)
+        self._reads = Reads(state, files)
         self._writes = Writes(state, self._checkpoints, self._subscribers)
         changes = DefinitionChanges(state, self._checkpoints, self._subscribers)
         self._directory: DurableDirectory | None = None
-        self._executor = Executor(state, changes, self._writes, self._reads)
+        self._executor = StatementExecutor(state, changes, self._writes, self._reads)
 
     def execute(self, text: str) -> Any:
         """Run SQL statements; the last one's result: a table, a number of rows, or None.
@@ -164,11 +171,7 @@ class Database:
         1
         >>> subscription.close()
         """
-        if callback is not None and not callable(callback):
-            raise ResolutionError(
-                f"{callback!r} cannot be called", hint="give a function of one batch"
-            )
-        return self._subscribers.add(view, callback)
+        return self._subscribers.add(view, None if callback is None else callback_of(callback))
 
     def watch(self, *views: str) -> Watch:
         """For asyncio: the batches that change any of the views, from now on.
@@ -206,7 +209,9 @@ class Database:
         return self._reads.changes(view)
 
     def query(self, text: str) -> pa.Table:
-        """Ad-hoc SQL over tables and views, all as they are after the last batch.
+        """One SELECT over tables and views, all as they are after the last batch.
+
+        It reads nothing else, and files only where `connect` was told so.
 
         >>> db.query("SELECT MAX(total) AS most FROM v").to_pylist()
         [{'most': 5}]
@@ -242,7 +247,7 @@ class Database:
 
     # --- life -------------------------------------------------------------------------------------
 
-    def checkpoint(self, directory: str | None = None) -> str:
+    def checkpoint(self, directory: str | PathLike[str] | None = None) -> str:
         """Save everything to a directory: this one, or the one given to `connect`.
 
         >>> db.checkpoint(folder).endswith("checkpoint-1")

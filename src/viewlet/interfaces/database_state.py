@@ -15,8 +15,8 @@ from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
 from viewlet.interfaces.definitions import Definitions
-from viewlet.interfaces.journal import Journal
-from viewlet.interfaces.routes import Route
+from viewlet.interfaces.journal import DatabaseJournal
+from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
 from viewlet.program.ir import Program
 from viewlet.schema import Catalog
@@ -35,11 +35,11 @@ class DatabaseState:
         self.engine = engine
         self.engine_name = engine_name
         self.definitions = Definitions()
-        self.routes: dict[str, Route] = {}
+        self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
         self.version = 0
         self.is_delivering = False
-        self.journal: Journal | None = None  # of a database on disk, once it is open
+        self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._compiler = compiler
 
@@ -52,7 +52,7 @@ class DatabaseState:
         self.definitions = definitions
         self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
         self.routes = {
-            name: Route(statement.relation, definitions, self.timings)
+            name: RelationRoute(statement.relation, definitions, self.timings)
             for name, statement in definitions.relations.items()
         }
 

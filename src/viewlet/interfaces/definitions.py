@@ -22,6 +22,7 @@ from viewlet.calculus.query import Query, expressions, with_expressions
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.lower import lower_view
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
 from viewlet.schema import Catalog, Relation
 
@@ -51,16 +52,21 @@ class Definitions:
     has one."""
 
     def copy(self) -> Definitions:
+        """The same definitions, for a statement to change before it is known to succeed."""
         return Definitions(dict(self.relations), dict(self.views), dict(self.epochs))
 
     # What is there.
 
     def relation(self, name: str) -> Relation:
+        """A table or stream, or an error that names those that there are."""
+        name = name_of(name, "table or stream")
         if name not in self.relations:
             raise unknown("table or stream", name, self.relations)
         return self.relations[name].relation
 
     def view(self, name: str) -> ViewDefinition:
+        """The definition of a view, or an error that names those that there are."""
+        name = name_of(name, "view")
         if name not in self.views:
             raise unknown("view", name, self.views)
         return self.views[name]
@@ -105,6 +111,7 @@ class Definitions:
             yield "view", name, ", ".join(f"{c.name} {c.type}" for c in view.query.columns)
 
     def catalog(self) -> Catalog:
+        """The tables and streams as the frontend looks them up."""
         return Catalog({name: made.relation for name, made in self.relations.items()})
 
     def planning_catalog(self) -> Catalog:
@@ -116,6 +123,7 @@ class Definitions:
         return catalog
 
     def queries(self) -> list[Query]:
+        """The views' queries, in the order in which they were created."""
         return [definition.query for definition in self.views.values()]
 
     # Changes.
@@ -148,12 +156,12 @@ class Definitions:
         texts = _Lookups({view: made.statement for view, made in self.views.items()})
         query = lower_view(statement, self.catalog(), texts)
         numbers = {relation: len(names) - 1 for relation, names in self.epochs.items()}
-        for view in sorted(texts.found):
+        for view in sorted(texts.relations):
             numbers |= self.epochs_read(view)
         numbers |= epochs or {}
         chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
         self.views[name] = ViewDefinition(
-            statement, with_relations(query, chosen), frozenset(texts.found)
+            statement, with_relations(query, chosen), frozenset(texts.relations)
         )
 
     def drop(self, statement: Drop) -> bool:
@@ -219,11 +227,11 @@ class _Lookups(Mapping[str, CreateView]):
 
     def __init__(self, views: Mapping[str, CreateView]) -> None:
         self._views = views
-        self.found: set[str] = set()
+        self.relations: set[str] = set()
 
     def __getitem__(self, name: str) -> CreateView:
         view = self._views[name]
-        self.found.add(name)
+        self.relations.add(name)
         return view
 
     def __contains__(self, name: object) -> bool:
@@ -237,6 +245,7 @@ class _Lookups(Mapping[str, CreateView]):
 
 
 def query_relations(query: Query) -> frozenset[str]:
+    """The relations that a view reads, those of its nested queries included."""
     return frozenset[str]().union(*(relations(expr) for expr in expressions(query)))
 
 
@@ -256,6 +265,7 @@ def with_relations(query: Query, names: Mapping[str, str]) -> Query:
 def unknown(
     kind: str, name: str, known: Iterable[str], statement: Drop | None = None
 ) -> ResolutionError:
+    """No such name: the error, with the name that was probably meant or those that there are."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else None

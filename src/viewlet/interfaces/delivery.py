@@ -7,10 +7,10 @@ from typing import Any
 
 from viewlet.errors import ViewletError
 from viewlet.interfaces.database_state import DatabaseState
-from viewlet.interfaces.routes import Route
+from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 from viewlet.interfaces.view import row_class
-from viewlet.schema import decode
+from viewlet.schema import decode, shown_value
 
 Delivery = tuple[Subscription, ViewBatch]
 
@@ -51,7 +51,7 @@ class Subscribers:
         with self._state.lock:
             self.subscriptions = [s for s in self.subscriptions if s is not subscription]
 
-    def call(self, routes: Sequence[Route]) -> list[Delivery]:
+    def call(self, routes: Sequence[RelationRoute]) -> list[Delivery]:
         """Call back for the batch that the engine has just applied; it is undone if one raises."""
         state = self._state
         try:
@@ -66,13 +66,13 @@ class Subscribers:
             state.version += 1
             if isinstance(error, Exception):
                 raise ViewletError(
-                    f"a subscriber failed, and the batch was undone: {error!r}",
+                    f"a subscriber failed, and the batch was undone: {shown_value(error)}",
                     hint="make the callback handle its own errors",
                 ) from error
             raise
         return deliveries
 
-    def _deliveries(self, routes: Sequence[Route]) -> list[Delivery]:
+    def _deliveries(self, routes: Sequence[RelationRoute]) -> list[Delivery]:
         """Every subscription whose view the batch changed, with the change."""
         touched = {view for route in routes for view in route.views}
         listening = [s for s in self.subscriptions if s.view in touched]
@@ -103,10 +103,12 @@ def deliver(deliveries: Sequence[Delivery]) -> None:
         try:
             subscription.callback(batch)
         except BaseException as error:
-            for earlier, seen in reversed(called):
+            for earlier, delivered in reversed(called):
                 try:
-                    earlier(seen.inverse())
+                    earlier(delivered.inverse())
                 except Exception as second:
-                    error.add_note(f"a subscriber of {seen.view} could not take it back: {second}")
+                    error.add_note(
+                        f"a subscriber of {delivered.view} could not take it back: {second}"
+                    )
             raise
         called.append((subscription.callback, batch))

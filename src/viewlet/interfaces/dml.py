@@ -47,16 +47,16 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
         return [Change(name, [_named(columns, row) for row in statement.rows])]
     if isinstance(statement, InsertSelect):
         columns = _target_columns(statement, relation)
-        found = query(statement.text)
-        if len(found.column_names) != len(columns):
+        result = query(statement.text)
+        if len(result.column_names) != len(columns):
             raise DataError(
-                f"the query gives {len(found.column_names)} columns for {len(columns)} of {name}",
+                f"the query gives {len(result.column_names)} columns for {len(columns)} of {name}",
                 position=statement.position,
             )
-        return [Change(name, found.rename_columns(list(columns)))]
+        return [Change(name, result.rename_columns(list(columns)))]
     if isinstance(statement, Copy):
-        found = read_file(statement.path, statement.format, relation, query, statement.position)
-        return [Change(name, found)]
+        result = read_file(statement.path, statement.format, relation, statement.position)
+        return [Change(name, result)]
     _check_kept(statement, relation)
     where = f" WHERE {statement.where}" if statement.where else ""
     table = quoted(name)

@@ -11,6 +11,7 @@ A snapshot reads only files that no longer change, in a process of its own: no b
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -19,16 +20,17 @@ import secrets
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.durable.disk import Disk, replace_file
 from viewlet.engine.durable.log import Log, Synchronous, read_log
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
-from viewlet.engine.durable.segment import ORIGIN, SegmentReader, SegmentWriter
+from viewlet.engine.durable.segment import ORIGIN, SegmentReader, SegmentWriter, is_unused
 from viewlet.engine.values.batch_codec import changes_from_bytes
 from viewlet.errors import StateError
-from viewlet.interfaces.journal import STATEMENT, Journal
+from viewlet.interfaces.journal import STATEMENT, DatabaseJournal
 from viewlet.interfaces.saved_database import read_state, write_state
 
 if TYPE_CHECKING:
@@ -73,10 +75,11 @@ class DurableDirectory:
                 if path.name != self._snapshot:
                     self._disk.remove_tree(path)  # a crash left it behind
         else:
+            self._check_new()
             log = Log.start(self._disk, self.path, 1, ORIGIN, level)
             self._point_to(None, 1)
             self._disk.sync_directory(self.path.parent)
-        state.journal = Journal(log, lambda: self._snapshot_if_due(database))
+        state.journal = DatabaseJournal(log, lambda: self._snapshot_if_due(database))
 
     def replay(self, database: Database, stop: int | None) -> list[SegmentReader]:
         """The snapshot and the records behind it, up to the segment `stop` where one is given."""
@@ -88,10 +91,12 @@ class DurableDirectory:
         try:
             for record in records:
                 if record.kind == STATEMENT:
-                    database.execute(record.payload.decode())
+                    database._executor.define(record.payload.decode())
                 else:
                     relation_of = database._state.definitions.relation
                     database._writes.replay(changes_from_bytes(record.payload, relation_of))
+            if stop is None and about.get("reached"):
+                _check_reached(readers, *about["reached"])
         except DamagedFile as problem:
             raise StateError(
                 f"the database {self.path} is damaged: {problem}",
@@ -99,10 +104,26 @@ class DurableDirectory:
             ) from None
         return readers
 
+    def _check_new(self) -> None:
+        """Without CURRENT there is nothing yet, or it was lost: what else is there must be empty.
+
+        A crash can leave the first segment before anything is in it.
+        """
+        for path in sorted(self.path.iterdir()):
+            is_log = path.name.startswith("log-")
+            if path.name.startswith(_SNAPSHOT) or (is_log and not is_unused(path)):
+                raise StateError(
+                    f"the database {self.path} cannot be read: {self.path / _CURRENT} is gone, "
+                    f"and {path.name} is there",
+                    hint="restore its files from a backup; nothing was changed",
+                )
+
     def _current(self) -> dict[str, Any]:
         path = self.path / _CURRENT
         try:
             about: dict[str, Any] = json.loads(unseal(str(path), path.read_bytes()))
+            if not isinstance(about, dict) or not {"format", "engine"} <= about.keys():
+                raise DamagedFile(f"{path}: another file is in its place")
         except (OSError, DamagedFile, ValueError) as problem:
             raise StateError(
                 f"the database {self.path} cannot be read: {problem}",
@@ -121,8 +142,17 @@ class DurableDirectory:
             )
         return about
 
-    def _point_to(self, snapshot: str | None, first: int) -> None:
-        about = {"format": FORMAT, "engine": self._engine, "snapshot": snapshot, "log": first}
+    def _point_to(
+        self, snapshot: str | None, first: int, reached: tuple[int, int] | None = None
+    ) -> None:
+        """Write CURRENT. `reached`: the log goes at least so far, to a byte of a segment."""
+        about = {
+            "format": FORMAT,
+            "engine": self._engine,
+            "snapshot": snapshot,
+            "log": first,
+            "reached": reached,
+        }
         replace_file(self._disk, self.path / _CURRENT, seal(json.dumps(about).encode()))
         self._snapshot, self._first = snapshot, first
 
@@ -209,9 +239,25 @@ class DurableDirectory:
     def close(self, log: Log | None) -> None:
         """All that was acknowledged on the disk; another process may open the database."""
         self._wait_for_process()
-        if log is not None:
-            log.close()
-        os.close(self._lock)
+        try:
+            if log is not None:
+                log.close()
+                with contextlib.suppress(OSError):  # the log is whole without it as well
+                    self._point_to(self._snapshot, self._first, log.reached)
+        finally:
+            os.close(self._lock)
+
+
+def _check_reached(readers: Sequence[SegmentReader], number: int, end: int) -> None:
+    """DamagedFile unless the log goes as far as it did when the database was closed.
+
+    A log whose end was zeroed looks like one in which less was written.
+    """
+    for reader in readers:
+        if reader.number > number or (reader.number == number and reader.end >= end):
+            return
+    last = readers[-1]
+    raise DamagedFile(f"{last.path}: records behind byte {last.end} are gone")
 
 
 def write_snapshot_beside(path: Path, name: str, stop: int, database: Database) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from viewlet.errors import StateError
+from viewlet.interfaces.arguments import callback_of, name_of
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class EventLoop:
 
     def on(self, view: str, handler: Callback) -> Callable[[], None]:
         """Call `handler(batch)` for every batch that changes the view; gives what ends that."""
-        if view not in self._subscriptions:
+        callback_of(handler)
+        if name_of(view, "view") not in self._subscriptions:
             self._subscriptions[view] = self._database._listen(view, self._queue.put)
         self._handlers.setdefault(view, []).append(handler)
         return lambda: self._off(view, handler)
@@ -129,6 +131,7 @@ class Watch(AsyncIterator[ViewBatch]):
             waiting[0].call_soon_threadsafe(waiting[1].set)
 
     async def aclose(self) -> None:
+        """What `async with contextlib.aclosing(watch)` calls: the same as close."""
         self.close()
 
     async def __aenter__(self) -> Watch:
@@ -143,10 +146,10 @@ class Watch(AsyncIterator[ViewBatch]):
 
 def _weakly(watch: Watch) -> Callback:
     """A listener that does not keep a forgotten watch alive."""
-    found = weakref.ref(watch)
+    reference = weakref.ref(watch)
 
     def put(batch: ViewBatch) -> None:
-        alive = found()
+        alive = reference()
         if alive is not None:
             alive.put(batch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from viewlet.errors import StateError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -13,6 +14,7 @@ from viewlet.frontend.statements import (
     Select,
     Statement,
 )
+from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.dml import changes_of
@@ -21,7 +23,7 @@ from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.writes import Writes
 
 
-class Executor:
+class StatementExecutor:
     """Runs the statements of a text in order, under one lock."""
 
     def __init__(
@@ -34,7 +36,7 @@ class Executor:
 
     def run(self, text: str) -> Any:
         """The last statement's result: a table, a number of rows, or None."""
-        statements = parse(text)
+        statements = parse(sql_of(text))
         result: Any = None
         with self._state.lock:
             for group in _grouped(statements):
@@ -42,6 +44,13 @@ class Executor:
                 with waiting("compiling views" if is_view else "executing"):
                     result = self._run(group)
         return result
+
+    def define(self, text: str) -> None:
+        """Run statements that define something; StateError for any other, before it is run."""
+        for statement in parse(text):
+            if not isinstance(statement, CreateRelation | CreateView | Drop):
+                raise StateError(f"{type(statement).__name__.upper()} is not a definition")
+        self.run(text)
 
     def _run(self, group: Sequence[Statement]) -> Any:
         first = group[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.calculus.query_text import query_text, relation_text
 from viewlet.engine.contract import Distributing, Engine
 from viewlet.errors import ResolutionError, UnsupportedError
+from viewlet.interfaces.arguments import name_of
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.program.ir import Program, View
 from viewlet.program.prune import maps_of, part_of
@@ -63,24 +64,26 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     return "\n\n".join([relations, *queries]) + "\n"
 
 
-def distributed_text(program: Program, places: Mapping[str, Location] = NOWHERE) -> str:
+def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHERE) -> str:
     """The program for many nodes: what each round does where, and what moves between them.
 
-    `places`: where an engine keeps the maps already, of this program or of a larger one.
+    `locations`: where an engine keeps the maps already, of this program or of a larger one.
     """
     from viewlet.distributed import Hints, compile_distributed, explain
     from viewlet.distributed.placement import hints_about
 
-    return explain(compile_distributed(program, hints_about(program, Hints(maps=places))))
+    return explain(compile_distributed(program, hints_about(program, Hints(maps=locations))))
 
 
 def check_stage(stage: str) -> None:
+    """Raise for a stage that explain does not have, and say which it has."""
     known = STAGES + ENGINE_STAGES
-    if stage not in known:
+    if name_of(stage, "stage") not in known:
         raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(known)}")
 
 
 def view_of(program: Program, name: str) -> View:
+    """The view of this name in a program."""
     return next(view for view in program.views if view.name == name)
 
 
@@ -94,7 +97,7 @@ FORMATS = ("text", "json", "svg")
 
 def explain_as(program: Program, stage: str, format: str) -> str:
     """A program for tools (json) or as a picture (svg)."""
-    if format not in FORMATS:
+    if name_of(format, "format") not in FORMATS:
         raise ResolutionError(
             f"there is no format {format}", hint=f"formats are {', '.join(FORMATS)}"
         )

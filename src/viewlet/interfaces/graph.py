@@ -14,7 +14,7 @@ from html import escape
 
 from viewlet.calculus.expr import Rel, walk
 from viewlet.calculus.query_text import query_text, relation_text
-from viewlet.interfaces.layout import Link, Node, arrange
+from viewlet.interfaces.layout import LayoutLine, LayoutNode, arrange
 from viewlet.program.ir import Map, Program
 from viewlet.program.prune import maps_of
 from viewlet.program.text import map_text, statement_text
@@ -35,7 +35,7 @@ class _Box:
     name: str
     lines: list[str]
     tip: str
-    node: Node
+    node: LayoutNode
     style: str
     color: str = "#444"
 
@@ -45,7 +45,7 @@ def _box(
 ) -> _Box:
     width = max(map(len, lines)) * _CHARACTER + 2 * _PADDING
     height = len(lines) * _LINE + 2 * _PADDING - 2
-    return _Box(name, lines, tip, Node(layer, width, height), style, color)
+    return _Box(name, lines, tip, LayoutNode(layer, width, height), style, color)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ def draw(program: Program) -> Drawing:
     """The program as SVG."""
     graph = _graph(program)
     boxes = graph.boxes
-    links = {edge: Link(boxes[edge.source].node, boxes[edge.target].node) for edge in graph.edges}
+    links = {
+        edge: LayoutLine(boxes[edge.source].node, boxes[edge.target].node) for edge in graph.edges
+    }
     width, height = arrange([box.node for box in boxes.values()], list(links.values()))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -156,7 +158,7 @@ def _wrapped(text: str, width: int = 30) -> list[str]:
 # --- how it is drawn ------------------------------------------------------------------------------
 
 
-def _curve(edge: _Edge, link: Link, tips: list[str]) -> str:
+def _curve(edge: _Edge, link: LayoutLine, tips: list[str]) -> str:
     dash = ' stroke-dasharray="4 4"' if edge.dashed else ""
     x, y = link.end
     tip = escape("\n\n".join(dict.fromkeys(tips)))

@@ -18,7 +18,7 @@ STATEMENT, CHANGES = 1, 2
 """Kinds of records: the text of a statement that defines something; rows that came and went."""
 
 
-class Journal:
+class DatabaseJournal:
     """The log of one database; its callers hold the database's lock but for `wait`."""
 
     def __init__(self, log: Log, has_grown: Callable[[], None]) -> None:

@@ -27,7 +27,7 @@ SWEEPS = 12
 
 
 @dataclass(eq=False)
-class Node:
+class LayoutNode:
     """A box in a layer, or a waypoint (of no width) of a line that passes the layer."""
 
     layer: int
@@ -38,29 +38,31 @@ class Node:
 
     @property
     def y(self) -> float:
+        """The upper edge."""
         return self.middle - self.height / 2
 
     @property
     def is_waypoint(self) -> bool:
+        """Whether it is only a point where a long line bends, not a box."""
         return self.width == 0
 
 
 @dataclass(eq=False)
-class Link:
+class LayoutLine:
     """A line from one box to another: the nodes that it passes, and in the end its path."""
 
-    source: Node
-    target: Node
-    chain: list[Node] = field(default_factory=list)
+    source: LayoutNode
+    target: LayoutNode
+    chain: list[LayoutNode] = field(default_factory=list)
     path: str = ""
     end: tuple[float, float] = (0.0, 0.0)
 
 
-def arrange(boxes: Sequence[Node], links: Sequence[Link]) -> tuple[float, float]:
+def arrange(boxes: Sequence[LayoutNode], links: Sequence[LayoutLine]) -> tuple[float, float]:
     """Set the places of boxes and the paths of links; the size of the picture."""
     used = sorted({box.layer for box in boxes})
     renumbered = {layer: at for at, layer in enumerate(used)}
-    layers: list[list[Node]] = [[] for _ in used]
+    layers: list[list[LayoutNode]] = [[] for _ in used]
     for box in boxes:
         box.layer = renumbered[box.layer]
         layers[box.layer].append(box)
@@ -74,20 +76,22 @@ def arrange(boxes: Sequence[Node], links: Sequence[Link]) -> tuple[float, float]
     return (rights[-1] if rights else 0.0) + MARGIN, height
 
 
-def _waypoints(link: Link, layers: Sequence[list[Node]]) -> None:
+def _waypoints(link: LayoutLine, layers: Sequence[list[LayoutNode]]) -> None:
     """Source, a waypoint in every layer between, target."""
     first, last = link.source.layer, link.target.layer
     step = 1 if last > first else -1
-    between = [Node(layer) for layer in range(first + step, last, step)] if first != last else []
+    between = (
+        [LayoutNode(layer) for layer in range(first + step, last, step)] if first != last else []
+    )
     for node in between:
         layers[node.layer].append(node)
     link.chain = [link.source, *between, link.target]
 
 
-Near = dict[Node, list[Node]]
+Near = dict[LayoutNode, list[LayoutNode]]
 
 
-def _neighbors(links: Iterable[Link]) -> Near:
+def _neighbors(links: Iterable[LayoutLine]) -> Near:
     near: Near = {}
     for link in links:
         for one, other in pairwise(link.chain):
@@ -100,38 +104,38 @@ def _neighbors(links: Iterable[Link]) -> Near:
 # --- order ----------------------------------------------------------------------------------------
 
 
-def _order(layers: list[list[Node]], near: Near) -> None:
+def _order(layers: list[list[LayoutNode]], near: Near) -> None:
     best, fewest = [list(layer) for layer in layers], _crossings(layers, near)
     for sweep in range(SWEEPS):
         forward = sweep % 2 == 0
         for layer in layers if forward else reversed(layers):
-            places = {node: at for nodes in layers for at, node in enumerate(nodes)}
+            positions = {node: at for nodes in layers for at, node in enumerate(nodes)}
             step = -1 if forward else 1
             means = {
                 node: _mean(
-                    [places[n] for n in near.get(node, ()) if n.layer == node.layer + step],
-                    places[node],
+                    [positions[n] for n in near.get(node, ()) if n.layer == node.layer + step],
+                    positions[node],
                 )
                 for node in layer
             }
             layer.sort(key=lambda node: means[node])
-        found = _crossings(layers, near)
-        if found < fewest:
-            best, fewest = [list(layer) for layer in layers], found
+        crossings = _crossings(layers, near)
+        if crossings < fewest:
+            best, fewest = [list(layer) for layer in layers], crossings
     for layer, chosen in zip(layers, best, strict=True):
         layer[:] = chosen
 
 
-def _crossings(layers: Sequence[Sequence[Node]], near: Near) -> int:
+def _crossings(layers: Sequence[Sequence[LayoutNode]], near: Near) -> int:
     """Pairs of lines between two layers that start in one order and end in the other."""
     count = 0
     for left, right in pairwise(layers):
-        places = {node: at for at, node in enumerate(right)}
+        positions = {node: at for at, node in enumerate(right)}
         ends = [
-            (at, places[other])
+            (at, positions[other])
             for at, node in enumerate(left)
             for other in near.get(node, ())
-            if other in places
+            if other in positions
         ]
         for at, (start, end) in enumerate(ends):
             count += sum((start - before) * (end - other) < 0 for before, other in ends[:at])
@@ -145,16 +149,16 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 # --- height ---------------------------------------------------------------------------------------
 
 
-def _heights(layers: Sequence[Sequence[Node]], near: Near) -> float:
+def _heights(layers: Sequence[Sequence[LayoutNode]], near: Near) -> float:
     """Set the middle of every node; the height of the picture."""
     for layer in layers:
-        for node, place in zip(layer, spread([0.0] * len(layer), _gaps(layer)), strict=True):
-            node.middle = place
+        for node, height in zip(layer, spread([0.0] * len(layer), _gaps(layer)), strict=True):
+            node.middle = height
     for sweep in range(SWEEPS):
         for layer in layers if sweep % 2 == 0 else reversed(layers):
-            wanted = [_mean([n.middle for n in near.get(node, ())], node.middle) for node in layer]
-            for node, place in zip(layer, spread(wanted, _gaps(layer)), strict=True):
-                node.middle = place
+            targets = [_mean([n.middle for n in near.get(node, ())], node.middle) for node in layer]
+            for node, height in zip(layer, spread(targets, _gaps(layer)), strict=True):
+                node.middle = height
     nodes = [node for layer in layers for node in layer]
     top = min((node.y for node in nodes), default=0.0)
     for node in nodes:
@@ -162,7 +166,7 @@ def _heights(layers: Sequence[Sequence[Node]], near: Near) -> float:
     return max((node.y + node.height for node in nodes), default=0.0) + MARGIN
 
 
-def _gaps(layer: Sequence[Node]) -> list[float]:
+def _gaps(layer: Sequence[LayoutNode]) -> list[float]:
     """How far the middles of two neighbors must be apart."""
     return [
         (one.height + other.height) / 2
@@ -171,29 +175,29 @@ def _gaps(layer: Sequence[Node]) -> list[float]:
     ]
 
 
-def spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """The places p nearest to the wanted ones with p[i+1] - p[i] >= gaps[i].
+def spread(targets: Sequence[float], gaps: Sequence[float]) -> list[float]:
+    """The positions p nearest to the targets with p[i+1] - p[i] >= gaps[i].
 
-    Without the gaps' sum before it, each place must not be below the one before: neighbors that
+    Without the gaps' sum before it, each position must not be below the one before: neighbors that
     violate that are pooled, and stand at the mean of what they want.
     """
     offsets = [0.0]
     for gap in gaps:
         offsets.append(offsets[-1] + gap)
     pools: list[tuple[float, int]] = []  # sum of wants, how many
-    for want, offset in zip(wanted, offsets, strict=False):
+    for want, offset in zip(targets, offsets, strict=False):
         pools.append((want - offset, 1))
         while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
             total, count = pools.pop()
             pools[-1] = pools[-1][0] + total, pools[-1][1] + count
     flat = [total / count for total, count in pools for _ in range(count)]
-    return [place + offset for place, offset in zip(flat, offsets, strict=False)]
+    return [position + offset for position, offset in zip(flat, offsets, strict=False)]
 
 
 # --- columns and paths ----------------------------------------------------------------------------
 
 
-def _columns(layers: Sequence[Sequence[Node]]) -> tuple[list[float], list[float]]:
+def _columns(layers: Sequence[Sequence[LayoutNode]]) -> tuple[list[float], list[float]]:
     """Where each layer begins and ends."""
     lefts, rights, x = [], [], float(MARGIN)
     for layer in layers:
@@ -206,7 +210,7 @@ def _columns(layers: Sequence[Sequence[Node]]) -> tuple[list[float], list[float]
     return lefts, rights
 
 
-def _paths(links: Sequence[Link], lefts: Sequence[float], rights: Sequence[float]) -> None:
+def _paths(links: Sequence[LayoutLine], lefts: Sequence[float], rights: Sequence[float]) -> None:
     ports = _ports(links)
     for link in links:
         if link.source is link.target:
@@ -240,7 +244,7 @@ def _paths(links: Sequence[Link], lefts: Sequence[float], rights: Sequence[float
         link.path, link.end = " ".join(parts), (end, enters)
 
 
-def _loop(link: Link) -> None:
+def _loop(link: LayoutLine) -> None:
     """A box that is linked with itself: above it."""
     box = link.source
     left, right, top = box.x + 14, box.x + min(box.width - 14, 60), box.y
@@ -248,9 +252,9 @@ def _loop(link: Link) -> None:
     link.end = left, top
 
 
-def _ports(links: Sequence[Link]) -> dict[Link, tuple[float, float]]:
+def _ports(links: Sequence[LayoutLine]) -> dict[LayoutLine, tuple[float, float]]:
     """The heights at which each link leaves its source and enters its target."""
-    sides: dict[tuple[Node, bool], list[tuple[float, int, Link, bool]]] = {}
+    sides: dict[tuple[LayoutNode, bool], list[tuple[float, int, LayoutLine, bool]]] = {}
     for at, link in enumerate(links):
         if link.source is link.target:
             continue
@@ -260,16 +264,16 @@ def _ports(links: Sequence[Link]) -> dict[Link, tuple[float, float]]:
         sides.setdefault((link.target, not forward and not _level(link)), []).append(
             (before.middle, at, link, False)
         )
-    found: dict[Link, list[float]] = {}
+    ports: dict[LayoutLine, list[float]] = {}
     for (box, _), meeting in sides.items():
         meeting.sort(key=lambda port: port[:2])
-        for place, (_, _, link, leaves) in enumerate(meeting, start=1):
-            height = box.y + box.height * place / (len(meeting) + 1)
-            found.setdefault(link, [0.0, 0.0])[0 if leaves else 1] = height
-    return {link: (leaves, enters) for link, (leaves, enters) in found.items()}
+        for number, (_, _, link, leaves) in enumerate(meeting, start=1):
+            height = box.y + box.height * number / (len(meeting) + 1)
+            ports.setdefault(link, [0.0, 0.0])[0 if leaves else 1] = height
+    return {link: (leaves, enters) for link, (leaves, enters) in ports.items()}
 
 
-def _level(link: Link) -> bool:
+def _level(link: LayoutLine) -> bool:
     return link.source.layer == link.target.layer
 
 

@@ -53,6 +53,7 @@ class Progress:
             self._status = None
 
     def say(self, text: str) -> None:
+        """A line about something else than a batch."""
         self._console.print(f"{self._title}: {text}")
 
     @contextmanager
@@ -65,6 +66,7 @@ class Progress:
         self.say(f"{text}: {time.monotonic() - start:.1f} s")
 
     def step(self, batch: int, rows: int, seconds: float) -> None:
+        """Count a batch and show how far the run is and how fast."""
         self._batches += 1
         self._rows += rows
         self._busy_seconds += seconds
@@ -80,6 +82,7 @@ class Progress:
             self._shown = time.monotonic()
 
     def end(self, reason: str) -> None:
+        """The closing line: batches, rows, the time they took, and why it ended."""
         self.say(
             f"{self._batches:,} batches, {self._rows:,} rows in "
             f"{time.monotonic() - self._start:.1f} s; {reason}"

@@ -12,6 +12,7 @@ from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.interfaces.adhoc import AdHoc, Source
+from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
 from viewlet.interfaces.spark_frames import changes_arrow, jobs_and_stages, session_of
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 class Reads:
     """How a database is read."""
 
-    def __init__(self, state: DatabaseState) -> None:
+    def __init__(self, state: DatabaseState, files: bool) -> None:
+        """`files`: whether ad-hoc queries may read these too."""
         self._state = state
-        self._adhoc = AdHoc()
+        self._adhoc = AdHoc(files)
         self._rows: dict[str, tuple[int, list[Row]]] = {}
 
     def view(self, name: str) -> View:
@@ -84,6 +86,7 @@ class Reads:
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views."""
+        text = sql_of(text)
         with self._state.lock:
             relations = self._state.definitions.relations
             streams = frozenset(n for n, made in relations.items() if made.relation.is_stream)
@@ -106,7 +109,7 @@ class Reads:
         state = self._state
         with state.lock:
             definition = state.definitions.view(view)
-            if format == "text":
+            if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
             return explain_as(part_for_view(state.engine.program, view), stage, format)
 

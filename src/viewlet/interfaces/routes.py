@@ -12,7 +12,7 @@ from viewlet.interfaces.stats import Timings
 from viewlet.schema import Relation, Scalar
 
 
-class Route:
+class RelationRoute:
     """One relation: how its rows are encoded, what they are fed to, and whom they concern."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Route:
         self.static_users = self.views if relation.static else []
         self.timings = [timings.setdefault(view, Timings()) for view in self.views]
         self.only = self.instances[0] if len(self.instances) == 1 else None
-        self.seen = False
+        self.has_rows = False
 
     def encode(self, row: Sequence[Any]) -> tuple[Scalar, ...]:
         """One row of the right width; DataError says which value does not fit."""

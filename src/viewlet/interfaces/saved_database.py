@@ -12,6 +12,7 @@ that pyarrow knows.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +28,16 @@ from viewlet.interfaces.definitions import Definitions
 
 _CURRENT = "CURRENT"
 _PREFIX = "checkpoint-"
+_NAME = re.compile(r"checkpoint-[0-9]{1,18}")
 _DATABASE = "database.json"
 _PROBE = "writable"
 FORMAT = 3
+SPARK_FORMAT = 4
+"""On Spark a checkpoint points into logs, whose messages have a format as well."""
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedDatabase:
     """What a checkpoint says about a database, apart from the engine's own files."""
 
     directory: str
@@ -119,7 +123,7 @@ def _write_pointer(
     name = f"{_PREFIX}{_next_number(existing)}"
     about = json.dumps(_about(engine_name, version, definitions))
     try:
-        store.put(f"{name}/{_DATABASE}", seal(about.encode()))
+        store.put(f"{name}/{_DATABASE}", seal(about.encode(), name))
         engine.save(store.below(name))
     except BaseException:
         store.delete_tree(name)
@@ -131,12 +135,13 @@ def _write_pointer(
 
 
 def _next_number(names: Any) -> int:
-    return max((int(name.removeprefix(_PREFIX)) for name in names), default=0) + 1
+    own = (name for name in names if _NAME.fullmatch(name))
+    return max((int(name.removeprefix(_PREFIX)) for name in own), default=0) + 1
 
 
 def _about(engine_name: str, version: int, definitions: Definitions) -> dict[str, Any]:
     return {
-        "format": FORMAT,
+        "format": _format_of(engine_name),
         "engine": engine_name,
         "version": version,
         "relations": [made.text for made in definitions.relations.values()],
@@ -148,22 +153,28 @@ def _about(engine_name: str, version: int, definitions: Definitions) -> dict[str
     }
 
 
-def read_checkpoint(root: str) -> Saved:
+def _format_of(engine_name: str) -> int:
+    return SPARK_FORMAT if engine_name == "spark" else FORMAT
+
+
+def read_checkpoint(root: str) -> SavedDatabase:
     """The newest checkpoint of a directory, checked; StateError names what is damaged."""
-    if not has_checkpoint(root):
+    store = Store(root)
+    names = store.list("")
+    if _CURRENT not in names:
+        written = [name for name in names if _NAME.fullmatch(name)]
+        if written:
+            problem = DamagedFile(f"{_CURRENT}: the file is gone, and {written[-1]} is there")
+            raise damaged(store.name, problem)
         raise StateError(
             f"there is no checkpoint in {shown(root)}",
             hint="give the directory that checkpoint() wrote to",
         )
-    store = Store(root)
     try:
-        data = store.get(_CURRENT)
-        if data.startswith(_PREFIX.encode()):
-            raise _other_format(store.name, 2)
-        name = unseal(f"{store.name}/{_CURRENT}", data).decode()
+        name = _newest(store)
         if "://" not in root and (Path(store.root) / name / "MANIFEST").exists():
             return read_state(Path(store.root) / name)
-        about = json.loads(unseal(f"{name}/{_DATABASE}", store.get(f"{name}/{_DATABASE}")))
+        about = _pointer(store, name)
     except (DamagedFile, ValueError) as error:
         raise damaged(store.name, error) from None
     if about["engine"] != "spark":
@@ -171,7 +182,28 @@ def read_checkpoint(root: str) -> Saved:
     return _saved(store.below(name), about)
 
 
-def read_state(directory: Path) -> Saved:
+def _newest(store: Store) -> str:
+    """The name of the checkpoint that CURRENT points to."""
+    data = store.get(_CURRENT)
+    if data.startswith(_PREFIX.encode()):
+        raise _other_format(store.name, 2)
+    name = unseal(f"{store.name}/{_CURRENT}", data).decode()
+    if not _NAME.fullmatch(name):
+        raise DamagedFile(f"{store.name}/{_CURRENT}: it names no checkpoint")
+    return name
+
+
+def _pointer(store: Store, name: str) -> dict[str, Any]:
+    """What a checkpoint of Spark says; without MANIFEST others look like a damaged one."""
+    path = f"{name}/{_DATABASE}"
+    try:
+        about: dict[str, Any] = json.loads(unseal(path, store.get(path), name))
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}; or {name}/MANIFEST is gone, if it is not of Spark") from None
+    return about
+
+
+def read_state(directory: Path) -> SavedDatabase:
     """What `write_state` wrote; StateError names the file that is not as it was."""
     try:
         check_directory(directory)
@@ -181,10 +213,10 @@ def read_state(directory: Path) -> Saved:
     return _saved(str(directory), about)
 
 
-def _saved(directory: str, about: Mapping[str, Any]) -> Saved:
-    if about["format"] != FORMAT:
+def _saved(directory: str, about: Mapping[str, Any]) -> SavedDatabase:
+    if about["format"] != _format_of(about["engine"]):
         raise _other_format(directory, about["format"])
-    return Saved(
+    return SavedDatabase(
         directory,
         about["engine"],
         about["version"],
@@ -204,6 +236,7 @@ def damaged(name: str, problem: Exception) -> StateError:
 
 def _other_format(name: str, form: int) -> StateError:
     return StateError(
-        f"the checkpoint in {name} has format {form}, and this viewlet reads format {FORMAT}",
+        f"the checkpoint in {name} has format {form}, and this viewlet reads format {FORMAT}, "
+        f"on Spark {SPARK_FORMAT}",
         hint="restore it with the version of viewlet that wrote it",
     )

@@ -66,7 +66,7 @@ class Timings:
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     def add(self, seconds: float, rows: int, code_seconds: float = 0.0) -> None:
-        """One refresh, by so many rows."""
+        """Count one refresh that changed so many rows of the view."""
         self.refreshes += 1
         self.code_seconds += code_seconds
         self.changed_rows += rows
@@ -84,6 +84,7 @@ class Timings:
     def of(
         self, view: str, maps: Mapping[str, MapSize], rows: int, jobs: int = 0, stages: int = 0
     ) -> Stats:
+        """The figures of a view: these timings with the sizes of its maps as they are now."""
         memory = sum(size.bytes for size in maps.values())
         records = sum(size.records for size in maps.values())
         return Stats(

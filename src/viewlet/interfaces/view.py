@@ -135,15 +135,18 @@ class View(Mapping[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         if self._keys is not None and self._read.version() != self._version:
-            found = self._read.find(self._encoded(key))
-            if found is not None:
-                if not found:
+            row = self._read.find(self._encoded(key))
+            if row is not None:
+                if not row:
                     raise KeyError(key)
-                return self._decoded(found[0])
+                return self._decoded(row[0])
         records = self._current()
-        if isinstance(key, tuple) and len(key) == 1 and key not in records:
-            (key,) = key
-        return records[key]
+        try:
+            if isinstance(key, tuple) and len(key) == 1 and key not in records:
+                (key,) = key
+            return records[key]
+        except Exception:  # no row has a key that cannot be hashed or compared
+            raise KeyError(key) from None
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._current()))
@@ -197,7 +200,7 @@ class View(Mapping[Any, Any]):
             encoded = {p: encode(v, c) for v, (p, c) in zip(values, self._keys, strict=True)}
         except DataError:
             raise KeyError(key) from None
-        return tuple(encoded[place] for place in range(len(encoded)))
+        return tuple(encoded[position] for position in range(len(encoded)))
 
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)
@@ -234,7 +237,7 @@ def _row_class(view: str, names: tuple[str, ...]) -> Any:
 def point_keys(
     query: Query, identity: tuple[int, ...] | None
 ) -> tuple[tuple[int, Column], ...] | None:
-    """For each part of a key: its place in the query's keys, and the column that it is of.
+    """For each part of a key: its position in the query's keys, and the column that it is of.
 
     None where a key does not say which record to look at: MIN and MAX, LIMIT, rows without keys.
     """
@@ -242,13 +245,13 @@ def point_keys(
         return None
     if query.limit is not None or query.offset:
         return None
-    found = []
+    keys = []
     for position in identity:
         column = query.columns[position]
         assert isinstance(column.scalar, Ref)
-        place = query.keys.index(column.scalar.name)
-        found.append((place, Column(column.name, column.type, True)))
-    return tuple(found)
+        key_position = query.keys.index(column.scalar.name)
+        keys.append((key_position, Column(column.name, column.type, True)))
+    return tuple(keys)
 
 
 def identity(query: Query) -> tuple[int, ...] | None:

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import PlainRows
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.engine.values.intake import EVERYTHING
-from viewlet.errors import DataError
+from viewlet.errors import DataError, ViewletError
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.routes import Route
+from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import check_frame, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
+from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,6 +50,8 @@ class Writes:
     def apply_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go by `apply`, which says why."""
         state = self._state
+        if type(relation) is not str:
+            return False
         with state.lock:
             began = now()
             route = state.routes.get(relation)
@@ -89,10 +92,10 @@ class Writes:
 
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
-        given = list(changes)
-        bar = waiting("applying the batch") if _is_large(given) else nullcontext()
+        change_list = _listed(changes)
+        bar = waiting("applying the batch") if _is_large(change_list) else nullcontext()
         with bar:
-            return self.apply_batch(given)
+            return self.apply_batch(change_list)
 
     def apply_batch(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch; the number of its rows."""
@@ -109,7 +112,7 @@ class Writes:
             journal.wait(ticket)
         return sum(len(batch) for _, batch in batches)
 
-    def _batch(self, route: Route, change: Change) -> Batch:
+    def _batch(self, route: RelationRoute, change: Change) -> Batch:
         """A change as the engine wants it; a log wants all of it, and the strings themselves."""
         state = self._state
         logged = state.journal is not None
@@ -123,7 +126,7 @@ class Writes:
             self._apply_batches(routed, now(), b"")
 
     def _apply_batches(
-        self, batches: Sequence[tuple[Route, Batch]], began: Moment, record: bytes
+        self, batches: Sequence[tuple[RelationRoute, Batch]], began: Moment, record: bytes
     ) -> int:
         fed = [(instance, batch) for route, batch in batches for instance in route.instances]
         self._state.engine.apply(fed)
@@ -143,7 +146,7 @@ class Writes:
             routes = []
             fed: list[tuple[str, DataFrame, int]] = []
             for change in changes:
-                name, frame, weight = change if len(change) == 3 else (*change, 1)
+                name, frame, weight = _frame_change(change)
                 route = self._route(name)
                 check_frame(frame, route.relation)
                 routes.append(route)
@@ -168,7 +171,7 @@ class Writes:
         self._state.refuse_while_delivering()
         self._checkpoints.write_if_due()
 
-    def _route(self, name: str) -> Route:
+    def _route(self, name: str) -> RelationRoute:
         """Where a relation's rows go, if they may go anywhere."""
         relation = self._state.definitions.relation(name)
         route = self._state.routes[relation.name]
@@ -181,7 +184,9 @@ class Writes:
             )
         return route
 
-    def _applied(self, routes: Sequence[Route], began: Moment, count: int, record: bytes) -> int:
+    def _applied(
+        self, routes: Sequence[RelationRoute], began: Moment, count: int, record: bytes
+    ) -> int:
         """After the engine: callbacks, whose errors take the batch back, then log and statistics.
 
         What to wait for until the batch is durable; 0 in a database that is not.
@@ -195,8 +200,8 @@ class Writes:
             if delivered:
                 state.journal.wait(ticket)  # listeners hear of what stands
         for route in routes:
-            if not route.seen:
-                route.seen = True
+            if not route.has_rows:
+                route.has_rows = True
                 if route.relation.is_stream:
                     state.definitions.saw_rows((route.relation.name,))
         for subscription, batch in delivered:
@@ -208,18 +213,52 @@ class Writes:
         return ticket
 
 
+def _listed(changes: Iterable[Change]) -> list[Change]:
+    try:
+        return list(changes)
+    except (ViewletError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{shown_value(changes)} are not changes: {shown_value(error)}",
+            hint='give a list of viewlet.Change("r", rows)',
+        ) from error
+
+
+def _frame_change(change: FrameChange) -> tuple[str, DataFrame, int]:
+    if not isinstance(change, tuple | list) or len(change) not in (2, 3):
+        raise DataError(
+            f"{shown_value(change)} is not a change", hint='give ("r", frame) or ("r", frame, -1)'
+        )
+    name, frame, weight = change if len(change) == 3 else (*change, 1)
+    if not isinstance(weight, int) or isinstance(weight, bool):
+        raise DataError(f"{shown_value(weight)} is not a weight", hint="weights are whole numbers")
+    return name, frame, weight
+
+
 def _checked(change: Change) -> Change:
     if not isinstance(change, Change):
-        raise DataError(f"{change!r} is not a change", hint='give viewlet.Change("r", rows)')
+        raise DataError(
+            f"{shown_value(change)} is not a change", hint='give viewlet.Change("r", rows)'
+        )
     return change
 
 
 def _is_large(changes: Sequence[Change]) -> bool:
     """Whether there are so many rows that somebody may have to wait for them."""
-    rows = (change.rows for change in changes if isinstance(change, Change))
-    return any(isinstance(given, Sized) and len(given) > _MANY_ROWS for given in rows)
+    return any(
+        _row_count(change.rows) > _MANY_ROWS for change in changes if isinstance(change, Change)
+    )
 
 
-def _all_timings(routes: Sequence[Route]) -> list[Timings]:
+def _row_count(rows: Any) -> int:
+    """What rows say of their number; 0 where they do not."""
+    try:
+        return len(rows) if isinstance(rows, Sized) else 0
+    except Exception:  # `make_batch` says what is wrong with them
+        return 0
+
+
+def _all_timings(routes: Sequence[RelationRoute]) -> list[Timings]:
     """Each view's once, though several of its relations changed."""
     return list({id(timing): timing for route in routes for timing in route.timings}.values())

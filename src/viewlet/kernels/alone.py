@@ -25,15 +25,15 @@ def alone(trigger: Trigger, program: Program) -> Trigger:
     buffers = {m.name for m in program.maps if m.buffer}
     copies = _copies(trigger, buffers)
     relation = program.relation(trigger.relation)
-    kept = [s for s in trigger.statements if not _meets_itself(s, relation, copies)]
-    if len(kept) == len(trigger.statements):
+    statements = [s for s in trigger.statements if not _meets_itself(s, relation, copies)]
+    if len(statements) == len(trigger.statements):
         return trigger
     while True:
-        read = frozenset[str]().union(*(s.reads for s in kept))
-        needed = [s for s in kept if s.target not in buffers or s.target in read]
-        if len(needed) == len(kept):
-            return replace(trigger, statements=tuple(kept))
-        kept = needed
+        read = frozenset[str]().union(*(s.reads for s in statements))
+        needed = [s for s in statements if s.target not in buffers or s.target in read]
+        if len(needed) == len(statements):
+            return replace(trigger, statements=tuple(statements))
+        statements = needed
 
 
 def meets_itself(trigger: Trigger, program: Program) -> bool:
@@ -70,7 +70,7 @@ def _meets_many(statement: Statement, relation: Relation, buffers: set[str]) -> 
 
 def _copies(trigger: Trigger, buffers: set[str]) -> dict[str, tuple[int, ...]]:
     """The buffers that hold columns of the batch as they came, and which."""
-    found: dict[str, tuple[int, ...]] = {}
+    copies: dict[str, tuple[int, ...]] = {}
     filled = [s.target for s in trigger.statements]
     for statement in trigger.statements:
         loop = factors_of(statement.loop)
@@ -79,8 +79,8 @@ def _copies(trigger: Trigger, buffers: set[str]) -> dict[str, tuple[int, ...]]:
         deltas = [f for f in loop if isinstance(f, Delta) and f.name == trigger.relation]
         if len(deltas) == 1 and set(statement.keys) <= set(deltas[0].variables):
             variables = deltas[0].variables
-            found[statement.target] = tuple(variables.index(key) for key in statement.keys)
-    return found
+            copies[statement.target] = tuple(variables.index(key) for key in statement.keys)
+    return copies
 
 
 def _meets_itself(

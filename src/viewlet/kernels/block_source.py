@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.loop_nodes import Block
 from viewlet.kernels.weights import int_product, pair_product, same_value
 from viewlet.kernels.writer import Writer
@@ -130,14 +131,14 @@ def write_if_total(writer: Writer, node: ir.IfTotal) -> None:
         write_block(writer, node.body)
 
 
-def write_no_best(writer: Writer, node: ir.NoBest) -> None:
+def write_start_extreme(writer: Writer, node: ir.StartExtreme) -> None:
     """Start the search of an extreme with NULL."""
     empty = "0.0" if node.variable.slot.physical is FLOAT else "0"
     writer.line(f"{node.variable.name} = {empty}")
     writer.line(f"{node.variable.null} = 1")
 
 
-def write_better(writer: Writer, node: ir.Better) -> None:
+def write_take_nearer(writer: Writer, node: ir.TakeNearer) -> None:
     """Take a candidate that is nearer to the end."""
     best, new = node.variable.name, node.candidate.name
     left, right = new, best
@@ -152,7 +153,7 @@ def write_better(writer: Writer, node: ir.Better) -> None:
         writer.line(f"{node.stop} = 1")
 
 
-def write_change(writer: Writer, node: ir.Change) -> None:
+def write_value_change(writer: Writer, node: ir.ValueChange) -> None:
     """Both values go through one body: two would cost the compiler twice as much."""
     new, old = node.new, node.old
     same = same_value(new, old.name, old.null if old.slot.nullable else None)
@@ -165,7 +166,7 @@ def write_change(writer: Writer, node: ir.Change) -> None:
         write_block(writer, node.body)
 
 
-def write_turn(writer: Writer, node: ir.Turn) -> None:
+def write_test_change(writer: Writer, node: ir.TestChange) -> None:
     """The body where one of two tests is met and the other is not."""
     some = [f"(1 if {total} != 0 else 0)" for total in (node.new, node.old)]
     writer.line(f"{node.weight} = {' - '.join(some)}")
@@ -177,7 +178,7 @@ def _adds(block: Block, total: str) -> bool:
     """Whether something in a block adds to a total."""
     return any(
         (isinstance(node, ir.AddTo) and node.name == total)
-        or any(_adds(body, total) for body in ir.bodies(node))
+        or any(_adds(body, total) for body in bodies(node))
         for node in block
     )
 
@@ -201,8 +202,8 @@ WRITERS: NodeWriters = {
     ir.AddTo: write_add_to,
     ir.LetTotal: write_let_total,
     ir.IfTotal: write_if_total,
-    ir.NoBest: write_no_best,
-    ir.Better: write_better,
-    ir.Change: write_change,
-    ir.Turn: write_turn,
+    ir.StartExtreme: write_start_extreme,
+    ir.TakeNearer: write_take_nearer,
+    ir.ValueChange: write_value_change,
+    ir.TestChange: write_test_change,
 }

@@ -26,11 +26,11 @@ from viewlet.storage.tree_nodes import BELOW, LEFT, RIGHT
 
 
 def write_border(writer: Writer, node: ir.Border) -> None:
-    """Sums over the keys beyond the border, from the one end of the order where there are none.
+    """The key at which the condition turns, with one descent.
 
-    beyond(p) falls from the total to 0 while p goes to the far end; the condition turns once:
-    at the key k that is the first with a small sum beyond it, and the last with a large sum
-    from it on. Small sums then are at p >= k for `q > p` and at p > k for `q >= p`.
+    The sum beyond p falls from the total to 0 while p goes to the far end of the order, so that the
+    condition turns once: at the key k that is the first with a small sum beyond it, and the last
+    with a large sum from it on. Small sums are then at p >= k for `q > p`, at p > k for `q >= p`.
     """
     names = frozenset[str]().union(*map(free_variables, node.tests))
     own = {v.name for v, _ in node.sums}

@@ -21,9 +21,10 @@ from viewlet.kernels import (
 from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.access import write_chosen_rows, write_row_body, write_scan
 from viewlet.kernels.block_source import register_writers, write_block
+from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.frame import LAST, ROW, SKIP, STEP, Frame
 from viewlet.kernels.identifiers import HEAD
-from viewlet.kernels.loop_nodes import Block, Loops, Step, bodies
+from viewlet.kernels.loop_nodes import Block, Loops, Step
 from viewlet.kernels.prefetch import later_slots, prefetches, reaches_far
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalar_source import Texts
@@ -164,7 +165,7 @@ def _function(writer: Writer, name: str) -> str:
     return "\n".join([*head, *before, *writer.lines, "    return 0", "", ""])
 
 
-_REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.Change
+_REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.ValueChange
 
 
 def _updates(step: Step) -> int:

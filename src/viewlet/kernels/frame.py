@@ -101,15 +101,18 @@ class Frame:
 
     @property
     def missing(self) -> int:
+        """The first word of the arguments for which a kernel found no memo."""
         return self.constants + len(self.texts.constants)
 
     @property
     def tables(self) -> int:
+        """The first word of the tables of string functions, after the batch's columns."""
         widest = max((len(r.columns) for r in self.loops.program.relations), default=0)
         return COLUMNS + 2 * widest
 
     @property
     def constants(self) -> int:
+        """The first word of the codes of constant strings."""
         return self.tables + 2 * len(self.texts.lookups)
 
 

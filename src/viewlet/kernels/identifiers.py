@@ -149,11 +149,11 @@ class KernelNames:
 
 def _imported() -> set[str]:
     """All that the first lines make known to the module."""
-    found = {*vars(native_functions)}
+    names = {*vars(native_functions)}
     for node in ast.parse(HEAD).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
-    return found
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
 
 
 _IMPORTED = _imported()

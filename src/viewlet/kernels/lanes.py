@@ -21,14 +21,15 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.loop_nodes import Block, Step, bodies
+from viewlet.kernels.block_walk import bodies, changed_maps, read_maps
+from viewlet.kernels.loop_nodes import Block, Step
 
 Task = list[int]
 """Numbers of steps, in their order."""
 
 _SMALLEST_SHARE = 0.15
-_LEAST = 3.0
-"""Of the work, and of it in all, for a lane: less is not worth the loop over the rows."""
+_SMALLEST_COST = 3.0
+"""What a lane must have of a phase's cost, and at least: less is not worth a loop over the rows."""
 
 
 def plan_lanes(steps: list[Step]) -> list[list[list[Step]]]:
@@ -50,8 +51,8 @@ def plan_lanes(steps: list[Step]) -> list[list[list[Step]]]:
 def _tasks(steps: list[Step]) -> tuple[list[Task], list[set[int]]]:
     """Tasks, and for each one all that must end before it."""
     number = len(steps)
-    reads = [set(_reads(step.block)) for step in steps]
-    writes = [set(_writes(step.block)) for step in steps]
+    reads = [read_maps(step.block) for step in steps]
+    writes = [changed_maps(step.block) for step in steps]
     reaches = [[False] * number for _ in range(number)]
     for i, j in combinations(range(number), 2):
         same = bool(writes[i] & writes[j])
@@ -78,14 +79,14 @@ def _tasks(steps: list[Step]) -> tuple[list[Task], list[set[int]]]:
 
 def _components(number: int, before: list[set[int]]) -> list[list[int]]:
     """Tasks that depend on each other in some way, together."""
-    found: list[set[int]] = []
+    groups: list[set[int]] = []
     for task in range(number):
         joined = {task, *before[task]}
-        for group in [group for group in found if group & joined]:
+        for group in [group for group in groups if group & joined]:
             joined |= group
-            found.remove(group)
-        found.append(joined)
-    return [sorted(group) for group in found]
+            groups.remove(group)
+        groups.append(joined)
+    return [sorted(group) for group in groups]
 
 
 def _levels(before: list[set[int]]) -> Iterator[list[int]]:
@@ -106,7 +107,7 @@ def _two_lanes(groups: list[list[int]], costs: list[float]) -> list[list[int]]:
         least = loads.index(min(loads))
         lanes[least] += group
         loads[least] += work[id(group)]
-    if min(loads) < max(_LEAST, _SMALLEST_SHARE * sum(loads)):
+    if min(loads) < max(_SMALLEST_COST, _SMALLEST_SHARE * sum(loads)):
         return [sorted([*lanes[0], *lanes[1]])]
     return lanes
 
@@ -132,39 +133,20 @@ def _cost(block: Block) -> float:
     What is behind a filter does not count: it may let few rows pass, and then reading the rows is
     most of the work, which a second lane does once more.
     """
-    found = 0.0
+    cost = 0.0
     for node in block:
         inside = sum(_cost(body) for body in bodies(node))
         match node:
             case ir.Update():
-                found += 4 if node.key else 0.2
+                cost += 4 if node.key else 0.2
             case ir.Get() | ir.Run():
-                found += 3 + inside
+                cost += 3 + inside
             case ir.Slice() | ir.Walk() | ir.Groups() | ir.Range() | ir.Border():
-                found += 3 + 2 * inside
+                cost += 3 + 2 * inside
             case ir.If():
-                found += 0.2
+                cost += 0.2
             case ir.MatchKey() | ir.IfTotal():
-                found += 0.2 + 0.5 * inside
+                cost += 0.2 + 0.5 * inside
             case _:
-                found += 0.1 + inside
-    return found
-
-
-def _writes(block: Block) -> Iterator[str]:
-    for node in block:
-        if isinstance(node, ir.Update | ir.ClearBuffer | ir.ClearColumn):
-            yield node.map
-        for body in bodies(node):
-            yield from _writes(body)
-
-
-def _reads(block: Block) -> Iterator[str]:
-    """The maps that a block looks into: every node that names one and does not write it."""
-    for node in block:
-        if not isinstance(node, ir.Update | ir.ClearBuffer | ir.ClearColumn):
-            map = getattr(node, "map", None)
-            if map is not None:
-                yield map
-        for body in bodies(node):
-            yield from _reads(body)
+                cost += 0.1 + inside
+    return cost

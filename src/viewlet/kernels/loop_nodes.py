@@ -6,7 +6,6 @@ its condition holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from viewlet.calculus.expr import Expr
@@ -23,10 +22,14 @@ from viewlet.storage.columns import Index
 
 @dataclass(frozen=True)
 class Named:
-    """A weight that a local holds; a float is a pair of locals."""
+    """A weight in a local; a float is a pair of locals.
+
+    `nonzero`: it was tested before, or comes from a record that hardly ever is zero.
+    """
 
     name: str
     physical: Physical
+    nonzero: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Get:
 
 @dataclass
 class Scan:
+    """for record in map: body"""
+
     map: str
     record: str
     body: Block
@@ -71,6 +76,8 @@ class Scan:
 
 @dataclass
 class Slice:
+    """for record in the records of map that an index has under key: body"""
+
     map: str
     index: int
     record: str
@@ -116,7 +123,7 @@ class SubtreeSum:
 
 
 @dataclass
-class Monotone:
+class IfMonotone:
     """body where no weight of a group is negative, otherwise `otherwise`
 
     `count_positions`: of the counts of negative weights among the sums of the ordered index.
@@ -135,8 +142,8 @@ class Border:
     """name = the key of a group where the sums over all keys beyond it make a condition turn
 
     The condition is true of large sums if `rises`, else of small ones. `upper`: it is met up to
-    the border, else from there on. Beside `name` it defines `name_some`, whether any key meets it,
-    and `name_in`, whether the border itself does.
+    the border, else from there on. Beside the name it defines NAME_some, whether any key meets it,
+    and NAME_in, whether the border itself does.
     """
 
     name: str
@@ -230,6 +237,8 @@ class Present:
 
 @dataclass
 class Let:
+    """variable = scalar"""
+
     variable: Variable
     scalar: ScalarExpr
     scope: Scope
@@ -237,6 +246,8 @@ class Let:
 
 @dataclass
 class If:
+    """if scalar: body"""
+
     scalar: ScalarExpr
     scope: Scope
     body: Block
@@ -244,6 +255,8 @@ class If:
 
 @dataclass
 class NotNull:
+    """if variable is not NULL: body"""
+
     variable: Variable
     body: Block
 
@@ -259,6 +272,8 @@ class Total:
 
 @dataclass
 class AddTo:
+    """name += the product of the factors"""
+
     name: str
     physical: Physical
     factors: Factors
@@ -282,14 +297,14 @@ class IfTotal:
 
 
 @dataclass
-class NoBest:
+class StartExtreme:
     """variable = NULL, before an extreme is looked for"""
 
     variable: Variable
 
 
 @dataclass
-class Better:
+class TakeNearer:
     """variable = candidate where that is nearer to the wanted end; `stop` ends a Walk"""
 
     variable: Variable
@@ -299,7 +314,7 @@ class Better:
 
 
 @dataclass
-class Change:
+class ValueChange:
     """variable = new with weight 1, then variable = old with weight -1; nothing where they agree"""
 
     variable: Variable
@@ -310,7 +325,7 @@ class Change:
 
 
 @dataclass
-class Turn:
+class TestChange:
     """weight = 1 where `old` is zero and `new` is not, -1 the other way round; else nothing
 
     Both are names of weights that were added up.
@@ -324,6 +339,8 @@ class Turn:
 
 @dataclass
 class ClearBuffer:
+    """Every record of a buffer is removed."""
+
     map: str
 
 
@@ -351,7 +368,7 @@ Node = (
     | Slice
     | Run
     | Walk
-    | Monotone
+    | IfMonotone
     | Border
     | Range
     | Groups
@@ -366,29 +383,15 @@ Node = (
     | AddTo
     | LetTotal
     | IfTotal
-    | NoBest
-    | Better
-    | Change
-    | Turn
+    | StartExtreme
+    | TakeNearer
+    | ValueChange
+    | TestChange
     | ClearBuffer
     | ClearColumn
     | Update
 )
 Block = list[Node]
-
-
-def bodies(node: Node) -> Iterator[Block]:
-    """The blocks inside a node."""
-    for name in ("body", "otherwise"):
-        block = getattr(node, name, None)
-        if block is not None:
-            yield block
-
-
-def changed_maps(block: Block) -> frozenset[str]:
-    """The maps that a block changes."""
-    maps = {node.map for node in block if isinstance(node, Update | ClearBuffer | ClearColumn)}
-    return frozenset(maps).union(*(changed_maps(body) for node in block for body in bodies(node)))
 
 
 @dataclass(frozen=True)
@@ -448,14 +451,14 @@ class Loops:
 
     def lanes(self, relation: str) -> list[list[tuple[int, int]]]:
         """For each phase its lanes, as ranges of `ordered` steps."""
-        found: list[list[tuple[int, int]]] = []
+        ranges: list[list[tuple[int, int]]] = []
         first = 0
         for phase in self.phases[relation]:
-            found.append([])
+            ranges.append([])
             for lane in phase:
-                found[-1].append((first, first + len(lane)))
+                ranges[-1].append((first, first + len(lane)))
                 first += len(lane)
-        return found
+        return ranges
 
     def determines(self, map: str, bound: frozenset[str]) -> bool:
         """Whether the unique index of a map can be hashed by some of the bound keys alone."""

@@ -8,7 +8,9 @@ from typing import TypeVar
 
 from viewlet.calculus.expr import Expr, terms_of
 from viewlet.calculus.scope import all_names
+from viewlet.kernels import atoms, extremes, nested_values, product_loops, rows
 from viewlet.kernels.alone import alone, meets_itself
+from viewlet.kernels.builder import Builder, Cursor, build_rows, register_builders
 from viewlet.kernels.lanes import plan_lanes
 from viewlet.kernels.loop_nodes import (
     AddTo,
@@ -26,16 +28,25 @@ from viewlet.kernels.loop_nodes import (
     Total,
     Update,
 )
+from viewlet.kernels.ranged import build_range_term
 from viewlet.kernels.recognize import as_change, column_position, mentions, with_lookups_first
-from viewlet.kernels.rows import RowBuilder
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.sharing import shared
+from viewlet.kernels.totals import weight_factors
 from viewlet.program.ir import Map, Program, Statement, Trigger
 from viewlet.program.keys import Keys
 from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 T = TypeVar("T")
+
+register_builders(
+    atoms.BUILDERS,
+    extremes.BUILDERS,
+    nested_values.BUILDERS,
+    product_loops.BUILDERS,
+    rows.BUILDERS,
+)
 
 
 def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
@@ -47,15 +58,16 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     loops.small = loops.keys.small_groups(s for t in program.triggers for s in t.statements)
     for trigger in program.triggers:
         loops.columns[trigger.relation] = set()
-        builder = _TriggerBuilder(loops, trigger)
-        steps = builder.steps(keep_buffers)
+        relation = program.relation(trigger.relation)
+        builder = Builder(loops, relation)
+        steps = _steps(builder, trigger, keep_buffers)
         loops.batch_locals[trigger.relation] = builder.names
         phases = [[steps]] if keep_buffers else plan_lanes(steps)
         loops.phases[trigger.relation] = [[_fused(lane) for lane in phase] for phase in phases]
         single = trigger if keep_buffers else alone(trigger, program)
         if single is not trigger:
-            builder = _TriggerBuilder(loops, single)
-            steps = builder.steps(keep_buffers)
+            builder = Builder(loops, relation)
+            steps = _steps(builder, single, keep_buffers)
         loops.single_locals[trigger.relation] = builder.names
         loops.steps[trigger.relation] = _fused(steps)
         if not keep_buffers and meets_itself(trigger, program):
@@ -64,123 +76,125 @@ def build_loops(program: Program, *, keep_buffers: bool = False) -> Loops:
     return loops
 
 
-class _TriggerBuilder(RowBuilder):
-    def __init__(self, loops: Loops, trigger: Trigger) -> None:
-        super().__init__(loops, loops.program.relation(trigger.relation))
-        self.trigger = trigger
+def _steps(builder: Builder, trigger: Trigger, keep_buffers: bool) -> list[Step]:
+    """Buffers that are filled are emptied, then one statement after the other."""
+    steps: list[Step] = []
+    targets = {s.target for s in trigger.statements}
+    for map in builder.loops.program.maps:
+        if map.buffer and not keep_buffers and map.name in targets:
+            steps.append(Step(f"clear {map.name}", (), [ClearBuffer(map.name)]))
+    for statement in _joined(trigger.statements, as_change):
+        steps += _statement(builder, statement)
+    return steps
 
-    def steps(self, keep_buffers: bool) -> list[Step]:
-        found: list[Step] = []
-        buffers = [m.name for m in self.loops.program.maps if m.buffer and not keep_buffers]
-        written = {s.target for s in self.trigger.statements}
-        for name in buffers:
-            if name in written:
-                found.append(Step(f"clear {name}", (), [ClearBuffer(name)]))
-        for statement in _joined(self.trigger.statements, as_change):
-            found += self._statement(statement)
-        return found
 
-    def _statement(self, statement: Statement) -> list[Step]:
-        target = self.loops.maps[statement.target]
-        if statement.target not in statement.reads:
-            return self._clearing(statement, target) + self._fill(statement, target)
-        # A right-hand side sees its own target as it was: it is computed in full first.
-        buffer = self.new_buffer(target.keys, [target.column(c) for c, _ in statement.updates])
-        first = [Step(f"clear {buffer.name}", (), [ClearBuffer(buffer.name)])]
-        return [
-            *first,
-            *self._fill(statement, buffer),
-            *self._clearing(statement, target),
-            self._copy(statement, buffer, target),
-        ]
+def _statement(builder: Builder, statement: Statement) -> list[Step]:
+    target = builder.loops.maps[statement.target]
+    if statement.target not in statement.reads:
+        return _clearing(statement, target) + _fill(builder, statement, target)
+    # A right-hand side sees its own target as it was: it is computed in full first.
+    buffer = builder.new_buffer(target.keys, [target.column(c) for c, _ in statement.updates])
+    first = [Step(f"clear {buffer.name}", (), [ClearBuffer(buffer.name)])]
+    return [
+        *first,
+        *_fill(builder, statement, buffer),
+        *_clearing(statement, target),
+        _copy(builder, statement, buffer, target),
+    ]
 
-    def _clearing(self, statement: Statement, target: Map) -> list[Step]:
-        if statement.op != ":=":
-            return []
-        columns = [name for name, _ in statement.updates]
-        if target.buffer and len(columns) == len(target.columns):
-            return [Step(f"clear {target.name}", (), [ClearBuffer(target.name)])]
-        return [
-            Step(
-                f"clear {target.name}.{name}",
-                (),
-                [ClearColumn(target.name, column_position(target, name))],
-            )
-            for name in columns
-        ]
 
-    def _fill(self, statement: Statement, target: Map) -> list[Step]:
-        self.uses = Counter(mentions(statement))
-        text = statement_text(statement).strip()
-        return [
-            Step(text, (target.name,), self._term(statement, term, target), statement.reads)
-            for term in terms_of(statement.loop)
-        ]
-
-    def _term(self, statement: Statement, term: Expr, target: Map) -> Block:
-        updates = [
-            (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
-        ]
-        needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
-        term = with_lookups_first(term, [e for _, _, e in updates], self.loops.keys)
-        totals = [(c, physical, self.name("total")) for c, physical, _ in updates]
-
-        def finish(scope: dict[str, Variable], weights: list[tuple[Block, Factors]]) -> Block:
-            """One update of the target; sums for a map without keys stay in locals till the end."""
-            block = [node for before, _ in weights for node in before]
-            if statement.keys:
-                key = [scope[name] for name in statement.keys]
-                columns = [
-                    (column, physical, factors)
-                    for (column, physical, _), (_, factors) in zip(updates, weights, strict=True)
-                ]
-                return [*block, Update(target.name, key, columns)]
-            return block + [
-                AddTo(name, physical, factors)
-                for (_, physical, name), (_, factors) in zip(totals, weights, strict=True)
-            ]
-
-        def add(scope: dict[str, Variable], factors: Factors) -> Block:
-            weights = [self.weight(expr, scope) for _, _, expr in updates]
-            return finish(scope, [(block, (*factors, *weight)) for block, weight in weights])
-
-        exprs = [e for _, _, e in updates]
-        keys = frozenset(statement.keys)
-        block = self.range_term(term, exprs, keys, finish, add)
-        if block is None:
-            block = self.rows(term, {}, needed, (), add)
-        if statement.keys:
-            return block
-        for _, physical, name in reversed(totals):
-            block = [Total(name, physical, block)]
-        sums: list[tuple[int, Physical, Factors]] = [
-            (column, physical, (Named(name, physical),)) for column, physical, name in totals
-        ]
-        return [*block, Update(target.name, [], sums)]
-
-    def _copy(self, statement: Statement, source: Map, target: Map) -> Step:
-        record = self.name("at")
-        scope: list[Variable] = []
-        block: Block = []
-        for i, key in enumerate(source.keys):
-            variable = Variable(self.name(key.name), key.slot)
-            scope.append(variable)
-            block.append(BindKey(variable, source.name, i, record))
-        columns: list[tuple[int, Physical, Factors]] = []
-        values: list[Column] = []
-        for i, (name, _) in enumerate(statement.updates):
-            physical = source.columns[i].physical
-            weight = self.name("w")
-            values.append(Column(weight, source.name, i, record, []))
-            columns.append((column_position(target, name), physical, (Named(weight, physical),)))
-        block += values
-        block.append(Update(target.name, scope, columns))
-        return Step(
-            f"{target.name} += {source.name}",
-            (target.name,),
-            [Scan(source.name, record, block)],
-            frozenset((source.name,)),
+def _clearing(statement: Statement, target: Map) -> list[Step]:
+    if statement.op != ":=":
+        return []
+    columns = [name for name, _ in statement.updates]
+    if target.buffer and len(columns) == len(target.columns):
+        return [Step(f"clear {target.name}", (), [ClearBuffer(target.name)])]
+    return [
+        Step(
+            f"clear {target.name}.{name}",
+            (),
+            [ClearColumn(target.name, column_position(target, name))],
         )
+        for name in columns
+    ]
+
+
+def _fill(builder: Builder, statement: Statement, target: Map) -> list[Step]:
+    builder.uses = Counter(mentions(statement))
+    text = statement_text(statement).strip()
+    return [
+        Step(text, (target.name,), _term(builder, statement, term, target), statement.reads)
+        for term in terms_of(statement.loop)
+    ]
+
+
+def _term(builder: Builder, statement: Statement, term: Expr, target: Map) -> Block:
+    updates = [
+        (column_position(target, c), target.column(c).physical, e) for c, e in statement.updates
+    ]
+    needed = frozenset(statement.keys).union(*(all_names(e) for _, _, e in updates))
+    term = with_lookups_first(term, [e for _, _, e in updates], builder.loops.keys)
+    totals = [(c, physical, builder.name("total")) for c, physical, _ in updates]
+
+    def finish(scope: dict[str, Variable], weights: list[tuple[Block, Factors]]) -> Block:
+        """One update of the target; sums for a map without keys stay in locals till the end."""
+        block = [node for before, _ in weights for node in before]
+        if statement.keys:
+            key = [scope[name] for name in statement.keys]
+            columns = [
+                (column, physical, factors)
+                for (column, physical, _), (_, factors) in zip(updates, weights, strict=True)
+            ]
+            return [*block, Update(target.name, key, columns)]
+        return block + [
+            AddTo(name, physical, factors)
+            for (_, physical, name), (_, factors) in zip(totals, weights, strict=True)
+        ]
+
+    def add(scope: dict[str, Variable], factors: Factors) -> Block:
+        weights = [weight_factors(builder, expr, scope) for _, _, expr in updates]
+        return finish(scope, [(block, (*factors, *weight)) for block, weight in weights])
+
+    exprs = [e for _, _, e in updates]
+    keys = frozenset(statement.keys)
+    block = build_range_term(builder, term, exprs, keys, finish, add)
+    if block is None:
+        block = build_rows(builder, term, Cursor({}, needed, (), add))
+    if statement.keys:
+        return block
+    for _, physical, name in reversed(totals):
+        block = [Total(name, physical, block)]
+    sums: list[tuple[int, Physical, Factors]] = [
+        (column, physical, (Named(name, physical),)) for column, physical, name in totals
+    ]
+    return [*block, Update(target.name, [], sums)]
+
+
+def _copy(builder: Builder, statement: Statement, source: Map, target: Map) -> Step:
+    record = builder.name("at")
+    scope: list[Variable] = []
+    block: Block = []
+    for i, key in enumerate(source.keys):
+        variable = Variable(builder.name(key.name), key.slot)
+        scope.append(variable)
+        block.append(BindKey(variable, source.name, i, record))
+    columns: list[tuple[int, Physical, Factors]] = []
+    values: list[Column] = []
+    for i, (name, _) in enumerate(statement.updates):
+        physical = source.columns[i].physical
+        weight = builder.name("w")
+        values.append(Column(weight, source.name, i, record, []))
+        columns.append(
+            (column_position(target, name), physical, (Named(weight, physical, nonzero=True),))
+        )
+    block += values
+    block.append(Update(target.name, scope, columns))
+    return Step(
+        f"{target.name} += {source.name}",
+        (target.name,),
+        [Scan(source.name, record, block)],
+        frozenset((source.name,)),
+    )
 
 
 def _fused(steps: list[Step]) -> list[Step]:
@@ -189,14 +203,14 @@ def _fused(steps: list[Step]) -> list[Step]:
 
 def _joined(items: Iterable[T], join: Callable[[T, T], T | None]) -> list[T]:
     """Neighbors become one wherever `join` makes one of them."""
-    found: list[T] = []
+    joined: list[T] = []
     for item in items:
-        both = join(found[-1], item) if found else None
+        both = join(joined[-1], item) if joined else None
         if both is None:
-            found.append(item)
+            joined.append(item)
         else:
-            found[-1] = both
-    return found
+            joined[-1] = both
+    return joined
 
 
 def _fuse(left: Step, right: Step) -> Step | None:

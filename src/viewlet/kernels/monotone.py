@@ -85,7 +85,7 @@ def tests_of(
         return None
     guards: list[ScalarExpr] = []
     left, right = (_unguarded(side, rising, guards) for side in condition.arguments)
-    found = [Test(Apply(condition.function, (left, right)), STAYS)]
+    tests = [Test(Apply(condition.function, (left, right)), STAYS)]
     if guards and not counts:
         return None
     for guard in guards:
@@ -95,12 +95,12 @@ def tests_of(
         # Of a count alone is it known that it is positive where it is not zero.
         if not isinstance(counted, Ref) or counted.name not in rising or nothing != Const(0):
             return None
-        found.append(Test(Apply(">", guard.arguments), STAYS))
-    return _with_trends(found, rising)
+        tests.append(Test(Apply(">", guard.arguments), STAYS))
+    return _with_trends(tests, rising)
 
 
 def _with_trends(tests: list[Test], rising: frozenset[str]) -> list[Test] | None:
-    found = []
+    directed = []
     for test in tests:
         assert isinstance(test.scalar, Apply)
         left, right = (trend(side, rising) for side in test.scalar.arguments)
@@ -109,8 +109,8 @@ def _with_trends(tests: list[Test], rising: frozenset[str]) -> list[Test] | None
         direction = together(left, turned(right))
         if direction is None:
             return None
-        found.append(Test(test.scalar, direction))
-    return found
+        directed.append(Test(test.scalar, direction))
+    return directed
 
 
 def _unguarded(scalar: ScalarExpr, rising: frozenset[str], guards: list[ScalarExpr]) -> ScalarExpr:

@@ -36,7 +36,7 @@ def write_groups(writer: Writer, node: ir.Groups) -> None:
         writer.line(f"{node.root} = load_half({top}, {NEXT})")
 
 
-def write_monotone(writer: Writer, node: ir.Monotone) -> None:
+def write_if_monotone(writer: Writer, node: ir.IfMonotone) -> None:
     """Choose between two blocks by the number of negative weights in a group."""
     layout = writer.frame.layouts[node.map]
     block = writer.frame.index_block(node.map, node.index)
@@ -60,5 +60,5 @@ def write_monotone(writer: Writer, node: ir.Monotone) -> None:
 WRITERS: NodeWriters = {
     ir.Walk: write_walk,
     ir.Groups: write_groups,
-    ir.Monotone: write_monotone,
+    ir.IfMonotone: write_if_monotone,
 }

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viewlet.kernels import loop_nodes as ir
+from viewlet.kernels.block_walk import bodies
 from viewlet.kernels.frame import Frame
-from viewlet.kernels.loop_nodes import Block, bodies
+from viewlet.kernels.loop_nodes import Block
 from viewlet.kernels.scalar_source import Variable
 from viewlet.schema import Physical
 from viewlet.storage.columns import CHAIN, MASK, SLOTS, USED
@@ -46,11 +47,11 @@ class _Access:
 def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -> list[str]:
     """Lines for the head of the body of an outer loop: over a batch's rows, or over a buffer.
 
-    Of rows that were chosen, `nth` is the place of the row among `count`.
+    Of rows that were chosen, `nth` is the position of the row among `count`.
     """
-    ahead, end = _known(node, frame)
+    ahead, end = _loads_ahead(node, frame)
     later, soon = ("later", "soon") if chosen else (f"row + {FAR}", f"row + {NEAR}")
-    # By what tells whether a map is large; a group of few may still lie anywhere in it.
+    # By the mask of the whole map, whose size decides: a small group may lie anywhere in it.
     far: dict[str, list[str]] = {}
     for access in _accesses(node.body, frame, scanned=isinstance(node, ir.Scan)):
         slots, mask, map = access.slots, access.mask, access.map
@@ -83,8 +84,8 @@ def prefetches(node: ir.Rows | ir.Scan, frame: Frame, *, chosen: bool = False) -
         ]
     else:
         lines = [f"if row + {FAR} < {end}:"]
-    for size, found in far.items():
-        lines += [f"    if {size} > {SMALL}:", *dict.fromkeys(found)]
+    for size, fetches in far.items():
+        lines += [f"    if {size} > {SMALL}:", *dict.fromkeys(fetches)]
     return lines
 
 
@@ -124,8 +125,8 @@ def later_slots(steps: list[ir.Step], frame: Frame) -> list[str]:
     return lines
 
 
-def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
-    """Where the variables of row %s are found before their turn, and how many rows there are."""
+def _loads_ahead(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
+    """Source of the variables of row %s, ahead of the loop, and of the number of rows."""
     if isinstance(node, ir.Rows):
         return {v.name: f"load(column_{column}, %s)" for v, column in node.binds}, "high"
     layout, name = frame.layouts[node.map], frame.called(node.map)
@@ -142,8 +143,8 @@ def _known(node: ir.Rows | ir.Scan, frame: Frame) -> tuple[dict[str, str], str]:
 def _always(block: Block, *, scanned: bool = False) -> Iterator[ir.Node]:
     """The nodes that every row runs.
 
-    `scanned`: rows are records of a buffer. Hardly one of them is not there, and as something
-    changes for each, most pass the question whether something exists.
+    `scanned`: rows are records of a buffer. Hardly one of them is zero, and as each is a change, a
+    test whether something exists is met by most.
     """
     through = (ir.Total, ir.Present, ir.Column, ir.IfTotal) if scanned else (ir.Total, ir.Present)
     for node in block:

@@ -21,12 +21,12 @@ class _Definition:
 def prologue(frame: Frame, relation: str, body: list[str]) -> list[str]:
     """Definitions of the names that the body uses, and of no others."""
     used = set(re.findall(r"\b[a-z]+_?\w*\b", "\n".join(body)))
-    every = list(_definitions(frame, relation))
-    found = [each for each in every if each.name in used]
-    # `records_M` needs `map_M`, which may stand in no other place.
-    needed = {each.needs for each in found} - used
-    extra = [each for each in every if each.name in needed]
-    return [f"    {each.name} = {each.code}" for each in (*extra, *found)]
+    possible = list(_definitions(frame, relation))
+    definitions = [each for each in possible if each.name in used]
+    # The records of a map need its descriptor, which the body itself may not use.
+    needed = {each.needs for each in definitions} - used
+    extra = [each for each in possible if each.name in needed]
+    return [f"    {each.name} = {each.code}" for each in (*extra, *definitions)]
 
 
 def _definitions(frame: Frame, relation: str) -> Iterator[_Definition]:

@@ -38,6 +38,7 @@ class Bound:
 
     @property
     def upper(self) -> bool:
+        """Whether it bounds the key from above."""
         return self.operator[0] == "<"
 
 
@@ -77,9 +78,9 @@ class Beyond:
 
     @property
     def inputs(self) -> Names:
-        """What must be bound before the border can be found."""
-        found = frozenset(self.keys) - {self.order}
-        return found.union(*map(free_variables, self.tests)) - {name for name, _ in self.sums}
+        """What must be bound before the border can be keys."""
+        keys = frozenset(self.keys) - {self.order}
+        return keys.union(*map(free_variables, self.tests)) - {name for name, _ in self.sums}
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ def range_shape(
         lifts[other.variable] = nested
     if not conditions:
         return None
-    found = _bounds(conditions, free, lifts, bound)
-    if found is None:
+    restriction = _bounds(conditions, free, lifts, bound)
+    if restriction is None:
         return None
-    orders, bounds, outside = found
+    orders, bounds, outside = restriction
     if len(orders) != 1 or len({b.upper for b in bounds}) < len(bounds):
         return None
     order = orders.pop()
@@ -158,11 +159,11 @@ def _nested(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> _
     inner = frozenset(atom.keys) - bound
     if len(inner) != 1 or inner & free or len(set(atom.keys)) < len(atom.keys):
         return None
-    found = bound_of(condition, set(inner))
+    key_bound = bound_of(condition, set(inner))
     map = maps[atom.name]
-    if found is None or map.buffer or atom.column == PRESENCE:
+    if key_bound is None or map.buffer or atom.column == PRESENCE:
         return None
-    order, operator, scalar = found
+    order, operator, scalar = key_bound
     if not isinstance(scalar, Ref) or scalar.name not in free:
         return None
     if map.keys[atom.keys.index(order)].slot.nullable:
@@ -217,13 +218,13 @@ def _gap(condition: ScalarExpr, names: Names) -> list[KeyTest] | None:
     if not isinstance(condition, Apply) or condition.function != "or" or len(names) != 1:
         return None
     (order,) = names
-    found = []
+    borders = []
     for part in condition.arguments:
         tests = tests_of(part, names)
         if tests is None or len(tests) != 1 or tests[0].trend == STAYS:
             return None
-        found.append(KeyTest(part, order, upper=tests[0].trend == RISES, holds=False))
-    return found if len({test.upper for test in found}) == len(found) == 2 else None
+        borders.append(KeyTest(part, order, upper=tests[0].trend == RISES, holds=False))
+    return borders if len({test.upper for test in borders}) == len(borders) == 2 else None
 
 
 def _beyond(tests: list[Test], lifts: Mapping[str, _RangeSum]) -> list[Beyond] | None:
@@ -232,17 +233,16 @@ def _beyond(tests: list[Test], lifts: Mapping[str, _RangeSum]) -> list[Beyond] |
     for test in tests:
         # A test without a nested sum holds everywhere or nowhere, so it may go with any other.
         groups.setdefault(test.trend == RISES, []).append(test.scalar)
-    found = []
+    beyonds = []
     for rises, scalars in groups.items():
         names = frozenset[str]().union(*map(free_variables, scalars))
         sums = [(name, nested) for name, nested in lifts.items() if name in names]
         if not sums:
             return None
-        # The same map under the same keys, whatever its order variable is called in each sum.
         first = sums[0][1]
-        if any(_place(n) != _place(first) for _, n in sums):
+        if any(_range_of(n) != _range_of(first) for _, n in sums):
             return None
-        found.append(
+        beyonds.append(
             Beyond(
                 first.atom.name,
                 first.atom.keys,
@@ -253,10 +253,11 @@ def _beyond(tests: list[Test], lifts: Mapping[str, _RangeSum]) -> list[Beyond] |
                 rises,
             )
         )
-    return found
+    return beyonds
 
 
-def _place(nested: _RangeSum) -> tuple[object, ...]:
+def _range_of(nested: _RangeSum) -> tuple[object, ...]:
+    """What is summed over which range, whatever the order variable is called."""
     keys = tuple("" if key == nested.order else key for key in nested.atom.keys)
     return nested.atom.name, keys, nested.operator, nested.beyond
 

@@ -90,28 +90,28 @@ def as_change(new: Statement, old: Statement) -> Statement | None:
     sides = [project(bound, product_of(*side[first:last])) for side in (mine, others)]
     both = sum_of(sides[0], negate(sides[1]))
     used = {*new.keys}.union(*(all_names(f) for f in (*mine[last:], *dict(new.updates).values())))
-    if turn_of(both) is None or outputs(both) - bound or values & used:
+    if test_change_of(both) is None or outputs(both) - bound or values & used:
         if len(different) != 1:
             return None
         first, last = different[0], different[0] + 1
         both = sum_of(mine[first], negate(others[first]))
-        if change_of(both) is None:
+        if value_change_of(both) is None:
             return None
     return replace(new, loop=product_of(*mine[:first], both, *mine[last:]))
 
 
-def change_of(expr: Expr) -> tuple[NestedValue, NestedValue] | None:
+def value_change_of(expr: Expr) -> tuple[NestedValue, NestedValue] | None:
     """(x := q) + -1 * (x := p)  ->  the two of them"""
     terms = terms_of(expr)
-    found = [f for term in terms for f in factors_of(term) if isinstance(f, NestedValue)]
-    if len(terms) != 2 or len(found) != 2:
+    values = [f for term in terms for f in factors_of(term) if isinstance(f, NestedValue)]
+    if len(terms) != 2 or len(values) != 2:
         return None
-    new, old = found
+    new, old = values
     alike = type(new) is type(old) and new.variable == old.variable
     return (new, old) if alike and terms == (new, negate(old)) else None
 
 
-def turn_of(expr: Expr) -> tuple[Expr, Expr] | None:
+def test_change_of(expr: Expr) -> tuple[Expr, Expr] | None:
     """q + -1 * p  ->  the two of them, where each is a test: a product of Exists, of conditions,
     and of nested values that only those look at"""
     terms = terms_of(expr)
@@ -163,10 +163,10 @@ def column_position(map: Map, column: str) -> int:
 
 def only_atom(term: Expr) -> MapRef | None:
     """The map of a term that is one, up to a constant coefficient."""
-    found = [f for f in factors_of(term) if not isinstance(f, Value)]
+    atoms = [f for f in factors_of(term) if not isinstance(f, Value)]
     constants = all(not free_variables(f.scalar) for f in factors_of(term) if isinstance(f, Value))
-    if len(found) == 1 and constants and isinstance(found[0], MapRef):
-        return found[0]
+    if len(atoms) == 1 and constants and isinstance(atoms[0], MapRef):
+        return atoms[0]
     return None
 
 
@@ -195,14 +195,14 @@ def bound_of(expr: Expr, free: set[str]) -> tuple[str, str, ScalarExpr] | None:
 
 
 def mentions(statement: Statement) -> list[str]:
-    """Every place where a variable stands in a statement."""
-    found = list(statement.keys)
+    """The variables of a statement, each as often as it is used."""
+    names = list(statement.keys)
     for part in (statement.loop, *(update for _, update in statement.updates)):
         for node in walk(part):
-            found += own_variables(node)
+            names += own_variables(node)
             for scalar in own_scalars(node):
-                found += free_variables(scalar)
-    return found
+                names += free_variables(scalar)
+    return names
 
 
 def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
@@ -216,8 +216,8 @@ def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
     """
     shared: set[MapRef] | None = None
     for part in (part for update in updates for part in terms_of(update)):
-        found = {replace(f, column=PRESENCE) for f in _multiplied(part)}
-        shared = found if shared is None else shared & found
+        records = {replace(f, column=PRESENCE) for f in _multiplied(part)}
+        shared = records if shared is None else shared & records
     factors = list(factors_of(term))
     late = _behind_sums(factors)
     factors = [factor for factor in factors if factor not in late]
@@ -240,7 +240,7 @@ def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
 
 def _behind_sums(factors: list[Expr]) -> set[MapRef]:
     """Lookups of records whose keys were known before a nested sum that stands before them."""
-    found: set[MapRef] = set()
+    lookups: set[MapRef] = set()
     bound: frozenset[str] = frozenset()
     known: frozenset[str] | None = None  # what the factors before the first nested sum bind
     for factor in factors:
@@ -248,9 +248,9 @@ def _behind_sums(factors: list[Expr]) -> set[MapRef]:
             known = bound
         record = isinstance(factor, MapRef) and factor.column == PRESENCE
         if record and known is not None and outputs(factor) <= known:
-            found.add(cast(MapRef, factor))
+            lookups.add(cast(MapRef, factor))
         bound |= outputs(factor)
-    return found
+    return lookups
 
 
 def _multiplied(update: Expr) -> Iterator[MapRef]:

@@ -51,6 +51,7 @@ class Variable:
 
     @property
     def null(self) -> str:
+        """The name of the flag that says whether it is NULL."""
         return f"{self.name}_null"
 
 
@@ -95,6 +96,7 @@ class Texts:
     """Of maps and memos."""
 
     def lookup(self, scalar: ScalarExpr, variable: str, physical: Physical) -> int:
+        """The number of the table code -> value of a function of one string."""
         # FreshNames do not matter to a function of one variable.
         plain = Lookup(substitute(scalar, {variable: Ref("text")}), "text", physical)
         if plain not in self.lookups:
@@ -102,6 +104,7 @@ class Texts:
         return self.lookups.index(plain)
 
     def memo(self, scalar: ScalarExpr, slots: dict[str, Slot], physical: Physical) -> Memo:
+        """The function of several arguments that is computed once for each combination."""
         names = {name: f"arg{i}" for i, name in enumerate(slots)}
         plain = substitute(scalar, {name: Ref(argument) for name, argument in names.items()})
         arguments = tuple((names[name], slot) for name, slot in slots.items())
@@ -113,6 +116,7 @@ class Texts:
         return self.memos[-1]
 
     def constant(self, text: str) -> int:
+        """The number of a constant string among those of the program."""
         if text not in self.constants:
             self.constants.append(text)
         return self.constants.index(text)

@@ -25,19 +25,22 @@ _TESTS = frozenset(("=", "<>", "<", "<=", ">", ">=", "==", "and", "or", "not", "
 
 @dataclass(frozen=True)
 class Selection:
-    """Source that is true of the rows that pass, and the rows' loop without those tests."""
+    """The source of a test of one row, and the loop over the rows that pass, without the test."""
 
     test: str
     rows: ir.Rows
 
 
 def selection(rows: ir.Rows, scalars: ScalarWriter) -> Selection | None:
-    """None if not everything stands under one test, or it is no plain one over columns."""
+    """for row: {p}: {q}: work -> the test p & q, and for row: work
+
+    None where the body is not all under one condition, or the condition needs more than columns.
+    """
     columns = {variable.name: column for variable, column in rows.binds}
     tests: list[str] = []
     body = rows.body
-    while (found := _filter(body, columns, scalars)) is not None:
-        test, body = found
+    while (filtered := _filter(body, columns, scalars)) is not None:
+        test, body = filtered
         tests.append(test)
     return Selection(" & ".join(tests), replace(rows, body=body)) if tests else None
 
@@ -45,14 +48,14 @@ def selection(rows: ir.Rows, scalars: ScalarWriter) -> Selection | None:
 def _filter(
     body: Block, columns: dict[str, int], scalars: ScalarWriter
 ) -> tuple[str, Block] | None:
-    """The one test that all nodes stand under, and what stands there."""
-    found: dict[str, Block] = {}
+    """{p}: a, {p}: b -> the test p, and a, b; None where nodes stand under other tests, or none."""
+    bodies: dict[str, Block] = {}
     for node in body:
         if not isinstance(node, ir.If) or not _plain(node.scalar, node.scope, columns):
             return None
         scope = {name: _at_row(node.scope[name], columns) for name in free_variables(node.scalar)}
-        found.setdefault(_enclosed(scalars.truth(node.scalar, scope)), []).extend(node.body)
-    return next(iter(found.items())) if len(found) == 1 else None
+        bodies.setdefault(_enclosed(scalars.truth(node.scalar, scope)), []).extend(node.body)
+    return next(iter(bodies.items())) if len(bodies) == 1 else None
 
 
 def _enclosed(code: str) -> str:
@@ -60,7 +63,7 @@ def _enclosed(code: str) -> str:
 
 
 def _plain(scalar: ScalarExpr, scope: Scope, columns: dict[str, int]) -> bool:
-    """Whether a test can be made of any row: nothing that could fail, or must be remembered."""
+    """Whether a test can be evaluated for every row: it cannot fail, and needs no memo."""
     if isinstance(scalar, Const):
         return scalar.value is not None
     names = free_variables(scalar)

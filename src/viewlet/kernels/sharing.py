@@ -3,16 +3,16 @@
     range(count; M, key, p < x) ... range(sum; M, key, p < x)  ->  range(count, sum; M, key, p < x)
     M[k].a += x ... M[k].b += y, M[k].a += z                   ->  M[k].a += x, .b += y, .a += z
 
-Every term of a statement and every statement of a step is built for itself; that several ask one
-tree about one range, or change one record, shows only when they stand side by side.
+Every term of a statement and every statement of a step is built by itself; only the finished step
+shows that several descend one tree to one range, or change one record.
 """
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 
 from viewlet.functions import Ref, free_variables, substitute
+from viewlet.kernels.block_walk import bodies, changed_maps, with_bodies
 from viewlet.kernels.loop_nodes import (
     AtBorder,
     Block,
@@ -22,66 +22,65 @@ from viewlet.kernels.loop_nodes import (
     SubtreeSum,
     Total,
     Update,
-    bodies,
-    changed_maps,
 )
 from viewlet.kernels.ranges import Bound, KeyTest
 
-Question = tuple[object, ...]
-"""What a descent looks for, whichever sums it brings."""
+RangeKey = tuple[object, ...]
+"""Equal for descents of one tree over one range, whichever sums they bring."""
 
 
 def shared(step: Step) -> Step:
     """Descents of one tree over one range -> one descent that brings all sums."""
     sharing = _Sharing(step.targets)
-    sharing.find(step.block, {})
+    sharing.note_repeated(step.block, {})
     return replace(step, block=sharing.rewritten(step.block))
 
 
 class _Sharing:
-    """First who answers whom is found, then the block is written anew: steps share their nodes."""
+    """The descents of a block that repeat an earlier one, and the block without them.
+
+    Several steps may have the same node, so none is changed: the block is copied.
+    """
 
     def __init__(self, targets: tuple[str, ...]) -> None:
         self.targets = targets
-        self.added: dict[int, list[SubtreeSum]] = {}
-        self.asked: set[int] = set()
+        self.extra_sums: dict[int, list[SubtreeSum]] = {}
+        """What a descent brings for those that repeat it, by its id()."""
+        self.repeated: set[int] = set()
 
-    def find(self, block: Block, known: dict[Question, Range]) -> None:
-        """`known` are the descents that are made, and hold still, wherever the block runs."""
+    def note_repeated(self, block: Block, known: dict[RangeKey, Range]) -> None:
+        """`known`: descents made on every way to this block, in maps not changed since."""
         for node in block:
             if isinstance(node, Range):
-                first = known.setdefault(_question(node), node)
+                first = known.setdefault(_range_key(node), node)
                 if first is not node:
-                    self.added.setdefault(id(first), []).extend(node.sums)
-                    self.asked.add(id(node))
+                    self.extra_sums.setdefault(id(first), []).extend(node.sums)
+                    self.repeated.add(id(node))
             changed = changed_maps([node])
             _forget(known, changed)
             for body in bodies(node):
                 # What a condition or a loop guards is known inside only; a total guards nothing.
-                self.find(body, known if isinstance(node, Total) else dict(known))
+                self.note_repeated(body, known if isinstance(node, Total) else dict(known))
             _forget(known, changed)
 
     def rewritten(self, block: Block) -> Block:
-        left = [self._rewrite(node) for node in block if id(node) not in self.asked]
-        return _together(left, self.targets)
+        """The block with every descent once, and one update for each record."""
+        nodes = [self._rewritten_node(node) for node in block if id(node) not in self.repeated]
+        return _joined_updates(nodes, self.targets)
 
-    def _rewrite(self, node: Node) -> Node:
+    def _rewritten_node(self, node: Node) -> Node:
         if isinstance(node, Range):
-            return replace(node, sums=[*node.sums, *self.added.get(id(node), ())])
-        written = copy(node)
-        for name in ("body", "otherwise"):
-            if hasattr(node, name):
-                setattr(written, name, self.rewritten(getattr(node, name)))
-        return written
+            return replace(node, sums=[*node.sums, *self.extra_sums.get(id(node), ())])
+        return with_bodies(node, self.rewritten)
 
 
-def _together(block: Block, targets: tuple[str, ...]) -> Block:
-    """Updates of one record become the last of them: no step reads its targets."""
-    found: dict[tuple[str, tuple[str, ...]], list[Update]] = {}
+def _joined_updates(block: Block, targets: tuple[str, ...]) -> Block:
+    """Updates of one record -> one, where the last of them stood: no step reads its targets."""
+    by_record: dict[tuple[str, tuple[str, ...]], list[Update]] = {}
     for node in block:
         if isinstance(node, Update) and node.map in targets:
-            found.setdefault(_record(node), []).append(node)
-    last = {id(updates[-1]): updates for updates in found.values()}
+            by_record.setdefault(_record(node), []).append(node)
+    last = {id(updates[-1]): updates for updates in by_record.values()}
     joined: Block = []
     for node in block:
         if not isinstance(node, Update) or node.map not in targets:
@@ -96,28 +95,28 @@ def _record(node: Update) -> tuple[str, tuple[str, ...]]:
     return node.map, tuple(variable.name for variable in node.key)
 
 
-def _forget(known: dict[Question, Range], maps: frozenset[str]) -> None:
-    for question in [q for q, node in known.items() if node.map in maps]:
-        del known[question]
+def _forget(known: dict[RangeKey, Range], maps: frozenset[str]) -> None:
+    for key in [key for key, node in known.items() if node.map in maps]:
+        del known[key]
 
 
-def _question(node: Range) -> Question:
-    """Equal for two descents to the same places: variables are told apart by their locals."""
+def _range_key(node: Range) -> RangeKey:
+    """Variables are distinguished by their locals, which are of one value wherever they stand."""
     return (
         node.map,
         node.index,
         tuple(node.key),
         node.root,
         node.outside,
-        tuple(_bound(node, bound) for bound in node.bounds),
+        tuple(_bound_key(node, bound) for bound in node.bounds),
     )
 
 
-def _bound(node: Range, bound: Bound | KeyTest | AtBorder) -> Question:
+def _bound_key(node: Range, bound: Bound | KeyTest | AtBorder) -> RangeKey:
     if isinstance(bound, AtBorder):
         return (bound,)
     names = free_variables(bound.scalar)
-    kind: Question = ("<>=", bound.operator) if isinstance(bound, Bound) else ()
+    kind: RangeKey = ("<>=", bound.operator) if isinstance(bound, Bound) else ()
     if isinstance(bound, KeyTest):
         kind = ("test", bound.upper, bound.holds)
         names -= {bound.variable}

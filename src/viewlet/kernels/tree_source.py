@@ -22,7 +22,7 @@ from viewlet.storage.columns import FRONT, NODES
 from viewlet.storage.tree_nodes import ENTRIES, KEY, LEVEL
 
 Descent = ir.Range | ir.Border
-Grouped = ir.Walk | ir.Monotone | Descent
+Grouped = ir.Walk | ir.IfMonotone | Descent
 
 
 @dataclass

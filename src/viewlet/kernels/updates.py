@@ -99,9 +99,9 @@ def _update_weights(writer: Writer, node: ir.Update) -> list[ColumnWeight]:
 
 
 def _surely_not_zero(node: ir.Update) -> bool:
-    """Whether some column gets a weight that is a product of weights found not to be zero."""
+    """Whether some column gets a product of weights that were tested before."""
     return any(
-        all(isinstance(f, Named) and f.name.startswith(("weight", "w_")) for f in factors)
+        all(isinstance(factor, Named) and factor.nonzero for factor in factors)
         for _, _, factors in node.columns
     )
 

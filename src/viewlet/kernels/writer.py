@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from viewlet.kernels.block_walk import changed_maps
 from viewlet.kernels.frame import FULL, ROW, SKIP, STEP, Frame
 from viewlet.kernels.identifiers import LOCAL
-from viewlet.kernels.loop_nodes import Step, changed_maps
+from viewlet.kernels.loop_nodes import Step
 from viewlet.kernels.scalar_source import Memo, ScalarWriter, Variable
 from viewlet.names import FreshNames
 from viewlet.schema import Physical

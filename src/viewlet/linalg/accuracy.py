@@ -56,13 +56,13 @@ class Probe:
         columns = target.shape[1]
         exact = columns <= PROBES
         g = np.eye(columns) if exact else self.rng.standard_normal((columns, PROBES))
-        held = self.read(matrix)
+        current = self.read(matrix)
         with np.errstate(all="ignore"):
-            size = arrays.norm(held)
+            size = arrays.norm(current)
             self._warm(target, g)
             truth = self.apply(target, g)
-            seen = arrays.multiply(held, target is not matrix, g, False)
-            gap = float(np.linalg.norm(seen - truth))
+            product = arrays.multiply(current, target is not matrix, g, False)
+            gap = float(np.linalg.norm(product - truth))
         if not exact:
             gap *= SAFETY / np.sqrt(PROBES)
         floor = EPS * (4.0 + sum(self.conditions.values()))
@@ -89,11 +89,11 @@ class Probe:
                 self.apply(sketched, g)
 
     def _ancestors(self, e: Expr) -> set[Expr]:
-        found: set[Expr] = {e}
+        ancestors: set[Expr] = {e}
         for view in reversed(self.views.views):
-            if view.matrix in found:
-                found |= leaves(view.definition)
-        return found
+            if view.matrix in ancestors:
+                ancestors |= leaves(view.definition)
+        return ancestors
 
     def apply(self, e: Expr, y: Array) -> Array:
         """E y, from the inputs."""
@@ -149,20 +149,20 @@ class Probe:
 
     def _solve(self, matrix: Matrix, operand: Expr, y: Array, transposed: bool) -> Array:
         """E^-1 y by refinement: x <- x + W (y - E x)."""
-        held = self.read(matrix)
+        current = self.read(matrix)
         e = ex.transpose(operand) if transposed else operand
-        x = arrays.multiply(held, transposed, y, False)
+        x = arrays.multiply(current, transposed, y, False)
         size = float(np.linalg.norm(y))
         for _ in range(REFINEMENTS):
             image = self.apply(e, x)
             residual = y - image
-            x = x + arrays.multiply(held, transposed, residual, False)
+            x = x + arrays.multiply(current, transposed, residual, False)
         if float(np.linalg.norm(residual)) > 0.5 * size:
             self.failed = True
         if matrix not in self.conditions:
             g = self.rng.standard_normal((e.shape[1], PROBES))
             spread = float(np.linalg.norm(self.apply(e, g))) / np.sqrt(PROBES)
-            self.conditions[matrix] = spread * arrays.norm(held)
+            self.conditions[matrix] = spread * arrays.norm(current)
         return x
 
 
@@ -174,6 +174,7 @@ class Running:
         self.norms: dict[Matrix, float] = {}
 
     def reset(self, matrix: Matrix, error: float, size: float) -> None:
+        """A matrix was computed anew: its error is that of the computation."""
         self.errors[matrix] = max(error, EPS)
         self.norms[matrix] = size
 
@@ -196,4 +197,5 @@ class Running:
         self.norms[matrix] = size
 
     def worst(self) -> float:
+        """The largest relative error of any matrix."""
         return max(self.errors.values(), default=0.0)

@@ -22,7 +22,7 @@ from viewlet.linalg.arrays import Array, OneHot, Operator, Sparse, Value
 from viewlet.linalg.delta import Delta, Dense, Factored
 from viewlet.linalg.errors import IllConditioned
 from viewlet.linalg.expr import Expr, Factor, Matrix
-from viewlet.linalg.ops import Code, Machine
+from viewlet.linalg.ops import Machine, OpList
 from viewlet.linalg.plan import CompiledTrigger, MaintenancePlan
 from viewlet.linalg.updates import Change
 
@@ -31,7 +31,7 @@ PROBE_SHARE = 0.05  # of the refresh time may go into routine probes
 
 
 @dataclass
-class Stats:
+class RefreshStats:
     """What has happened since the start."""
 
     updates: int = 0
@@ -42,11 +42,13 @@ class Stats:
     seconds: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
 
     def record(self, names: tuple[str, ...], seconds: float) -> None:
+        """One refresh after updates of these inputs; the last 200 of each kind are kept."""
         times = self.seconds.setdefault(names, [])
         times.append(seconds)
         del times[:-200]
 
     def median(self, names: tuple[str, ...]) -> float | None:
+        """The median time of a refresh after updates of these inputs; None if there was none."""
         times = self.seconds.get(names)
         return float(np.median(times)) if times else None
 
@@ -66,7 +68,7 @@ class ArrayEngine:
         self.tolerance = tolerance
         self.adaptive = adaptive  # may re-evaluate a batch whose rank is too high
         self.values: dict[Matrix, Array | Operator] = dict(inputs)
-        self.stats = Stats()
+        self.stats = RefreshStats()
         self.running = Running()
         self._accepted: dict[Matrix, float] = {}
         self._since_probe = 0
@@ -75,18 +77,20 @@ class ArrayEngine:
         self._hooks: dict[CompiledTrigger, dict[int, Callable[[dict[int, Value]], None]]] = {}
         for matrix, value in self._evaluate(None).items():
             self.values[matrix] = value
-        for matrix in plan.kept:
+        for matrix in plan.stored:
             self.running.reset(matrix, arrays.EPS, arrays.norm(self.values[matrix]))
 
     def read(self, matrix: Matrix) -> Value:
+        """The current value of an input or a view."""
         return self.values[matrix]
 
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
+        """Some rows, or with axis 1 some columns, of a current value."""
         value = self.values[matrix]
         if isinstance(value, Operator):
             return value.take_rows(indices) if axis == 0 else value.take_columns(indices)
-        taken: Array = value[indices] if axis == 0 else value[:, indices]
-        return taken
+        part: Array = value[indices] if axis == 0 else value[:, indices]
+        return part
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None:
         """One atomic update of one or more inputs."""
@@ -129,7 +133,7 @@ class ArrayEngine:
 
     def _evaluate(self, changed: frozenset[Matrix] | None) -> dict[Matrix, Array]:
         code = self.plan.evaluation(changed)
-        results = Machine(self._leaf({})).run(code, keep=self.plan.kept)
+        results = Machine(self._leaf({})).run(code, keep=self.plan.stored)
         fresh = {}
         for symbol, value in results.items():
             assert isinstance(symbol, Matrix)
@@ -152,9 +156,9 @@ class ArrayEngine:
     def _store(self, fresh: Mapping[Matrix, Array]) -> None:
         """Write into the arrays that readers already hold."""
         for matrix, value in fresh.items():
-            held = self.values.get(matrix)
-            if isinstance(held, np.ndarray) and held.shape == value.shape:
-                np.copyto(held, value)
+            current = self.values.get(matrix)
+            if isinstance(current, np.ndarray) and current.shape == value.shape:
+                np.copyto(current, value)
             else:
                 self.values[matrix] = value
             self.running.reset(matrix, arrays.EPS, arrays.norm(value))
@@ -193,11 +197,11 @@ class ArrayEngine:
                 raise out_of_range(matrix)
             return restore
         assert isinstance(value, Sparse)
-        kept = value.copy()
+        changed = value.copy()
         arrays.rank_update(value, u, v)
 
         def restore_sparse() -> None:
-            self.values[matrix] = kept
+            self.values[matrix] = changed
 
         return restore_sparse
 
@@ -218,7 +222,7 @@ class ArrayEngine:
         amplification = max(machine.amplifications, default=1.0)
         self._write(compiled.trigger.updates(), factors)
         for matrix, delta in compiled.trigger.updates():
-            if matrix in self.plan.kept:
+            if matrix in self.plan.stored:
                 if isinstance(delta, Dense):
                     size = arrays.norm(factors[delta.d])
                 else:
@@ -226,7 +230,7 @@ class ArrayEngine:
                 self._track(matrix, size, amplification)
         self.stats.incremental += 1
 
-    def _code(self, compiled: CompiledTrigger) -> Code:
+    def _code(self, compiled: CompiledTrigger) -> OpList:
         return compiled.fused
 
     def _machine(self, read: Callable[[Expr], Value]) -> Machine:
@@ -309,7 +313,7 @@ class ArrayEngine:
 
     def error(self, matrix: Matrix) -> float:
         """The estimated relative error of a view, probed now."""
-        if matrix not in self.plan.kept:
+        if matrix not in self.plan.stored:
             return 0.0
         return Probe(self.plan.views, self._probe_read).relative_error(matrix)
 
@@ -343,12 +347,12 @@ class ArrayEngine:
         start = time.perf_counter()
         self._since_probe = 0
         probe = Probe(self.plan.views, self._probe_read)
-        seen: dict[str, float] = {}
+        errors: dict[str, float] = {}
         repair = False
-        outputs = set(self.plan.views.outputs.values()) & self.plan.kept
+        outputs = set(self.plan.views.outputs.values()) & self.plan.stored
         for matrix in sorted(outputs, key=lambda m: m.name):
             measured, floor = probe.measure(matrix)
-            seen[matrix.name] = measured + floor
+            errors[matrix.name] = measured + floor
             # What re-evaluation itself could not improve must not be repaired again and again.
             limit = max(self.tolerance, 10.0 * floor, 10.0 * self._accepted.get(matrix, 0.0))
             repair = repair or not measured <= limit
@@ -359,14 +363,14 @@ class ArrayEngine:
             for matrix in outputs:
                 measured, floor = again.measure(matrix)
                 self._accepted[matrix] = measured if np.isfinite(measured) else float("inf")
-                seen[matrix.name] = measured + floor
+                errors[matrix.name] = measured + floor
         else:
-            for matrix in self.plan.kept:
+            for matrix in self.plan.stored:
                 size = arrays.norm(self.values[matrix])
-                worst = max(seen.values(), default=arrays.EPS)
+                worst = max(errors.values(), default=arrays.EPS)
                 self.running.reset(matrix, min(worst, 0.001 * self.tolerance), size)
         self._probe_time += time.perf_counter() - start
-        return seen
+        return errors
 
 
 def out_of_range(matrix: Matrix) -> RangeError:

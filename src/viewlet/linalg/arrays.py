@@ -39,9 +39,11 @@ class OneHot:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(n, number of columns): each column has a single 1."""
         return self.n, len(self.indices)
 
     def toarray(self) -> Array:
+        """The same matrix, dense."""
         dense = np.zeros(self.shape, order="F")
         dense[self.indices, np.arange(len(self.indices))] = 1.0
         return dense
@@ -57,23 +59,28 @@ class Operator(ABC):
         """op(self) y."""
 
     @abstractmethod
-    def take_rows(self, indices: npt.NDArray[np.intp]) -> Array: ...
+    def take_rows(self, indices: npt.NDArray[np.intp]) -> Array:
+        """These rows, dense."""
 
     @abstractmethod
-    def take_columns(self, indices: npt.NDArray[np.intp]) -> Array: ...
+    def take_columns(self, indices: npt.NDArray[np.intp]) -> Array:
+        """These columns, dense."""
 
     @abstractmethod
-    def toarray(self) -> Array: ...
+    def toarray(self) -> Array:
+        """The matrix, dense: only where it is known to fit."""
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """(first row, rows), piece by piece."""
         yield 0, self.toarray()
 
     @abstractmethod
-    def frobenius(self) -> float: ...
+    def frobenius(self) -> float:
+        """The square root of the sum of its squared entries."""
 
     @abstractmethod
-    def is_finite(self) -> bool: ...
+    def is_finite(self) -> bool:
+        """Whether no entry is infinite or NaN."""
 
 
 class Sparse(Operator):
@@ -89,14 +96,17 @@ class Sparse(Operator):
 
     @property
     def nnz(self) -> int:
+        """Entries that the sparse part stores."""
         return int(self.base.nnz)
 
     @property
     def nbytes(self) -> int:
-        held = (self.base.data, self.base.indices, self.base.indptr, self.left, self.right)
-        return sum(part.nbytes for part in held)
+        """Bytes of the sparse part and of the factors beside it."""
+        parts = (self.base.data, self.base.indices, self.base.indptr, self.left, self.right)
+        return sum(part.nbytes for part in parts)
 
     def copy(self) -> Sparse:
+        """The same matrix, to be changed on its own."""
         return Sparse(self.base.copy(), self.left.copy(), self.right.copy())
 
     def toarray(self) -> Array:

@@ -18,7 +18,7 @@ from viewlet.linalg import arrays
 from viewlet.linalg.delta import Factored, Trigger
 from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.models import Model
-from viewlet.linalg.ops import Code, Op
+from viewlet.linalg.ops import Op, OpList
 
 Sizes = Mapping[Matrix, arrays.Array | arrays.Operator]
 
@@ -26,7 +26,7 @@ WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
-class Constants:
+class CostConstants:
     """Seconds per unit of work; the per-width tables hold one entry for each of WIDTHS."""
 
     apply: tuple[float, ...]  # per entry of a large matrix that meets a factor of that width
@@ -38,13 +38,14 @@ class Constants:
     overhead: float  # per operation
 
     def by_width(self, table: tuple[float, ...], width: int) -> float:
+        """Seconds at a width between the measured ones; beyond the largest they grow with it."""
         if width >= WIDTHS[-1]:
             return table[-1] * width / WIDTHS[-1]
         return float(np.interp(width, WIDTHS, table))
 
 
 @lru_cache(maxsize=1)
-def machine_constants() -> Constants:
+def machine_constants() -> CostConstants:
     """Measure this machine once per process, in about half a second."""
     n = 1200  # 11 MB each: the matrices in turn do not stay in cache
     rng = np.random.default_rng(0)
@@ -65,7 +66,7 @@ def machine_constants() -> Constants:
     graph = arrays.Sparse(np.where(rng.random((n, n)) < 0.02, 1.0, 0.0))
     column = rng.standard_normal((n, 1))
     tiny = np.ones((4, 4))
-    return Constants(
+    return CostConstants(
         apply=_by_width(apply),
         update=_by_width(update),
         gemm=_seconds(lambda: arrays.multiply(pool[0], False, pool[1], False), 2) / n**3,
@@ -91,7 +92,7 @@ def _seconds(run: Callable[[], object], repeats: int = 4) -> float:
     return best
 
 
-def code_seconds(code: Code, c: Constants, sizes: Sizes | None = None) -> float:
+def code_seconds(code: OpList, c: CostConstants, sizes: Sizes | None = None) -> float:
     """The estimated time of straight-line code."""
     shapes = {op.out: op.shape for op in code.ops}
     stored: dict[int, int] = {}
@@ -103,7 +104,7 @@ def code_seconds(code: Code, c: Constants, sizes: Sizes | None = None) -> float:
 
 
 def _op_seconds(
-    op: Op, shapes: Mapping[int, tuple[int, int]], stored: Mapping[int, int], c: Constants
+    op: Op, shapes: Mapping[int, tuple[int, int]], stored: Mapping[int, int], c: CostConstants
 ) -> float:
     m, n = op.shape
     match op.kind:
@@ -133,7 +134,7 @@ def _op_seconds(
             return c.overhead + m * n * c.stream
 
 
-def product_seconds(m: int, k: int, n: int, c: Constants) -> float:
+def product_seconds(m: int, k: int, n: int, c: CostConstants) -> float:
     """The time of a product of an (m, k) with a (k, n) matrix."""
     narrow = min(m, k, n)
     if narrow >= WIDTHS[-1]:
@@ -145,7 +146,7 @@ def product_seconds(m: int, k: int, n: int, c: Constants) -> float:
 
 
 def trigger_seconds(
-    trigger: Trigger, code: Code, c: Constants, sizes: Sizes | None = None
+    trigger: Trigger, code: OpList, c: CostConstants, sizes: Sizes | None = None
 ) -> float:
     """Evaluating the factors of a trigger and applying them to every affected matrix."""
     total = code_seconds(code, c, sizes)
@@ -161,9 +162,9 @@ def trigger_seconds(
     return total
 
 
-def memory_bytes(kept: Iterable[Expr]) -> int:
+def memory_bytes(stored: Iterable[Expr]) -> int:
     """The state of a plan, all of it dense."""
-    return sum(8 * m.shape[0] * m.shape[1] for m in kept)
+    return sum(8 * m.shape[0] * m.shape[1] for m in stored)
 
 
 _TABLE = {

@@ -1,4 +1,4 @@
-"""Delta derivation and factored deltas (thesis 6.3.1 to 6.3.3, Algorithm 6.3).
+"""Delta derivation and factored deltas (thesis 6.3, 6.3.1 to 6.3.3, Algorithm 6.3).
 
 Every rule gives the change of an expression as a sum of products of tall matrices,
   dE = L_1 R_1^T + L_2 R_2^T + ...  =  [ L_1 L_2 ... ] [ R_1 R_2 ... ]^T  =  U V^T.
@@ -40,6 +40,7 @@ class Factored:
 
     @property
     def rank(self) -> int:
+        """The number of columns of its factors."""
         return self.u.shape[1]
 
 
@@ -82,9 +83,9 @@ class Trigger:
                 return change.rank if isinstance(change, Factored) else None
         return 0
 
-    def applied_to(self, kept: set[Matrix]) -> Trigger:
+    def applied_to(self, stored: set[Matrix]) -> Trigger:
         """The same trigger for a state that holds only these matrices."""
-        return replace(self, unkept=frozenset(self.deltas.keys() - kept))
+        return replace(self, unkept=frozenset(self.deltas.keys() - stored))
 
     def updates(self) -> Iterator[tuple[Matrix, Delta]]:
         """The += statements, in order."""
@@ -125,14 +126,14 @@ def derive(views: Views, ranks: Mapping[Matrix, int], dense: set[Matrix] | None 
 
 def symmetric_views(views: Views) -> set[Expr]:
     """The views that equal their transposes by definition: X^T X + c I, and inverses of such."""
-    found: set[Expr] = set()
+    symmetric: set[Expr] = set()
     for view in views.views:
         e = view.definition
         inner = e.operand if isinstance(e, ex.Inverse) else e
         square = inner.shape[0] == inner.shape[1]
-        if square and _untransposed(ex.transpose(inner), found) is inner:
-            found.add(view.matrix)
-    return found
+        if square and _untransposed(ex.transpose(inner), symmetric) is inner:
+            symmetric.add(view.matrix)
+    return symmetric
 
 
 def _untransposed(e: Expr, symmetric: set[Expr]) -> Expr:
@@ -253,13 +254,13 @@ def _block_delta(e: ex.Block, deltas: Deltas) -> list[Pair]:
     for i, row in enumerate(e.rows):
         for j, cell in enumerate(row):
             pairs += [
-                (_place(left, i, heights), _place(right, j, widths))
+                (_in_column(left, i, heights), _in_column(right, j, widths))
                 for left, right in factored_delta(cell, deltas)
             ]
     return _extract(pairs)
 
 
-def _place(part: Expr, at: int, sizes: list[int]) -> Expr:
+def _in_column(part: Expr, at: int, sizes: list[int]) -> Expr:
     rank = part.shape[1]
     return ex.block([[part if i == at else ex.zeros(n, rank)] for i, n in enumerate(sizes)])
 

@@ -72,6 +72,7 @@ class Expr:
 
     @property
     def T(self) -> Expr:
+        """The transpose, as NumPy writes it."""
         return transpose(self)
 
     def __str__(self) -> str:
@@ -191,14 +192,14 @@ class Recurrence(Expr):
 
 def _intern(kind: type[_E], shape: Shape, **fields: Any) -> _E:
     key = (kind, shape, *fields.values())
-    found = _INTERNED.get(key)
-    if found is None:
-        found = object.__new__(kind)
-        found.shape = shape
+    interned = _INTERNED.get(key)
+    if interned is None:
+        interned = object.__new__(kind)
+        interned.shape = shape
         for name, value in fields.items():
-            setattr(found, name, value)
-        _INTERNED[key] = found
-    return found  # type: ignore[return-value]
+            setattr(interned, name, value)
+        _INTERNED[key] = interned
+    return interned  # type: ignore[return-value]
 
 
 def _operand(value: object, operator: str) -> Expr:
@@ -280,10 +281,10 @@ def sum_of(terms: Iterable[Expr]) -> Expr:
                 collected[part] = collected.get(part, 0.0) + coefficient
     if shape is None:
         raise TypingError("a sum needs at least one term")
-    kept = tuple(scale(c, part) for part, c in collected.items() if c != 0.0)
-    if not kept:
+    scaled_terms = tuple(scale(c, part) for part, c in collected.items() if c != 0.0)
+    if not scaled_terms:
         return zeros(*shape)
-    return kept[0] if len(kept) == 1 else _intern(Sum, shape, terms=kept)
+    return scaled_terms[0] if len(scaled_terms) == 1 else _intern(Sum, shape, terms=scaled_terms)
 
 
 def _scaled_terms(term: Expr) -> Iterable[tuple[float, Expr]]:
@@ -300,15 +301,15 @@ def product_of(factors: Iterable[Expr]) -> Expr:
     """Flatten, pull scalars to the front, drop identities: (2 A) (I B) -> 2 (A B)."""
     flat: list[Expr] = []
     coefficient = 1.0
-    given = tuple(factors)
-    for left, right in pairwise(given):
+    all_factors = tuple(factors)
+    for left, right in pairwise(all_factors):
         if left.shape[1] != right.shape[0]:
             raise TypingError(
                 f"cannot multiply {_dims(left.shape)} by {_dims(right.shape)}",
                 hint="the columns of the left factor must equal the rows of the right one",
             )
-    shape = (given[0].shape[0], given[-1].shape[1])
-    for part in given:
+    shape = (all_factors[0].shape[0], all_factors[-1].shape[1])
+    for part in all_factors:
         if isinstance(part, Scale):
             coefficient *= part.coefficient
             part = part.operand

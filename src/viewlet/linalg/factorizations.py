@@ -114,6 +114,7 @@ class QR:
         self.q, self.r = linalg.qr_insert(self.q, self.r, values, at)
 
     def remove_row(self, at: int) -> None:
+        """A without row `at`: Q and R are updated, not computed anew."""
         if not 0 <= at < self.q.shape[0]:
             raise DataError(f"A has no row {at}; it has {self.q.shape[0]} rows")
         if self.q.shape[0] <= self.r.shape[1]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewlet.linalg.expr import Matrix
-from viewlet.linalg.ops import Code, Op, Ref
+from viewlet.linalg.ops import Op, OpList, Ref
 
 
-def fuse_products(code: Code) -> Code:
+def fuse_products(code: OpList) -> OpList:
     """mul(A, U), mul(A, V) -> fused(A, U, V), part 0, part 1  where no operand needs a result."""
     batches = [batch for batch in _batches(code) if len(batch) > 1]
     if not batches:
@@ -21,10 +21,10 @@ def fuse_products(code: Code) -> Code:
     ops = _reordered(code, batches)
     if ops is None:
         return code
-    return Code(ops, dict(code.results), set(code.owned))
+    return OpList(ops, dict(code.results), set(code.owned))
 
 
-def _batches(code: Code) -> list[list[Op]]:
+def _batches(code: OpList) -> list[list[Op]]:
     """Groups of products with one matrix, each group free of dependencies inside."""
     leaves = {op.out for op in code.ops if op.kind == "leaf" and isinstance(op.leaf, Matrix)}
     below: dict[int, set[int]] = {}
@@ -43,21 +43,21 @@ def _batches(code: Code) -> list[list[Op]]:
     return batches
 
 
-def _reordered(code: Code, batches: list[list[Op]]) -> list[Op] | None:
+def _reordered(code: OpList, batches: list[list[Op]]) -> list[Op] | None:
     """The operations with each batch in one place; None if two batches wait for each other."""
     slot = 1 + max(op.out for op in code.ops)
     fused: dict[int, Op] = {}  # by the slot of a member
     replaced: list[Op] = []
     for batch in batches:
         width = sum(op.shape[1] for op in batch)
-        whole = Op(
+        fused_op = Op(
             "fused",
             slot,
             (batch[0].shape[0], width),
             (batch[0].args[0], *(op.args[1] for op in batch)),
         )
         for at, op in enumerate(batch):
-            fused[op.out] = whole
+            fused[op.out] = fused_op
             part = replace(op, kind="part", args=((slot, False),), grid=(at,))
             replaced.append(part)
         slot += 1
@@ -77,8 +77,8 @@ def _reordered(code: Code, batches: list[list[Op]]) -> list[Op] | None:
         if not ready:
             return None
         # One at a time, in the old order, so that values still die early.
-        taken = ready[0]
-        ordered.append(taken)
-        done.add(taken.out)
-        waiting.remove(taken)
+        following = ready[0]
+        ordered.append(following)
+        done.add(following.out)
+        waiting.remove(following)
     return ordered

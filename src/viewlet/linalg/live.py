@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.linalg import arrays, updates
-from viewlet.linalg.array_engine import Stats
+from viewlet.linalg.array_engine import RefreshStats
 from viewlet.linalg.arrays import Array, Operator, Sparse, Value
 from viewlet.linalg.expr import Matrix
 from viewlet.linalg.plan import Estimate, MaintenancePlan
@@ -21,7 +21,7 @@ class Engine(Protocol):
     """What a backend does; the local and the Spark engine are two of them."""
 
     plan: MaintenancePlan
-    stats: Stats
+    stats: RefreshStats
     tolerance: float
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None: ...
@@ -54,10 +54,12 @@ class Live:
 
     @property
     def plan(self) -> MaintenancePlan:
+        """How the views are maintained, and what that was estimated to cost."""
         return self.engine.plan
 
     @property
-    def stats(self) -> Stats:
+    def stats(self) -> RefreshStats:
+        """How long refreshes took."""
         return self.engine.stats
 
     def __repr__(self) -> str:
@@ -66,8 +68,8 @@ class Live:
     def names(self) -> list[str]:
         """The matrices that can be read."""
         views = self.plan.views
-        held = [view.matrix.name for view in views.views if view.matrix in self.plan.kept]
-        return list(dict.fromkeys([*self._inputs, *views.outputs, *held]))
+        stored = [view.matrix.name for view in views.views if view.matrix in self.plan.stored]
+        return list(dict.fromkeys([*self._inputs, *views.outputs, *stored]))
 
     def _matrix(self, name: str) -> Matrix:
         views = self.plan.views
@@ -76,7 +78,7 @@ class Live:
         if name in views.outputs:
             return views.outputs[name]
         for view in views.views:
-            if view.matrix.name == name and view.matrix in self.plan.kept:
+            if view.matrix.name == name and view.matrix in self.plan.stored:
                 return view.matrix
         raise ResolutionError(
             f"this program has no matrix {name!r}", hint=f"known: {', '.join(self.names())}"
@@ -159,8 +161,8 @@ class Live:
 
     def replace(self, name: str | Mapping[str, Any], value: Any = None) -> None:
         """Give whole inputs new values; what depends on them is re-evaluated."""
-        given = {name: value} if isinstance(name, str) else name
-        fresh = {self._input(n): updates.as_input(self._input(n), x) for n, x in given.items()}
+        values = {name: value} if isinstance(name, str) else name
+        fresh = {self._input(n): updates.as_input(self._input(n), x) for n, x in values.items()}
         if self._queue is not None:
             raise DataError("replace cannot be part of a batch", hint="call it outside batch()")
         self.engine.replace(fresh)
@@ -190,9 +192,9 @@ class Live:
     def _apply(self, changes: Mapping[Matrix, Change]) -> None:
         effective = {}
         for matrix, change in changes.items():
-            kept = updates.without_zeros(change)
-            if kept is not None:
-                effective[matrix] = kept
+            nonzero = updates.without_zeros(change)
+            if nonzero is not None:
+                effective[matrix] = nonzero
         if effective:
             self.engine.apply(effective)
 

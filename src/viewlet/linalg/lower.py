@@ -71,19 +71,19 @@ def lower(
     walk = _Lowering(model, inputs, {name for name, _ in statements})
     for name, definition in statements:
         walk.statement(name, definition)
-    wanted = [name for name, _ in statements] if outputs is None else list(outputs)
-    named = {name: walk.names[name] for name in wanted}
+    output_names = [name for name, _ in statements] if outputs is None else list(outputs)
+    named = {name: walk.names[name] for name in output_names}
     return Views(model, tuple(inputs), _prune(walk.views, set(named.values())), named)
 
 
 def _prune(views: Sequence[View], needed: set[Matrix]) -> tuple[View, ...]:
     live: set[Expr] = set(needed)
-    kept = []
+    needed_views = []
     for view in reversed(views):
         if view.matrix in live:
             live |= leaves(view.definition)
-            kept.append(view)
-    return tuple(reversed(kept))
+            needed_views.append(view)
+    return tuple(reversed(needed_views))
 
 
 class _Lowering:
@@ -104,14 +104,14 @@ class _Lowering:
     ) -> Matrix:
         if isinstance(definition, Matrix):
             return definition
-        found = self.shared.get(definition)
-        if found is None:
+        shared_view = self.shared.get(definition)
+        if shared_view is None:
             if not exact_name:
                 name = self.fresh(name)
-            found = ex.matrix(name, *definition.shape)
-            self.shared[definition] = found
-            self.views.append(View(found, definition, iterate))
-        return found
+            shared_view = ex.matrix(name, *definition.shape)
+            self.shared[definition] = shared_view
+            self.views.append(View(shared_view, definition, iterate))
+        return shared_view
 
     def fresh(self, stem: str) -> str:
         name, count = stem, 1

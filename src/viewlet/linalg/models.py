@@ -92,6 +92,7 @@ class Unfolding:
         return path[::-1]
 
     def power(self, k: int) -> Expr:
+        """A^k, by the powers that the model's path to k passes."""
         for i in self._path(k):
             if i not in self._powers:
                 j = self._leap(i)
@@ -104,6 +105,7 @@ class Unfolding:
         return self._powers[i] if i in self._powers else self.power(i)
 
     def power_sum(self, k: int) -> Expr:
+        """I + A + ... + A^(k-1), by the sums that the model's path to k passes."""
         for i in self._path(k):
             if i not in self._sums:
                 j = self._leap(i)

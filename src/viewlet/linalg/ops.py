@@ -39,7 +39,7 @@ class Op:
 
 
 @dataclass
-class Code:
+class OpList:
     """Operations in order, and the slot in which each assigned symbol ends up."""
 
     ops: list[Op] = field(default_factory=list)
@@ -64,11 +64,12 @@ class Compiler:
     """Emits code for a sequence of assignments; later ones may read earlier targets."""
 
     def __init__(self) -> None:
-        self.code = Code()
+        self.code = OpList()
         self.memo: dict[Expr, Ref] = {}
         self.shapes: list[Shape] = []
 
     def assign(self, target: Matrix | Factor, value: Expr) -> None:
+        """Code that computes the value and leaves it in the target."""
         before = len(self.shapes)
         ref = self.emit(value)
         if ref[0] >= before and self.code.ops[-1].out == ref[0] and not ref[1]:
@@ -79,6 +80,7 @@ class Compiler:
         self.code.results[target] = ref
 
     def emit(self, e: Expr) -> Ref:
+        """Where the value of an expression will be; an expression is computed once."""
         if e not in self.memo:
             self.memo[e] = self._emit(e)
         return self.memo[e]
@@ -137,12 +139,12 @@ class Compiler:
         cells = tuple(cell for row in e.rows for cell in row)
         heights = tuple(row[0].shape[0] for row in e.rows)
         widths = tuple(cell.shape[1] for cell in e.rows[0])
-        places = tuple(i for i, cell in enumerate(cells) if not isinstance(cell, ex.Zero))
+        positions = tuple(i for i, cell in enumerate(cells) if not isinstance(cell, ex.Zero))
         return self._op(
             "block",
             e.shape,
-            tuple(self.emit(cells[i]) for i in places),
-            grid=(len(heights), len(widths), *heights, *widths, *places),
+            tuple(self.emit(cells[i]) for i in positions),
+            grid=(len(heights), len(widths), *heights, *widths, *positions),
         )
 
     def _product(self, e: ex.Product, coefficient: float) -> Ref:
@@ -203,7 +205,7 @@ def _distribute(left: Expr, right: Expr) -> Expr | None:
     return None
 
 
-def compile_assignments(assignments: Iterable[tuple[Matrix | Factor, Expr]]) -> Code:
+def compile_assignments(assignments: Iterable[tuple[Matrix | Factor, Expr]]) -> OpList:
     """Assignments -> operations on arrays, common parts computed once."""
     compiler = Compiler()
     for target, value in assignments:
@@ -223,7 +225,7 @@ class Machine:
 
     def run(
         self,
-        code: Code,
+        code: OpList,
         keep: AbstractSet[Expr] | None = None,
         after: Mapping[int, Callable[[dict[int, Value]], None]] | None = None,
     ) -> dict[Expr, Value]:
@@ -232,19 +234,20 @@ class Machine:
         `after[i]` runs when slot i is made and may replace slots: recompression enters there.
         """
         slots: dict[int, Value] = {}
-        wanted = {s: r for s, r in code.results.items() if keep is None or s in keep}
-        held = {slot for slot, _ in wanted.values()}
+        results = {s: r for s, r in code.results.items() if keep is None or s in keep}
+        result_slots = {slot for slot, _ in results.values()}
         with np.errstate(all="ignore"):
             for op, dying in zip(code.ops, code.dying, strict=True):
                 slots[op.out] = self.execute(op, slots)
                 if after is not None and op.out in after:
                     after[op.out](slots)
                 for slot in dying:
-                    if slot not in held:
+                    if slot not in result_slots:
                         del slots[slot]
-        return {s: _transposed(slots[slot], t) for s, (slot, t) in wanted.items()}
+        return {s: _transposed(slots[slot], t) for s, (slot, t) in results.items()}
 
     def execute(self, op: Op, slots: Mapping[int, Value]) -> Value:
+        """The value of one operation, from the values of its arguments."""
         args = [(slots[slot], transposed) for slot, transposed in op.args]
         match op.kind:
             case "leaf":
@@ -280,11 +283,11 @@ class Machine:
 def _fused(args: list[tuple[Value, bool]]) -> tuple[arrays.Array, ...]:
     """op(x) y for several y in one pass over x; unit vectors only pick columns and need none."""
     (x, tx), *others = args
-    found: dict[int, arrays.Array] = {}
+    products: dict[int, arrays.Array] = {}
     dense: list[tuple[int, arrays.Array]] = []
     for at, (y, ty) in enumerate(others):
         if isinstance(y, arrays.OneHot):
-            found[at] = arrays.multiply(x, tx, y, ty)
+            products[at] = arrays.multiply(x, tx, y, ty)
         else:
             full = arrays.dense_of(y)
             dense.append((at, full.T if ty else full))
@@ -293,10 +296,10 @@ def _fused(args: list[tuple[Value, bool]]) -> tuple[arrays.Array, ...]:
         side_by_side = np.empty((dense[0][1].shape[0], widths[-1]), order="F")
         for (_, y), left, right in zip(dense, widths, widths[1:], strict=False):
             side_by_side[:, left:right] = y
-        whole = arrays.multiply(x, tx, side_by_side, False)
+        product = arrays.multiply(x, tx, side_by_side, False)
         for (at, _), left, right in zip(dense, widths, widths[1:], strict=False):
-            found[at] = whole[:, left:right]
-    return tuple(found[at] for at in range(len(others)))
+            products[at] = product[:, left:right]
+    return tuple(products[at] for at in range(len(others)))
 
 
 def _transposed(value: Value, transposed: bool) -> Value:
@@ -308,14 +311,14 @@ def _assemble(op: Op, cells: list[arrays.Array]) -> Value:
     rows, columns = op.grid[:2]
     heights = list(op.grid[2 : 2 + rows])
     widths = list(op.grid[2 + rows : 2 + rows + columns])
-    places = [divmod(at, columns) for at in op.grid[2 + rows + columns :]]
-    for (i, j), cell in zip(places, cells, strict=True):
+    positions = [divmod(at, columns) for at in op.grid[2 + rows + columns :]]
+    for (i, j), cell in zip(positions, cells, strict=True):
         heights[i], widths[j] = cell.shape
     tall = sum(heights) >= sum(widths)
     full = len(cells) == rows * columns
     shape = (sum(heights), sum(widths))
     out = (np.empty if full else np.zeros)(shape, order="F" if tall else "C")
     tops, lefts = list(accumulate(heights, initial=0)), list(accumulate(widths, initial=0))
-    for (i, j), cell in zip(places, cells, strict=True):
+    for (i, j), cell in zip(positions, cells, strict=True):
         out[tops[i] : tops[i + 1], lefts[j] : lefts[j + 1]] = cell
     return out

@@ -46,19 +46,19 @@ def _tokens(source: str) -> list[_Token]:
     spaced = False
     while at < len(source):
         position = Position(line + 1, at - start_of_line + 1)
-        found = _TOKENS.match(source, at)
-        if found is None:
+        match = _TOKENS.match(source, at)
+        if match is None:
             raise ParseError(f"unexpected character {source[at]!r}", position=position)
-        piece = found.group()
-        if found.lastgroup == "skip":
+        piece = match.group()
+        if match.lastgroup == "skip":
             if "\n" in piece:
                 line += piece.count("\n")
                 start_of_line = at + piece.rindex("\n") + 1
             spaced = True
         else:
-            tokens.append(_Token(found.lastgroup or "", piece, position, spaced))
+            tokens.append(_Token(match.lastgroup or "", piece, position, spaced))
             spaced = False
-        at = found.end()
+        at = match.end()
     tokens.append(_Token("end", "", Position(line + 1, at - start_of_line + 1), True))
     return tokens
 

@@ -22,7 +22,7 @@ from viewlet.linalg.expr import Expr, Matrix
 from viewlet.linalg.fuse import fuse_products
 from viewlet.linalg.lower import Statement, Views, lower
 from viewlet.linalg.models import EXPONENTIAL, candidates, parse_model
-from viewlet.linalg.ops import Code, compile_assignments
+from viewlet.linalg.ops import OpList, compile_assignments
 from viewlet.linalg.traverse import children, leaves
 
 STRATEGIES = ("reevaluation", "incremental", "hybrid")
@@ -33,8 +33,8 @@ class CompiledTrigger:
     """A trigger with its operations."""
 
     trigger: Trigger
-    code: Code
-    fused: Code  # the same with products over one matrix in one pass
+    code: OpList
+    fused: OpList  # the same with products over one matrix in one pass
 
 
 class MaintenancePlan:
@@ -44,7 +44,7 @@ class MaintenancePlan:
         self.strategy = strategy
         self.views = views
         self._triggers: dict[tuple[tuple[Matrix, int], ...], CompiledTrigger] = {}
-        self._evaluations: dict[frozenset[Matrix] | None, Code] = {}
+        self._evaluations: dict[frozenset[Matrix] | None, OpList] = {}
 
     def __str__(self) -> str:
         return f"{self.strategy}/{self.views.model}"
@@ -62,10 +62,11 @@ class MaintenancePlan:
         }
 
     def trigger(self, ranks: Mapping[Matrix, int]) -> CompiledTrigger:
+        """The trigger for updates of these ranks, compiled when it is first needed."""
         key = tuple(sorted(ranks.items(), key=lambda item: item[0].name))
         if key not in self._triggers:
             trigger = self._derive(dict(key))
-            trigger = trigger.applied_to(self.kept | set(self.views.inputs))
+            trigger = trigger.applied_to(self.stored | set(self.views.inputs))
             code = compile_assignments((a.target, a.value) for a in trigger.assignments)
             self._triggers[key] = CompiledTrigger(trigger, code, fuse_products(code))
         return self._triggers[key]
@@ -73,7 +74,7 @@ class MaintenancePlan:
     def _derive(self, ranks: Mapping[Matrix, int]) -> Trigger:
         return derive(self.views, ranks, self.dense)
 
-    def evaluation(self, changed: frozenset[Matrix] | None = None) -> Code:
+    def evaluation(self, changed: frozenset[Matrix] | None = None) -> OpList:
         """Code that recomputes the views that depend on `changed`; all views without it.
 
         What an affected view reads must be computed again unless it is kept.
@@ -82,47 +83,52 @@ class MaintenancePlan:
             views = self.views.views
             if changed is not None:
                 views = self.views.affected_by(set(changed))
-            wanted = {view.matrix for view in views}
-            wanted |= self._unkept(wanted)
+            targets = {view.matrix for view in views}
+            targets |= self._unkept(targets)
             self._evaluations[changed] = compile_assignments(
-                (view.matrix, view.definition) for view in self.views.views if view.matrix in wanted
+                (view.matrix, view.definition)
+                for view in self.views.views
+                if view.matrix in targets
             )
         return self._evaluations[changed]
 
-    def _unkept(self, wanted: set[Matrix]) -> set[Matrix]:
+    def _unkept(self, targets: set[Matrix]) -> set[Matrix]:
         needed: set[Expr] = set()
         for view in reversed(self.views.views):
-            if view.matrix in wanted or view.matrix in needed:
+            if view.matrix in targets or view.matrix in needed:
                 needed |= leaves(view.definition)
         return {
-            v.matrix for v in self.views.views if v.matrix in needed and v.matrix not in self.kept
+            v.matrix for v in self.views.views if v.matrix in needed and v.matrix not in self.stored
         }
 
     @cached_property
-    def kept(self) -> set[Matrix]:
+    def stored(self) -> set[Matrix]:
         """The views held as state: the outputs, and what some trigger reads.
 
         Z = X^T X of a regression is neither: only its factored delta is needed.
         """
-        kept = set(self.views.outputs.values()) - set(self.views.inputs)
+        stored = set(self.views.outputs.values()) - set(self.views.inputs)
         if self.strategy == "reevaluation":
-            return kept
+            return stored
         read: set[Expr] = set()
         for matrix in self.views.inputs:
             for assignment in self._derive({matrix: 1}).assignments:
                 read |= leaves(assignment.value)
-        return kept | {view.matrix for view in self.views.views if view.matrix in read}
+        return stored | {view.matrix for view in self.views.views if view.matrix in read}
 
     def reevaluation_seconds(self, changed: frozenset[Matrix], sizes: Sizes | None = None) -> float:
+        """What computing anew all that depends on these inputs is estimated to take."""
         return cost.code_seconds(self.evaluation(changed), cost.machine_constants(), sizes)
 
     def trigger_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
+        """What the trigger for updates of these ranks is estimated to take."""
         compiled = self.trigger(ranks)
         return cost.trigger_seconds(
             compiled.trigger, compiled.fused, cost.machine_constants(), sizes
         )
 
     def update_seconds(self, ranks: Mapping[Matrix, int], sizes: Sizes | None = None) -> float:
+        """What an update of these ranks is estimated to take, by the plan's strategy."""
         if self.strategy == "reevaluation":
             return self.reevaluation_seconds(frozenset(ranks), sizes)
         return self.trigger_seconds(ranks, sizes)
@@ -141,12 +147,12 @@ def longest_iteration(statements: Sequence[Statement]) -> int:
     """The most steps that an iteration of the program has."""
     longest = 0
     stack: list[Expr] = [e for _, e in statements]
-    seen: set[Expr] = set()
+    visited: set[Expr] = set()
     while stack:
         e = stack.pop()
-        if e in seen:
+        if e in visited:
             continue
-        seen.add(e)
+        visited.add(e)
         if isinstance(e, ex.Power | ex.PowerSum | ex.Recurrence):
             longest = max(longest, e.k)
         stack.extend(children(e))
@@ -190,5 +196,5 @@ def rank_plans(
                 continue  # the same as incremental
             times = [plan.update_seconds({m: rank}, sizes) for m in moving]
             seconds = sum(times) / max(len(times), 1)
-            estimates.append(Estimate(plan, seconds, cost.memory_bytes({*inputs, *plan.kept})))
+            estimates.append(Estimate(plan, seconds, cost.memory_bytes({*inputs, *plan.stored})))
     return sorted(estimates, key=lambda e: e.seconds)

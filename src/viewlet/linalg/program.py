@@ -1,4 +1,4 @@
-"""Programs: named expressions over input matrices, ready to be started or explained."""
+"""Programs: named expressions over matrices, to be started or explained (thesis chapter 6)."""
 
 from __future__ import annotations
 
@@ -119,17 +119,17 @@ class Program:
         changing and rank say which updates to expect; `strategy="auto"` chooses for them. The
         last four arguments concern engine="spark" only.
         """
-        held = self._values(values)
-        estimates = self.plans(strategy, model, changing=changing, rank=rank, values=held)
+        inputs = self._values(values)
+        estimates = self.plans(strategy, model, changing=changing, rank=rank, values=inputs)
         if engine == "local":
-            chosen = self._start_local(estimates, held, tolerance, strategy, changing, rank)
+            chosen = self._start_local(estimates, inputs, tolerance, strategy, changing, rank)
             return Live(chosen, estimates)
         if engine == "spark":
             from viewlet.linalg.spark_engines import start_engine
 
             chosen_on_spark = start_engine(
                 estimates[0].plan,
-                held,
+                inputs,
                 tolerance=tolerance,
                 spark=spark,
                 partitions=partitions,
@@ -167,8 +167,8 @@ class Program:
         best = estimates[0].seconds
         close = [e.plan for e in estimates if e.seconds <= TRIAL_RATIO * best][:TRIAL_LIMIT]
 
-        def engine(plan: MaintenancePlan, held: dict[Matrix, Array | Sparse]) -> ArrayEngine:
-            return ArrayEngine(plan, held, tolerance=tolerance, adaptive=strategy == "auto")
+        def engine(plan: MaintenancePlan, inputs: dict[Matrix, Array | Sparse]) -> ArrayEngine:
+            return ArrayEngine(plan, inputs, tolerance=tolerance, adaptive=strategy == "auto")
 
         if len(close) == 1:
             return engine(close[0], values)
@@ -231,16 +231,16 @@ def program(
         return Program(parse_program(source, declared), list(declared.values()), outputs)
     if not definitions:
         raise TypingError("a program needs at least one result", hint="la.program(C=A @ A)")
-    found: dict[str, Matrix] = {}
+    matrices: dict[str, Matrix] = {}
     for name, definition in definitions.items():
         if not isinstance(definition, Expr):
             raise TypingError(f"{name} is not a matrix expression")
         for leaf in leaves(definition):
             assert isinstance(leaf, Matrix)
-            if found.setdefault(leaf.name, leaf) is not leaf:
+            if matrices.setdefault(leaf.name, leaf) is not leaf:
                 raise TypingError(f"{leaf.name} is used with two different shapes")
     for name in definitions:
-        if name in found:
+        if name in matrices:
             raise ResolutionError(f"{name} names both an input and a result")
-    ordered = sorted(found.values(), key=lambda m: m.name)
+    ordered = sorted(matrices.values(), key=lambda m: m.name)
     return Program(list(definitions.items()), ordered, outputs)

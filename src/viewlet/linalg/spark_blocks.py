@@ -16,7 +16,7 @@ from viewlet.linalg import arrays
 from viewlet.linalg.arrays import Array, Value
 from viewlet.linalg.chain import Shape
 from viewlet.linalg.expr import Expr
-from viewlet.linalg.ops import Code, Machine, Op
+from viewlet.linalg.ops import Machine, Op, OpList
 from viewlet.linalg.spark_worker import bounds
 from viewlet.linalg.threads import limit_threads
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, Accumulator, SparkContext
 
 
-class Rows:
+class ScatteredMatrix:
     """A large matrix as an RDD of (partition, rows)."""
 
     def __init__(self, rdd: RDD[tuple[int, Array]], shape: Shape, blocks: Blocks) -> None:
@@ -32,15 +32,17 @@ class Rows:
         self.shape = shape
         self.blocks = blocks
 
-    def persist(self) -> Rows:
+    def persist(self) -> ScatteredMatrix:
+        """Executors keep the blocks from the first time that they are computed."""
         self.rdd.persist()
         return self
 
     def collect(self) -> Array:
+        """The whole matrix on the driver."""
         parts = dict(self.rdd.collect())
         return np.vstack([parts[p] for p in range(self.blocks.partitions)])
 
-    def updated(self, u: Array, v: Array) -> Rows:
+    def updated(self, u: Array, v: Array) -> ScatteredMatrix:
         """self + u v^T; the factors are broadcast."""
         shipped = self.blocks.sc.broadcast((u, v))
         rows, count = self.shape[0], self.blocks.partitions
@@ -53,7 +55,9 @@ class Rows:
             arrays.rank_update(fresh, left[top:bottom], right)
             return partition, fresh
 
-        return Rows(self.rdd.map(change, preservesPartitioning=True), self.shape, self.blocks)
+        return ScatteredMatrix(
+            self.rdd.map(change, preservesPartitioning=True), self.shape, self.blocks
+        )
 
 
 class Blocks:
@@ -64,19 +68,20 @@ class Blocks:
         self.partitions = partitions
         self.shuffled: Accumulator[int] = sc.accumulator(0)
 
-    def scatter(self, value: Array) -> Rows:
+    def scatter(self, value: Array) -> ScatteredMatrix:
+        """A matrix of the driver, cut into blocks of rows."""
         rows = value.shape[0]
         pieces = []
         for p in range(self.partitions):
             top, bottom = bounds(rows, p, self.partitions)
             pieces.append((p, np.ascontiguousarray(value[top:bottom])))
         rdd = self.sc.parallelize(pieces, self.partitions)
-        return Rows(self._placed(rdd), (value.shape[0], value.shape[1]), self)
+        return ScatteredMatrix(self._placed(rdd), (value.shape[0], value.shape[1]), self)
 
     def _placed(self, rdd: RDD[tuple[int, Any]]) -> RDD[tuple[int, Any]]:
         return rdd.partitionBy(self.partitions)  # an int is its own hash
 
-    def spread(self, rows: Rows, side: str) -> RDD[tuple[int, tuple[int, Array]]]:
+    def spread(self, rows: ScatteredMatrix, side: str) -> RDD[tuple[int, tuple[int, Array]]]:
         """(source, block) for every partition: all rows, or for "columns" the columns it holds."""
         count, columns, shuffled = self.partitions, rows.shape[1], self.shuffled
 
@@ -90,17 +95,23 @@ class Blocks:
 
         return self._placed(rows.rdd.flatMap(send))
 
-    def transposed(self, rows: Rows) -> Rows:
+    def transposed(self, rows: ScatteredMatrix) -> ScatteredMatrix:
+        """M^T: every block is cut into columns, which move to the block of their row."""
+
         def join(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Array]]:
-            held = list(items)
-            parts = dict(piece for _, piece in held)
+            blocks = list(items)
+            parts = dict(piece for _, piece in blocks)
             stacked = np.vstack([parts[p] for p in sorted(parts)])
-            yield held[0][0], np.ascontiguousarray(stacked.T)
+            yield blocks[0][0], np.ascontiguousarray(stacked.T)
 
         rdd = self.spread(rows, "columns").mapPartitions(join, preservesPartitioning=True)
-        return Rows(rdd, (rows.shape[1], rows.shape[0]), self)
+        return ScatteredMatrix(rdd, (rows.shape[1], rows.shape[0]), self)
 
-    def product(self, left: Rows, right: Rows, alpha: float) -> Rows:
+    def product(
+        self, left: ScatteredMatrix, right: ScatteredMatrix, alpha: float
+    ) -> ScatteredMatrix:
+        """alpha * left * right: the blocks of right move to every block of left."""
+
         def multiply(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Array]]:
             limit_threads(1)  # a task has one core
             own, parts = {}, {}
@@ -109,17 +120,17 @@ class Blocks:
                     own[partition] = block
                 else:
                     parts[source] = block
-            whole = np.vstack([parts[p] for p in sorted(parts)])
+            right_matrix = np.vstack([parts[p] for p in sorted(parts)])
             for partition, block in own.items():
-                made = arrays.multiply(block, False, whole, False, alpha)
+                made = arrays.multiply(block, False, right_matrix, False, alpha)
                 yield partition, np.ascontiguousarray(made)
 
         # A union of equally partitioned RDDs needs no shuffle; only the right factor moves.
         both = left.rdd.mapValues(_own).union(self.spread(right, "all"))
         rdd = both.mapPartitions(multiply, preservesPartitioning=True)
-        return Rows(rdd, (left.shape[0], right.shape[1]), self)
+        return ScatteredMatrix(rdd, (left.shape[0], right.shape[1]), self)
 
-    def times_thin(self, left: Rows, y: Array, alpha: float) -> Array:
+    def times_thin(self, left: ScatteredMatrix, y: Array, alpha: float) -> Array:
         """left y with a thin y: broadcast y, collect the thin result."""
         shipped = self.sc.broadcast(y)
         parts = dict(
@@ -129,7 +140,7 @@ class Blocks:
         )
         return np.vstack([parts[p] for p in range(self.partitions)])
 
-    def thin_sums(self, left: Rows, y: Array, alpha: float) -> Array:
+    def thin_sums(self, left: ScatteredMatrix, y: Array, alpha: float) -> Array:
         """left^T y with a thin y: a sum of one term per partition."""
         shipped = self.sc.broadcast(y)
         rows, count = left.shape[0], self.partitions
@@ -142,9 +153,12 @@ class Blocks:
         total: Array = left.rdd.map(term).reduce(lambda a, b: a + b)
         return total
 
-    def add(self, terms: list[tuple[float, Rows | Array]]) -> Rows:
+    def add(self, terms: list[tuple[float, ScatteredMatrix | Array]]) -> ScatteredMatrix:
+        """The sum of matrices, each times its coefficient; those of the driver are scattered."""
         shape = terms[0][1].shape
-        scattered = [(c, t if isinstance(t, Rows) else self.scatter(t)) for c, t in terms]
+        scattered = [
+            (c, t if isinstance(t, ScatteredMatrix) else self.scatter(t)) for c, t in terms
+        ]
 
         def scaled(coefficient: float) -> Callable[[Array], Array]:
             return lambda block: coefficient * block
@@ -160,7 +174,7 @@ class Blocks:
         for coefficient, term in scattered[1:]:
             both = both.union(term.rdd.mapValues(scaled(coefficient)))
         rdd = both.mapPartitions(total, preservesPartitioning=True)
-        return Rows(rdd, (shape[0], shape[1]), self)
+        return ScatteredMatrix(rdd, (shape[0], shape[1]), self)
 
 
 def _own(block: Array) -> tuple[None, Array]:
@@ -174,14 +188,14 @@ class BlockMachine(Machine):
         super().__init__(read)
         self.blocks = blocks
         self.large = large  # entries from which a matrix is distributed
-        self.cached: list[Rows] = []
+        self.cached: list[ScatteredMatrix] = []
 
-    def evaluate(self, code: Code) -> dict[Expr, Any]:
+    def evaluate(self, code: OpList) -> dict[Expr, Any]:
         """All assigned symbols: Rows or arrays. Rows are cached, each is computed once."""
         slots: dict[int, Any] = {}
         for op in code.ops:
             made = self.execute(op, slots)
-            if isinstance(made, Rows) and op.kind != "leaf":
+            if isinstance(made, ScatteredMatrix) and op.kind != "leaf":
                 self.cached.append(made.persist())
             slots[op.out] = made
         return {symbol: self._read(slots, ref) for symbol, ref in code.results.items()}
@@ -189,20 +203,21 @@ class BlockMachine(Machine):
     def release(self, keep: Collection[Any] = ()) -> None:
         """Drop what was cached on the way; `keep` names the results that stay."""
         for rows in self.cached:
-            if not any(rows is kept for kept in keep):
+            if not any(rows is value for value in keep):
                 rows.rdd.unpersist()
 
     def _read(self, slots: Mapping[int, Any], ref: tuple[int, bool]) -> Any:
         value = slots[ref[0]]
         if not ref[1]:
             return value
-        if isinstance(value, Rows):
+        if isinstance(value, ScatteredMatrix):
             return self.blocks.transposed(value)
         return arrays.dense_of(value).T
 
     def execute(self, op: Op, slots: Mapping[int, Any]) -> Any:
+        """Products and sums of scattered matrices on the executors, the rest on the driver."""
         args = [slots[slot] for slot, _ in op.args]
-        if not any(isinstance(a, Rows) for a in args):
+        if not any(isinstance(a, ScatteredMatrix) for a in args):
             made = super().execute(op, slots)
             entries = op.shape[0] * op.shape[1]
             if op.kind in ("mul", "inv", "add") and entries >= self.large:
@@ -222,11 +237,11 @@ class BlockMachine(Machine):
     def _multiply(self, op: Op, slots: Mapping[int, Any]) -> Any:
         (x, tx), (y, ty) = ((slots[slot], t) for slot, t in op.args)
         alpha = op.alpha[0]
-        if isinstance(x, Rows) and isinstance(y, Rows):
+        if isinstance(x, ScatteredMatrix) and isinstance(y, ScatteredMatrix):
             left, right = self._read(slots, op.args[0]), self._read(slots, op.args[1])
             made = self.blocks.product(left, right, alpha)
             return made if op.shape[0] * op.shape[1] >= self.large else made.collect()
-        if isinstance(x, Rows):
+        if isinstance(x, ScatteredMatrix):
             thin = _thin(y, ty)
             if tx:
                 return self.blocks.thin_sums(x, thin, alpha)
@@ -243,4 +258,4 @@ def _thin(value: Value, transposed: bool) -> Array:
 
 
 def _fetched(value: Any) -> Value:
-    return value.collect() if isinstance(value, Rows) else value
+    return value.collect() if isinstance(value, ScatteredMatrix) else value

@@ -1,10 +1,10 @@
 """The Spark engines: large matrices in partitions, low-rank factors on the wire (thesis 6.5).
 
-`SparkEngine` maintains a plan. Its large matrices are the partition state of the stateful service;
-the driver runs the trigger and holds everything thin. A product of a large matrix with a factor is
-a read of all partitions; reads that do not depend on each other share one job. When all factors
-are known, one atomic step broadcasts them and every partition adds them to its blocks: an update
-happens whole or not at all, also when a task dies.
+`SparkMatrixEngine` maintains a plan. Its large matrices are the partition state of the stateful
+service; the driver runs the trigger and holds everything thin. A product of a large matrix with a
+factor is a read of all partitions; reads that do not depend on each other share one job. When all
+factors are known, one atomic step broadcasts them and every partition adds them to its blocks: an
+update happens whole or not at all, also when a task dies.
 
 Its peer, which recomputes the views from block matrices on every update, is in `spark_peer`.
 """
@@ -12,13 +12,13 @@ Its peer, which recomputes the views from block matrices on every update, is in 
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viewlet.engine.partitions.cluster import Cluster
+from viewlet.engine.partitions.packing import unpack
 from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import TypingError
 from viewlet.linalg import arrays
@@ -26,9 +26,9 @@ from viewlet.linalg.array_engine import ArrayEngine, out_of_range
 from viewlet.linalg.arrays import Array, Operator, Sparse, Value
 from viewlet.linalg.delta import Delta, Dense, Factored
 from viewlet.linalg.expr import Expr, Matrix
-from viewlet.linalg.ops import Code, Machine
+from viewlet.linalg.ops import Machine, OpList
 from viewlet.linalg.plan import CompiledTrigger, MaintenancePlan
-from viewlet.linalg.spark_blocks import BlockMachine, Blocks, Rows
+from viewlet.linalg.spark_blocks import BlockMachine, Blocks, ScatteredMatrix
 from viewlet.linalg.spark_peer import LARGE, Moved, SparkReevaluation
 from viewlet.linalg.spark_worker import MatrixBlocks, bounds, encode
 from viewlet.linalg.updates import Change
@@ -42,10 +42,10 @@ FEW_PARTITIONS = 16
 
 def start_engine(
     plan: MaintenancePlan, inputs: Mapping[Matrix, Array | Sparse], **options: Any
-) -> SparkEngine | SparkReevaluation:
+) -> SparkMatrixEngine | SparkReevaluation:
     """The engine that the plan's strategy asks for."""
     if plan.strategy != "reevaluation":
-        return SparkEngine(plan, inputs, **options)
+        return SparkMatrixEngine(plan, inputs, **options)
     options.pop("layout", None)
     options.pop("checkpoint", None)  # nothing is kept that could not be computed again
     return SparkReevaluation(plan, inputs, **options)
@@ -54,7 +54,7 @@ def start_engine(
 class Remote(Operator):
     """A large matrix in the partitions, seen from the driver."""
 
-    def __init__(self, engine: SparkEngine, matrix: Matrix) -> None:
+    def __init__(self, engine: SparkMatrixEngine, matrix: Matrix) -> None:
         self.engine = engine
         self.matrix = matrix
         self.shape = matrix.shape
@@ -63,10 +63,10 @@ class Remote(Operator):
         return self.engine.products([(self.matrix, transposed, y)])[0]
 
     def take_rows(self, indices: Any) -> Array:
-        found: dict[int, Array] = {}
+        rows_by_position: dict[int, Array] = {}
         for part in self.engine.ask("rows", name=self.matrix.name, indices=[*map(int, indices)]):
-            found.update(part)
-        return np.array([found[at] for at in range(len(found))])
+            rows_by_position.update(part)
+        return np.array([rows_by_position[at] for at in range(len(rows_by_position))])
 
     def take_columns(self, indices: Any) -> Array:
         return np.vstack(
@@ -89,7 +89,7 @@ class Remote(Operator):
         return math.isfinite(self.frobenius())
 
 
-class SparkEngine(ArrayEngine):
+class SparkMatrixEngine(ArrayEngine):
     """Maintains the views of one plan with its large matrices in Spark partitions."""
 
     def __init__(
@@ -108,12 +108,16 @@ class SparkEngine(ArrayEngine):
             raise TypingError(f"unknown layout {layout!r}", hint="use 'auto', 'rows' or 'both'")
         self.spark = spark_session(spark)
         self.large = large
-        held = {m for m in {*plan.views.inputs, *plan.kept} if self._is_large(m, inputs)}
+        large_matrices = {
+            m for m in {*plan.views.inputs, *plan.stored} if self._is_large(m, inputs)
+        }
         if layout == "auto":
-            layout = choose_layout(partitions or choose_partitions(self.spark, held, "rows"))
+            layout = choose_layout(
+                partitions or choose_partitions(self.spark, large_matrices, "rows")
+            )
         self.layout = layout
-        self.partitions = partitions or choose_partitions(self.spark, held, layout)
-        shapes = {m.name: m.shape for m in held}
+        self.partitions = partitions or choose_partitions(self.spark, large_matrices, layout)
+        shapes = {m.name: m.shape for m in large_matrices}
         self.cluster = Cluster(
             self.spark,
             MatrixBlocks(shapes, self.layout),
@@ -123,7 +127,7 @@ class SparkEngine(ArrayEngine):
         )
         self.blocks = Blocks(self.spark.sparkContext, self.partitions)
         self.moved = Moved()
-        self.remote: dict[Matrix, Remote] = {m: Remote(self, m) for m in held}
+        self.remote: dict[Matrix, Remote] = {m: Remote(self, m) for m in large_matrices}
         self._sources = dict(inputs)
         super().__init__(plan, inputs, tolerance=tolerance)
         self._sources = {}
@@ -140,14 +144,14 @@ class SparkEngine(ArrayEngine):
         self.moved.jobs += 1
         self.moved.broadcast += len(request)
         self.moved.collected += sum(map(len, answers))
-        return [pickle.loads(answer) for answer in answers]
+        return [unpack(answer) for answer in answers]
 
-    def products(self, wanted: list[tuple[Matrix, bool, Array]]) -> list[Array]:
+    def products(self, requests: list[tuple[Matrix, bool, Array]]) -> list[Array]:
         """op(M) y for several at once, in one job."""
-        sent = [(m.name, transposed, np.asfortranarray(y)) for m, transposed, y in wanted]
+        sent = [(m.name, transposed, np.asfortranarray(y)) for m, transposed, y in requests]
         answers = self.ask("products", products=sent)
         results = []
-        for at, (_, transposed, _) in enumerate(wanted):
+        for at, (_, transposed, _) in enumerate(requests):
             parts = [answer[at] for answer in answers]
             if transposed and self.layout == "rows":
                 results.append(np.asfortranarray(sum(parts[1:], parts[0])))
@@ -156,6 +160,7 @@ class SparkEngine(ArrayEngine):
         return results
 
     def step(self, inputs: Any = None, broadcast: bytes = b"", *, commit: bool = True) -> None:
+        """One step of the cluster, and what it moved is counted."""
         self.cluster.step(inputs, broadcast, commit=commit)
         metrics = self.cluster.metrics()
         self.moved.jobs += 1
@@ -172,7 +177,7 @@ class SparkEngine(ArrayEngine):
         fresh: dict[Matrix, Any] = {}
         for symbol, value in machine.evaluate(code).items():
             assert isinstance(symbol, Matrix)
-            if symbol not in self.plan.kept:
+            if symbol not in self.plan.stored:
                 continue
             if symbol not in self.remote and not arrays.is_finite(value):
                 raise out_of_range(symbol)
@@ -194,28 +199,28 @@ class SparkEngine(ArrayEngine):
 
     def _load(self, fresh: dict[Matrix, Any]) -> dict[Matrix, Any]:
         """Move large values into the partitions, all or none; the rest stays on the driver."""
-        kept: dict[Matrix, Any] = {}
+        local: dict[Matrix, Any] = {}
         try:
             for matrix, value in fresh.items():
                 if matrix not in self.remote:
-                    kept[matrix] = np.ascontiguousarray(arrays.dense_of(value))
+                    local[matrix] = np.ascontiguousarray(arrays.dense_of(value))
                     continue
-                rows = value if isinstance(value, Rows) else self.blocks.scatter(value)
+                rows = value if isinstance(value, ScatteredMatrix) else self.blocks.scatter(value)
                 self.step(_pieces(self.blocks, rows, matrix.name, self.layout), commit=False)
                 rows.rdd.unpersist()
-                kept[matrix] = self.remote[matrix]
+                local[matrix] = self.remote[matrix]
                 if not self.remote[matrix].is_finite():
                     raise out_of_range(matrix)
         except Exception:
             self.cluster.abort()
             raise
         self.step()
-        return kept
+        return local
 
     def _store(self, fresh: Mapping[Matrix, Any]) -> None:
         for matrix, value in fresh.items():
             self.values[matrix] = value
-            if matrix in self.plan.kept:
+            if matrix in self.plan.stored:
                 self.running.reset(matrix, arrays.EPS, arrays.norm(value))
 
     def replace(self, inputs: Mapping[Matrix, Array | Sparse]) -> None:
@@ -233,8 +238,12 @@ class SparkEngine(ArrayEngine):
         """Re-evaluate from changed copies of the inputs; the old state stays until all is new."""
         fresh: dict[Matrix, Array | Sparse] = {}
         for matrix, (u, v) in changes.items():
-            held = self.values[matrix]
-            value = held.copy() if isinstance(held, Sparse) else np.array(arrays.dense_of(held))
+            current = self.values[matrix]
+            value = (
+                current.copy()
+                if isinstance(current, Sparse)
+                else np.array(arrays.dense_of(current))
+            )
             arrays.rank_update(value, u, v)
             if not arrays.is_finite(value):
                 raise out_of_range(matrix)
@@ -243,7 +252,7 @@ class SparkEngine(ArrayEngine):
 
     # -- maintenance ------------------------------------------------------------------------------
 
-    def _code(self, compiled: CompiledTrigger) -> Code:
+    def _code(self, compiled: CompiledTrigger) -> OpList:
         """Waves share a job already, and say better than a fused product what moves."""
         return compiled.code
 
@@ -277,11 +286,11 @@ class SparkEngine(ArrayEngine):
 class _WaveMachine(Machine):
     """Runs a trigger on the driver; products with remote matrices that are ready share a job."""
 
-    def __init__(self, engine: SparkEngine, read: Callable[[Expr], Value]) -> None:
+    def __init__(self, engine: SparkMatrixEngine, read: Callable[[Expr], Value]) -> None:
         super().__init__(read)
         self.engine = engine
 
-    def run(self, code: Code, keep: Any = None, after: Any = None) -> dict[Expr, Value]:
+    def run(self, code: OpList, keep: Any = None, after: Any = None) -> dict[Expr, Value]:
         slots: dict[int, Value] = {}
         waiting = list(code.ops)
         while waiting:
@@ -294,9 +303,9 @@ class _WaveMachine(Machine):
                 else:
                     slots[op.out] = self.execute(op, slots)
             if remote:
-                wanted = [_remote_product(op.args, slots) for op in remote]
-                answers = self.engine.products([(m, t, y) for m, t, y, _ in wanted])
-                for op, (*_, flipped), answer in zip(remote, wanted, answers, strict=True):
+                requests = [_remote_product(op.args, slots) for op in remote]
+                answers = self.engine.products([(m, t, y) for m, t, y, _ in requests])
+                for op, (*_, flipped), answer in zip(remote, requests, answers, strict=True):
                     scaled = answer if op.alpha[0] == 1.0 else op.alpha[0] * answer
                     slots[op.out] = scaled.T if flipped else scaled
             waiting = blocked
@@ -333,7 +342,7 @@ def _as_factors(delta: Delta, factors: Mapping[Expr, Value]) -> tuple[Array, Arr
     return np.asfortranarray(dense), np.eye(dense.shape[1])
 
 
-def _pieces(blocks: Blocks, rows: Rows, name: str, layout: str) -> Any:
+def _pieces(blocks: Blocks, rows: ScatteredMatrix, name: str, layout: str) -> Any:
     """A matrix as inputs of a load step: each partition's rows, and its columns piece by piece."""
     height, count = rows.shape[0], blocks.partitions
 
@@ -363,13 +372,13 @@ def choose_layout(partitions: int) -> str:
     return "rows" if partitions <= FEW_PARTITIONS else "both"
 
 
-def choose_partitions(spark: SparkSession, held: set[Matrix], layout: str) -> int:
+def choose_partitions(spark: SparkSession, large: set[Matrix], layout: str) -> int:
     """As many as there are cores, and more if a partition would outgrow an executor's share."""
     cores = int(spark.sparkContext.defaultParallelism)
     conf = spark.sparkContext.getConf()
     memory = _bytes(conf.get("spark.executor.memory", "1g") or "1g")
     per_core = memory // max(int(conf.get("spark.executor.cores", "1") or "1"), 1)
-    total = sum(8 * m.shape[0] * m.shape[1] for m in held) * (2 if layout == "both" else 1)
+    total = sum(8 * m.shape[0] * m.shape[1] for m in large) * (2 if layout == "both" else 1)
     return max(cores, -(-total // per_core))
 
 

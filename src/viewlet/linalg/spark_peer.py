@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.partitions.session import spark_session
 from viewlet.linalg import arrays
-from viewlet.linalg.array_engine import Stats
+from viewlet.linalg.array_engine import RefreshStats
 from viewlet.linalg.arrays import Array, Sparse, Value
 from viewlet.linalg.expr import Matrix
 from viewlet.linalg.plan import MaintenancePlan
-from viewlet.linalg.spark_blocks import BlockMachine, Blocks, Rows
+from viewlet.linalg.spark_blocks import BlockMachine, Blocks, ScatteredMatrix
 from viewlet.linalg.updates import Change
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Moved:
 
     @property
     def total(self) -> int:
+        """Bytes that crossed the network in any direction."""
         return self.broadcast + self.collected + self.shuffled
 
 
@@ -50,7 +51,7 @@ class SparkReevaluation:
     ) -> None:
         self.plan = plan
         self.tolerance = tolerance
-        self.stats = Stats()
+        self.stats = RefreshStats()
         self.spark = spark_session(spark)
         self.large = large
         cores = int(self.spark.sparkContext.defaultParallelism)
@@ -70,14 +71,14 @@ class SparkReevaluation:
         before = self.blocks.shuffled.value
         machine = BlockMachine(self.blocks, lambda leaf: self.values[leaf], self.large)  # type: ignore[index]
         made = machine.evaluate(self.plan.evaluation(changed))
-        fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.kept}
+        fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.stored}
         for value in fresh.values():
-            if isinstance(value, Rows):
+            if isinstance(value, ScatteredMatrix):
                 value.persist().rdd.count()
         machine.release(keep=fresh.values())
         for matrix in fresh:
             old = self.values.get(matrix)
-            if isinstance(old, Rows):
+            if isinstance(old, ScatteredMatrix):
                 old.rdd.unpersist()
         self.values |= fresh
         self.moved.shuffled += int(self.blocks.shuffled.value - before)
@@ -85,16 +86,16 @@ class SparkReevaluation:
 
     def apply(self, changes: Mapping[Matrix, Change]) -> None:
         for matrix, (u, v) in changes.items():
-            held = self.values[matrix]
-            if isinstance(held, Rows):
+            current = self.values[matrix]
+            if isinstance(current, ScatteredMatrix):
                 left, right = arrays.dense_of(u), arrays.dense_of(v)
-                fresh = held.updated(left, right).persist()
+                fresh = current.updated(left, right).persist()
                 fresh.rdd.count()
-                held.rdd.unpersist()
+                current.rdd.unpersist()
                 self.values[matrix] = fresh
                 self.moved.broadcast += left.nbytes + right.nbytes
             else:
-                arrays.rank_update(held, u, v)
+                arrays.rank_update(current, u, v)
         self._refresh(frozenset(changes))
         self.stats.updates += 1
 
@@ -105,12 +106,12 @@ class SparkReevaluation:
 
     def read(self, matrix: Matrix) -> Value:
         value = self.values[matrix]
-        return value.collect() if isinstance(value, Rows) else value
+        return value.collect() if isinstance(value, ScatteredMatrix) else value
 
     def rows(self, matrix: Matrix, indices: Any, axis: int = 0) -> Array:
         value = arrays.dense_of(self.read(matrix))
-        taken: Array = value[indices] if axis == 0 else value[:, indices]
-        return taken
+        part: Array = value[indices] if axis == 0 else value[:, indices]
+        return part
 
     def error(self, matrix: Matrix) -> float:
         """Re-evaluated results carry the rounding of one evaluation."""
@@ -121,5 +122,5 @@ class SparkReevaluation:
 
     def close(self) -> None:
         for value in self.values.values():
-            if isinstance(value, Rows):
+            if isinstance(value, ScatteredMatrix):
                 value.rdd.unpersist()

@@ -10,11 +10,11 @@ Only low-rank factors travel: in a step they come as the broadcast, in a read as
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.linalg import arrays
 from viewlet.linalg.arrays import Array
 from viewlet.linalg.chain import Shape
@@ -31,12 +31,12 @@ def bounds(n: int, partition: int, partitions: int) -> tuple[int, int]:
 
 def encode(message: dict[str, Any]) -> bytes:
     """A message for a partition."""
-    return pickle.dumps(message, protocol=5)
+    return pack(message)
 
 
 def decode(data: bytes) -> dict[str, Any]:
     """What `encode` made."""
-    message: dict[str, Any] = pickle.loads(data)
+    message: dict[str, Any] = unpack(data)
     return message
 
 
@@ -52,6 +52,7 @@ class MatrixBlocks:
         self.fingerprint = f"linalg-blocks-1/{layout}/{described}"
 
     def create(self, state: PartitionState) -> None:
+        """The arrays of a partition: its rows of every matrix, and its columns in layout both."""
         for name, (rows, columns) in self.shapes.items():
             top, bottom = bounds(rows, state.partition, state.partitions)
             state.create(f"rows/{name}", (bottom - top, columns), np.float64)
@@ -62,6 +63,7 @@ class MatrixBlocks:
     def run(
         self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
     ) -> dict[int, bytes]:
+        """Load the blocks that were sent, then do what was broadcast to all."""
         limit_threads(1)
         for data in inputs:
             self._load(state, decode(data))
@@ -88,22 +90,23 @@ class MatrixBlocks:
             arrays.rank_update(state.array(f"columns/{name}"), v[left:right], u)
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
+        """A product, some rows or columns, a norm or the blocks of this partition."""
         limit_threads(1)
-        asked = decode(request)
-        match asked["what"]:
+        question = decode(request)
+        match question["what"]:
             case "products":
-                answers = [self._product(state, *p) for p in asked["products"]]
-                return pickle.dumps(answers, protocol=5)
+                answers = [self._product(state, *p) for p in question["products"]]
+                return pack(answers)
             case "rows":
-                return pickle.dumps(self._rows(state, asked["name"], asked["indices"]), protocol=5)
+                return pack(self._rows(state, question["name"], question["indices"]))
             case "columns":
-                block = state.array(f"rows/{asked['name']}")
-                return pickle.dumps(block[:, asked["indices"]], protocol=5)
+                block = state.array(f"rows/{question['name']}")
+                return pack(block[:, question["indices"]])
             case "norm":
-                total = float(np.sum(np.square(state.array(f"rows/{asked['name']}"))))
-                return pickle.dumps(total)
+                total = float(np.sum(np.square(state.array(f"rows/{question['name']}"))))
+                return pack(total)
             case _:
-                return pickle.dumps(state.array(f"rows/{asked['name']}"), protocol=5)
+                return pack(state.array(f"rows/{question['name']}"))
 
     def _product(self, state: PartitionState, name: str, transposed: bool, y: Array) -> Array:
         """This partition's rows of op(M) y, or its summand of them."""

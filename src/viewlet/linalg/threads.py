@@ -32,10 +32,10 @@ def _setter() -> Callable[[int], object] | None:
             except OSError:
                 continue
             for name in _NAMES:
-                found = getattr(library, name, None)
-                if found is not None:
-                    found.argtypes, found.restype = [ctypes.c_int], None
-                    set_threads: Callable[[int], object] = found
+                function = getattr(library, name, None)
+                if function is not None:
+                    function.argtypes, function.restype = [ctypes.c_int], None
+                    set_threads: Callable[[int], object] = function
                     return set_threads
     return None
 

@@ -83,13 +83,13 @@ def rebuild(e: Expr, parts: Sequence[Expr]) -> Expr:
 def leaves(e: Expr) -> set[Expr]:
     """The named matrices and factors below e; shared subtrees are visited once."""
     named: set[Expr] = set()
-    seen: set[Expr] = set()
+    visited: set[Expr] = set()
     stack = [e]
     while stack:
         node = stack.pop()
-        if node in seen:
+        if node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         if isinstance(node, Matrix | Factor):
             named.add(node)
         stack.extend(children(node))

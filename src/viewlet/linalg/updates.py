@@ -28,10 +28,10 @@ def as_input(matrix: Matrix, value: Any) -> Array | Sparse:
     if sparse.issparse(value):
         if value.shape != matrix.shape:
             raise _wrong_shape(matrix.name, value.shape, matrix.shape)
-        held = Sparse(value.copy())
-        if not arrays.is_finite(held):
+        matrix_copy = Sparse(value.copy())
+        if not arrays.is_finite(matrix_copy):
             raise _not_finite(matrix.name)
-        return held
+        return matrix_copy
     dense = _numbers(matrix.name, value)
     if dense.ndim == 1 and matrix.shape[1] == 1:
         dense = dense[:, None]
@@ -141,13 +141,13 @@ def column_change(matrix: Matrix, columns: Mapping[int, Any], old: Any) -> Chang
     return right, left
 
 
-def _indices(matrix: Matrix, given: Sequence[int], axis: int, *, distinct: bool = True) -> Any:
+def _indices(matrix: Matrix, indices: Sequence[int], axis: int, *, distinct: bool = True) -> Any:
     n = matrix.shape[axis]
     kind = ("row", "column")[axis]
-    for index in given:
+    for index in indices:
         if isinstance(index, bool) or not hasattr(index, "__index__") or not -n <= index < n:
             raise DataError(f"{matrix.name} has no {kind} {index!r}; it has {n} {kind}s")
-    wrapped = np.array([int(i) % n for i in given], dtype=np.intp)
+    wrapped = np.array([int(i) % n for i in indices], dtype=np.intp)
     if distinct and len(np.unique(wrapped)) != len(wrapped):
         raise DataError(f"the same {kind} of {matrix.name} is given twice")
     return wrapped

@@ -207,9 +207,9 @@ def _own_content(path: Path, forbidden: int) -> bytes | None:
     except OSError:
         return None
     try:
-        about = os.fstat(descriptor)
-        is_own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
-        if not is_own or about.st_mode & forbidden:
+        status = os.fstat(descriptor)
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if not is_own or status.st_mode & forbidden:
             return None
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read()
@@ -219,10 +219,10 @@ def _own_content(path: Path, forbidden: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _is_linked(made: str, path: Path) -> bool:
-    """Whether a file has its name now or somebody was first; False where nothing can be linked."""
+def _is_linked(temporary: str, path: Path) -> bool:
+    """Give a file its name, unless another process was first; False where links cannot be made."""
     try:
-        os.link(made, path)
+        os.link(temporary, path)
     except FileExistsError:
         return True
     except OSError:
@@ -232,12 +232,12 @@ def _is_linked(made: str, path: Path) -> bool:
 
 def _write(path: Path, content: bytes, *, replace: bool = True) -> None:
     """In one move, so that no process reads half a file; without `replace` the first one stays."""
-    descriptor, made = tempfile.mkstemp(dir=path.parent, suffix=".tmp")  # for this user alone
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")  # for this user alone
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        if replace or not _is_linked(made, path):
-            Path(made).replace(path)
+        if replace or not _is_linked(temporary, path):
+            Path(temporary).replace(path)
     finally:
         with contextlib.suppress(OSError):
-            Path(made).unlink()
+            Path(temporary).unlink()

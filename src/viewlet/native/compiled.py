@@ -39,18 +39,18 @@ def compiled(function: F) -> F:
 
 
 def compiled_apart(function: F) -> F:
-    """The same for a function that stays Python where it is defined, and is called there by others
-    that are compiled apart: their machine code calls this one's."""
+    """The same, but the module keeps the Python function. Others that are compiled apart and call
+    it there get calls of its machine code."""
     made = Compiled(function)
     fingerprint.PLAIN[function] = made
     return _registered(function, made)
 
 
 def outlined(function: F) -> F:
-    """The same for a large function: those that call it do not take its code into theirs.
+    """The same for a large function, whose code is not copied into the functions that call it.
 
-    What every map needs and few call often is so compiled once, and not into every kernel. Its
-    arguments and its result must be annotated. It may call functions that were outlined before it.
+    So what every map needs, and no kernel calls often, is compiled once and not into every kernel.
+    Its arguments and its result must be annotated. It may call functions outlined before it.
     """
     made = Compiled(function, is_outlined=True)
     OUTLINED[made.body] = made
@@ -58,7 +58,10 @@ def outlined(function: F) -> F:
 
 
 def _registered(function: F, made: Compiled) -> F:
-    """What a module has of a function. As plain Python, it is known by what it would have been."""
+    """What a module gets for a function: its machine code, or the function where that is off.
+
+    The digests of kernels are the same either way, so it is entered as what it would have been.
+    """
     if not is_enabled():
         fingerprint.PLAIN[function] = made
         return function

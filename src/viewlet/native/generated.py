@@ -130,6 +130,7 @@ class GeneratedFunction(NativeFunction):
 
     @property
     def is_annotated(self) -> bool:
+        """Whether its text states the types of its parameters."""
         return _ANNOTATED.match(self._text) is not None
 
     def position(self, line: int) -> str:

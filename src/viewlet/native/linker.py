@@ -25,7 +25,7 @@ _FASTCALL = 0x0080
 
 
 class Linker:
-    """Takes object code in. It is not looked at: whoever gives it answers for it."""
+    """Takes object code in, unchecked: the caller vouches for it."""
 
     def __init__(self) -> None:
         from llvmlite import binding

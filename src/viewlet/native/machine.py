@@ -96,13 +96,13 @@ def _entry(symbol: str, function: Function) -> str:
     parts = writer.results(function.symbol, values, function.result, function.raises)
     writer.line(f"call void @PyEval_RestoreThread(ptr {thread})")
     if function.raises:
-        failed, well = writer.label(), writer.label()
-        writer.branch(writer.take(f"icmp ne i32 {parts[0]}, 0"), failed, well)
-        writer.begin(failed)
+        failure, success = writer.label(), writer.label()
+        writer.branch(writer.take(f"icmp ne i32 {parts[0]}, 0"), failure, success)
+        writer.begin(failure)
         _fail(writer, writer.take(f"zext i32 {parts[0]} to i64"))
-        writer.begin(well)
-    form, given = _built(writer, function.result, parts[function.raises :])
-    result = writer.take(f"call ptr (ptr, ...) @Py_BuildValue(ptr @form{given})")
+        writer.begin(success)
+    form, arguments = _built(writer, function.result, parts[function.raises :])
+    result = writer.take(f"call ptr (ptr, ...) @Py_BuildValue(ptr @form{arguments})")
     writer.line(f"ret ptr {result}")
     head = f'define ptr @"{symbol}"(ptr %self, ptr %arguments, i64 %count) {{'
     text = f'@form = internal constant [{len(form) + 1} x i8] c"{form}\\00"\n'
@@ -110,37 +110,37 @@ def _entry(symbol: str, function: Function) -> str:
 
 
 def _number(writer: Writer, index: int, kind: Kind) -> Value:
-    """An argument as int64 or float64; leaves the entry where it is none."""
+    """An argument as int64 or float64; NULL is returned, and Python raises, if it is no number."""
     address = writer.take(f"getelementptr ptr, ptr %arguments, i64 {index}")
-    given = writer.take(f"load ptr, ptr {address}")
+    argument = writer.take(f"load ptr, ptr {address}")
     if kind == FLOAT:
-        number = writer.take(f"call double @PyFloat_AsDouble(ptr {given})")
+        number = writer.take(f"call double @PyFloat_AsDouble(ptr {argument})")
         suspect = writer.take(f"fcmp oeq double {number}, -1.0")
     else:
-        number = writer.take(f"call i64 @PyLong_AsLongLong(ptr {given})")
+        number = writer.take(f"call i64 @PyLong_AsLongLong(ptr {argument})")
         suspect = writer.take(f"icmp eq i64 {number}, -1")
-    asked, failed, well = (writer.label() for _ in range(3))
-    writer.branch(suspect, asked, well)
-    writer.begin(asked)
+    check, failure, success = (writer.label() for _ in range(3))
+    writer.branch(suspect, check, success)
+    writer.begin(check)
     error = writer.take("call ptr @PyErr_Occurred()")
-    writer.branch(writer.take(f"icmp ne ptr {error}, null"), failed, well)
-    writer.begin(failed)
+    writer.branch(writer.take(f"icmp ne ptr {error}, null"), failure, success)
+    writer.begin(failure)
     writer.line("ret ptr null")
-    writer.begin(well)
+    writer.begin(success)
     return Value(kind, number)
 
 
 def _built(writer: Writer, kind: Kind, parts: list[str]) -> tuple[str, str]:
-    """How Py_BuildValue makes an object of a result: its form, and what it is given."""
+    """What Py_BuildValue makes an object of a result from: its format, and further arguments."""
     kinds = kind if isinstance(kind, tuple) else () if kind == NONE else (kind,)
     if any(each not in TYPES for each in kinds):
         raise Untranslatable(f"a compiled function gives {kind}, which is no number")
-    letters, given = "", ""
+    letters, arguments = "", ""
     for each, part in zip(kinds, parts, strict=True):
         letters += "d" if each == FLOAT else "L"
         wide = part if each in (FLOAT, INT) else writer.take(f"zext i1 {part} to i64")
-        given += f", double {wide}" if each == FLOAT else f", i64 {wide}"
-    return (f"({letters})" if isinstance(kind, tuple) else letters), given
+        arguments += f", double {wide}" if each == FLOAT else f", i64 {wide}"
+    return (f"({letters})" if isinstance(kind, tuple) else letters), arguments
 
 
 def _fail(writer: Writer, status: str) -> None:

@@ -27,7 +27,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, ResolutionError, UnsupportedError
-from viewlet.frontend.parse import Source, split, statement_of
+from viewlet.frontend.parse import SourceText, split, statement_of
 from viewlet.frontend.statements import (
     Copy,
     CreateRelation,
@@ -53,7 +53,7 @@ SUFFIXES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """Where rows come from or go to; options keep the spelling that the user gave them."""
 
     format: str
@@ -87,7 +87,7 @@ class SourceOf:
     """The place that a relation's rows come from."""
 
     relation: str
-    place: Place
+    endpoint: Endpoint
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class SinkOf:
     """The place that a view's changes go to."""
 
     view: str
-    place: Place
+    endpoint: Endpoint
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Pipeline:
 
 def parse_pipeline(text: str) -> Pipeline:
     """A pipeline's text -> its parts; the first error, with its place, ends it."""
-    reader = _Reader(Source(text))
+    reader = _Reader(SourceText(text))
     for tokens in split(reader.source):
         reader.read(tokens)
     if not reader.views:
@@ -138,28 +138,28 @@ def parse_pipeline(text: str) -> Pipeline:
 
 def parse_definitions(text: str) -> list[Statement]:
     """The statements of any SQL file: a pipeline's without its places, sinks' queries as views."""
-    reader = _Reader(Source(text))
-    found: list[Statement] = []
+    reader = _Reader(SourceText(text))
+    statements: list[Statement] = []
     for tokens in split(reader.source):
         if _is_relation(tokens):
             reader.read(tokens)
-            found.append(reader.relations[-1])
+            statements.append(reader.relations[-1])
         elif reader.is_sink(tokens):
             before = len(reader.views)
             reader.read(tokens)
-            found += reader.views[before:]
+            statements += reader.views[before:]
         else:
             made = statement_of(reader.source, tokens)
-            found.append(made)
+            statements.append(made)
             if isinstance(made, CreateView):
                 reader.views.append(made)
-    return found
+    return statements
 
 
 class _Reader:
     """Statements go in one by one, the parts of the pipeline come together."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.relations: list[CreateRelation] = []
         self.sources: list[SourceOf] = []
@@ -188,24 +188,24 @@ class _Reader:
                     ParseError, "the columns are missing", start, "write (a INT, ...) before FROM"
                 )
         clauses = _Clauses(self.source, rest)
-        place = clauses.source() if rest else None
-        head = tokens if place is None else tokens[: end + 1]
+        endpoint = clauses.source() if rest else None
+        head = tokens if endpoint is None else tokens[: end + 1]
         made = statement_of(self.source, head)
         assert isinstance(made, CreateRelation)
-        if place is None:
+        if endpoint is None:
             self.relations.append(made)
             return
-        static = place.option("static")
+        static = endpoint.option("static")
         if static is not None:
-            made = self._static(made, static, place)
+            made = self._static(made, static, endpoint)
         self.relations.append(made)
-        place = replace(place, options=place.without("static"))
-        self.sources.append(SourceOf(made.relation.name, place))
+        endpoint = replace(endpoint, options=endpoint.without("static"))
+        self.sources.append(SourceOf(made.relation.name, endpoint))
 
-    def _static(self, made: CreateRelation, static: str, place: Place) -> CreateRelation:
+    def _static(self, made: CreateRelation, static: str, endpoint: Endpoint) -> CreateRelation:
         if static.lower() not in ("true", "false"):
             raise ParseError(
-                f"static is {static!r}", position=place.position, hint="write true or false"
+                f"static is {static!r}", position=endpoint.position, hint="write true or false"
             )
         if static.lower() == "false":
             return made
@@ -232,7 +232,7 @@ class _Reader:
 
     def _sink(self, tokens: list[Token]) -> None:
         clauses = _Clauses(self.source, tokens[2:])
-        place, rest = clauses.sink()
+        endpoint, rest = clauses.sink()
         if not rest:
             raise self._error(
                 ParseError, "the query is missing", tokens[-1], "add SELECT * FROM a view"
@@ -254,7 +254,7 @@ class _Reader:
                 position=query.position,
                 hint=did_you_mean(name, known),
             )
-        self.sinks.append(SinkOf(name, place))
+        self.sinks.append(SinkOf(name, endpoint))
 
     # The rest.
 
@@ -293,39 +293,39 @@ class _Reader:
 class _Clauses:
     """The tokens of FROM place WITH (options), or of place WITH (options) query."""
 
-    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
+    def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         self._source = source
         self._tokens = list(tokens)
         self._at = 0
 
-    def source(self) -> Place | None:
+    def source(self) -> Endpoint | None:
         """[FROM place] [WITH (...)]; None if neither names a format."""
         if self._is("FROM"):
             self._at += 1
-            place = self._place("FROM")
+            endpoint = self._endpoint("FROM")
         elif self._options_follow():
             position = self._position()
-            place = Place("", None, position, self._options())
-            if place.option("format") is None:
+            endpoint = Endpoint("", None, position, self._options())
+            if endpoint.option("format") is None:
                 return None  # WITH (static = true) is the table's own
         else:
             raise self._unexpected("write FROM and where the rows come from")
         if self._at < len(self._tokens):
             raise self._unexpected("a statement ends with ;")
-        return self._with_format(place)
+        return self._with_format(endpoint)
 
-    def sink(self) -> tuple[Place, list[Token]]:
+    def sink(self) -> tuple[Endpoint, list[Token]]:
         if self._is("TABLE"):
             position = self._position()
             self._at += 1
-            place = Place("table", self._dotted(), position)
+            endpoint = Endpoint("table", self._dotted(), position)
             if self._options_follow():
-                place = replace(place, options=self._options())
+                endpoint = replace(endpoint, options=self._options())
         else:
-            place = self._place("INSERT INTO")
-        return self._with_format(place), self._tokens[self._at :]
+            endpoint = self._endpoint("INSERT INTO")
+        return self._with_format(endpoint), self._tokens[self._at :]
 
-    def _place(self, after: str) -> Place:
+    def _endpoint(self, after: str) -> Endpoint:
         """'path' | format ['path'], then the options."""
         position = self._position()
         format, path = "", None
@@ -344,24 +344,24 @@ class _Clauses:
             self._at -= 1
             raise self._unexpected("write a format and a path, as in csv 'path'")
         options = self._options() if self._options_follow() else {}
-        return Place(format, path, position, options)
+        return Endpoint(format, path, position, options)
 
-    def _with_format(self, place: Place) -> Place:
+    def _with_format(self, endpoint: Endpoint) -> Endpoint:
         """'x.csv' -> csv 'x.csv'; WITH (format = 'json') says it where the ending does not."""
-        if place.format:
-            return place
-        given = place.option("format")
-        if given is not None:
-            path = place.path if place.path is not None else place.option("path")
-            return Place(given, path, place.position, place.without("format", "path"))
-        suffix = PurePosixPath(place.path or "").suffix.lower().lstrip(".")
+        if endpoint.format:
+            return endpoint
+        format = endpoint.option("format")
+        if format is not None:
+            path = endpoint.path if endpoint.path is not None else endpoint.option("path")
+            return Endpoint(format, path, endpoint.position, endpoint.without("format", "path"))
+        suffix = PurePosixPath(endpoint.path or "").suffix.lower().lstrip(".")
         if suffix not in SUFFIXES:
             raise ParseError(
-                f"the format of '{place.path}' is not known",
-                position=place.position,
+                f"the format of '{endpoint.path}' is not known",
+                position=endpoint.position,
                 hint="write it before the path, as in csv 'path'",
             )
-        return replace(place, format=SUFFIXES[suffix])
+        return replace(endpoint, format=SUFFIXES[suffix])
 
     def _options_follow(self) -> bool:
         following = self._tokens[self._at : self._at + 2]
@@ -370,22 +370,22 @@ class _Clauses:
     def _options(self) -> dict[str, str]:
         """WITH (name = value, a.b = 'text', 'name' = true)"""
         self._at += 2
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         while not self._is(")"):
             start = self._position()
             name = self._dotted()
-            if name.lower() in (known.lower() for known in found):
+            if name.lower() in (known.lower() for known in options):
                 raise ParseError(f"option {name} is given twice", position=start)
             if not self._is("="):
                 raise self._unexpected(f"write {name} = 'value'")
             self._at += 1
-            found[name] = self._value(name)
+            options[name] = self._value(name)
             if self._is(","):
                 self._at += 1
             elif not self._is(")"):
                 raise self._unexpected("options are separated by commas and end with )")
         self._at += 1
-        return found
+        return options
 
     def _value(self, name: str) -> str:
         sign = ""
@@ -465,9 +465,9 @@ def _whole_relation(select: exp.Expr) -> str | None:
     """SELECT * FROM v -> v"""
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return None
-    said = {name for name, value in select.args.items() if value}
+    clauses = {name for name, value in select.args.items() if value}
     source = select.args.get("from_")
-    if not isinstance(select.expressions[0], exp.Star) or said != {"expressions", "from_"}:
+    if not isinstance(select.expressions[0], exp.Star) or clauses != {"expressions", "from_"}:
         return None
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or table.alias or table.args.get("joins"):

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeVar
 
 from viewlet.errors import ResolutionError, StateError, ViewletError
 from viewlet.extras import require
@@ -24,16 +24,18 @@ from viewlet.frontend.syntax import did_you_mean
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.stopping import stopping
-from viewlet.pipeline.pipeline_text import Pipeline, Place, SinkOf, parse_pipeline
+from viewlet.pipeline.pipeline_text import Endpoint, Pipeline, SinkOf, parse_pipeline
 from viewlet.pipeline.sinks import MODES, SINKS, Sink
 from viewlet.pipeline.sources import SOURCES
+
+Format = TypeVar("Format")
 
 ENGINES = ("spark", "local")
 POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Step:
+class ProcessedBatch:
     """One atomic batch that was processed."""
 
     batch: int
@@ -45,10 +47,10 @@ class SinkFailedError(Exception):
     """The views have a batch that a sink has not: only a replay can bring them together."""
 
 
-class Run(Protocol):
+class PipelineRun(Protocol):
     """A pipeline on an engine."""
 
-    def step(self) -> Step | None:
+    def step(self) -> ProcessedBatch | None:
         """Process what is new as one batch; None where nothing is."""
         ...
 
@@ -63,7 +65,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """What the command line says beside the pipeline."""
 
     engine: str = "spark"
@@ -74,7 +76,7 @@ class Settings:
     """Settings of the Spark session that is made."""
 
 
-def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None:
+def run_file(file: Path, text: str, directory: Path, settings: RunSettings) -> None:
     """Run a pipeline to its end; errors of the family are for the caller to show."""
     pipeline = checked_pipeline(text)
     check_places(pipeline, settings.engine)
@@ -100,7 +102,9 @@ def run_file(file: Path, text: str, directory: Path, settings: Settings) -> None
                 progress.end("stopped in the middle of a batch; run it again to go on")
 
 
-def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress) -> Run:
+def _make(
+    pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
+) -> PipelineRun:
     if settings.engine == "spark":
         from viewlet.pipeline.run_spark import SparkRun
 
@@ -110,7 +114,9 @@ def _make(pipeline: Pipeline, directory: Path, settings: Settings, progress: Pro
     return LocalRun(pipeline, directory, settings, progress)
 
 
-def _loop(run: Run, settings: Settings, progress: Progress, stop: threading.Event) -> None:
+def _loop(
+    run: PipelineRun, settings: RunSettings, progress: Progress, stop: threading.Event
+) -> None:
     saved = time.monotonic()
     unsaved = False
     try:
@@ -149,7 +155,7 @@ def checked_pipeline(text: str) -> Pipeline:
     if pipeline.sinks:
         return pipeline
     everywhere = tuple(
-        SinkOf(view.name, Place("console", None, view.position)) for view in pipeline.views
+        SinkOf(view.name, Endpoint("console", None, view.position)) for view in pipeline.views
     )
     return Pipeline(
         pipeline.relations, pipeline.sources, pipeline.fillings, pipeline.views, everywhere
@@ -159,7 +165,7 @@ def checked_pipeline(text: str) -> Pipeline:
 def fingerprint(pipeline: Pipeline) -> str:
     """Changes with whatever the state depends on; sinks may change between runs."""
     parts = [made.text for made in pipeline.relations]
-    parts += [f"{source.relation} {source.place.format}" for source in pipeline.sources]
+    parts += [f"{source.relation} {source.endpoint.format}" for source in pipeline.sources]
     parts += [filling.text.strip() for filling in pipeline.fillings]
     parts += [view.text for view in pipeline.views]
     words = "\0".join(" ".join(part.split()) for part in parts)
@@ -173,81 +179,85 @@ def check_places(pipeline: Pipeline, engine: str) -> None:
             f"there is no engine {engine}", hint=f"engines are {', '.join(ENGINES)}"
         )
     for source in pipeline.sources:
-        _check_source(source.place, engine)
+        _check_source(source.endpoint, engine)
     for sink in pipeline.sinks:
-        _check_sink(sink.place, engine)
+        _check_sink(sink.endpoint, engine)
 
 
-def _check_source(place: Place, engine: str) -> None:
-    format = SOURCES.get(place.format)
+def _check_source(endpoint: Endpoint, engine: str) -> None:
+    format = _format_of(endpoint, SOURCES, "source", engine)
+    _check_path(endpoint, endpoint.format == "kafka" if format is None else format.needs_path)
+    if format is not None:
+        _check_options(endpoint, format.options)
+
+
+def _format_of(
+    endpoint: Endpoint, formats: Mapping[str, Format], kind: str, engine: str
+) -> Format | None:
+    """The format among those of viewlet; None for one of Spark's, which other engines refuse."""
+    format = formats.get(endpoint.format)
     if format is None and engine == "local":
         raise ResolutionError(
-            f"the local engine has no source {place.format}",
-            position=place.position,
-            hint=f"sources are {', '.join(SOURCES)}; others need --engine spark",
+            f"the local engine has no {kind} {endpoint.format}",
+            position=endpoint.position,
+            hint=f"{kind}s are {', '.join(formats)}; others need --engine spark",
         )
-    _check_path(place, place.format == "kafka" if format is None else format.needs_path)
-    if format is not None:
-        _check_options(place, format.options)
+    return format
 
 
-def _check_path(place: Place, is_needed: bool) -> None:
-    if is_needed and place.path is None:
+def _check_path(endpoint: Endpoint, is_needed: bool) -> None:
+    if is_needed and endpoint.path is None:
         raise ResolutionError(
-            f"{place.format} needs a path", position=place.position, hint=f"{place.format} 'path'"
+            f"{endpoint.format} needs a path",
+            position=endpoint.position,
+            hint=f"{endpoint.format} 'path'",
         )
 
 
-def _check_options(place: Place, known: Sequence[str]) -> None:
+def _check_options(endpoint: Endpoint, known: Sequence[str]) -> None:
     """Options of what viewlet reads and writes itself; those of Spark's formats go to Spark."""
-    for name in place.options:
+    for name in endpoint.options:
         if name.lower() not in (option.lower() for option in known):
             raise ResolutionError(
-                f"{place.format} has no option {name}",
-                position=place.position,
+                f"{endpoint.format} has no option {name}",
+                position=endpoint.position,
                 hint=did_you_mean(name, known),
             )
 
 
-def _check_sink(place: Place, engine: str) -> None:
-    format = SINKS.get(place.format)
-    if format is None and engine == "local":
-        raise ResolutionError(
-            f"the local engine has no sink {place.format}",
-            position=place.position,
-            hint=f"sinks are {', '.join(SINKS)}; others need --engine spark",
-        )
-    _check_path(place, format is None or format.needs_path)
-    mode = place.option("mode")
+def _check_sink(endpoint: Endpoint, engine: str) -> None:
+    format = _format_of(endpoint, SINKS, "sink", engine)
+    _check_path(endpoint, format is None or format.needs_path)
+    mode = endpoint.option("mode")
     if mode is not None and mode not in MODES:
         raise ResolutionError(
             f"there is no mode {mode}",
-            position=place.position,
+            position=endpoint.position,
             hint=f"modes are {', '.join(MODES)}",
         )
     if format is not None and format.options is not None:
-        _check_options(place, format.options)
+        _check_options(endpoint, format.options)
 
 
 def make_sink(sink: SinkOf, out: TextIO) -> Sink:
     """The sinks that need no Spark."""
-    with located(sink.place):
-        mode = sink.place.option("mode") or "changes"
-        return SINKS[sink.place.format].make(sink, mode, out)
+    with located(sink.endpoint):
+        mode = sink.endpoint.option("mode") or "changes"
+        return SINKS[sink.endpoint.format].make(sink, mode, out)
 
 
 @contextmanager
-def located(place: Place) -> Iterator[None]:
+def located(endpoint: Endpoint) -> Iterator[None]:
     """Errors get the place's position in the pipeline."""
     try:
         yield
     except ViewletError as error:
-        raise type(error)(error.message, position=place.position, hint=error.hint) from None
+        raise type(error)(error.message, position=endpoint.position, hint=error.hint) from None
 
 
-def check_fingerprint(pipeline: Pipeline, found: str, directory: Path) -> None:
+def check_fingerprint(pipeline: Pipeline, saved: str, directory: Path) -> None:
     """Refuse to go on with the state of another pipeline."""
-    if found != fingerprint(pipeline):
+    if saved != fingerprint(pipeline):
         raise StateError(
             f"the tables, views or sources are not those that {directory} was written with",
             hint="run with --restart to begin anew, or with another --checkpoint",

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from viewlet.engine.durable.disk import Disk, replace_file
+from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.errors import StateError
 from viewlet.interfaces.database import Database
 
@@ -27,13 +29,19 @@ _DATABASE = "database"
 
 
 @dataclass(frozen=True)
-class Saved:
+class RunCheckpoint:
     """A checkpoint: batches done, each source's progress, and where the database is."""
 
     batch: int
     fingerprint: str
     sources: dict[str, Any]
     database: Path
+
+
+def _unreadable(path: Path, reason: str) -> StateError:
+    return StateError(
+        f"the checkpoint cannot be read: {path}: {reason}", hint="run with --restart to begin anew"
+    )
 
 
 class RunDirectory:
@@ -57,20 +65,33 @@ class RunDirectory:
                 f"another run uses {root}", hint="stop it, or give this one --checkpoint DIR"
             ) from None
 
-    def load(self) -> Saved | None:
+    def load(self) -> RunCheckpoint | None:
+        """The last checkpoint of the run; None before the first."""
         pointer = self.root / _CURRENT
         if not pointer.exists():
+            self._check_new()
             return None
-        directory = self.root / pointer.read_text(encoding="utf-8").strip()
+        directory = self.root / self._sealed(pointer, _CURRENT)
+        progress = json.loads(self._sealed(directory / _PROGRESS, directory.name))
+        return RunCheckpoint(
+            progress["batch"], progress["fingerprint"], progress["sources"], directory / _DATABASE
+        )
+
+    def _check_new(self) -> None:
+        """A crash in the first checkpoint leaves run-1 behind; any later one had a CURRENT."""
+        later = [path.name for path in self.root.glob("run-*") if path.name != "run-1"]
+        if later:
+            raise _unreadable(self.root / _CURRENT, f"it is gone, and {later[0]} is there")
+
+    def _sealed(self, path: Path, name: str) -> str:
+        """The text of a file that was sealed under this name."""
         try:
-            found = json.loads((directory / _PROGRESS).read_text(encoding="utf-8"))
-            return Saved(
-                found["batch"], found["fingerprint"], found["sources"], directory / _DATABASE
-            )
-        except (OSError, ValueError, KeyError) as error:
+            return unseal(str(path), path.read_bytes(), name).decode()
+        except OSError as error:
+            raise _unreadable(path, error.strerror or str(error)) from None
+        except DamagedFile as error:
             raise StateError(
-                f"the checkpoint in {directory} cannot be read: {error}",
-                hint="run with --restart to begin anew",
+                f"the checkpoint cannot be read: {error}", hint="run with --restart to begin anew"
             ) from None
 
     def save(self, database: Database, batch: int, mark: str, sources: dict[str, Any]) -> None:
@@ -80,10 +101,10 @@ class RunDirectory:
         target.mkdir()
         database.checkpoint(str(target / _DATABASE))
         progress = {"batch": batch, "fingerprint": mark, "sources": sources}
-        (target / _PROGRESS).write_text(json.dumps(progress), encoding="utf-8")
-        pointer = self.root / f"{_CURRENT}.new"
-        pointer.write_text(target.name, encoding="utf-8")
-        pointer.replace(self.root / _CURRENT)
+        disk = Disk()
+        replace_file(disk, target / _PROGRESS, seal(json.dumps(progress).encode(), target.name))
+        disk.sync_directory(self.root)
+        replace_file(disk, self.root / _CURRENT, seal(target.name.encode(), _CURRENT))
         for old in self.root.glob("run-*"):
             if old != target:
                 shutil.rmtree(old)
@@ -93,12 +114,11 @@ class RunDirectory:
     def intend(self, batch: int, mark: str, sources: dict[str, Any]) -> None:
         """Write, before a batch, how far the sources are after it; the one before is kept."""
         progress = {"batch": batch, "fingerprint": mark, "sources": sources}
-        unfinished = self.root / "intent.new"
-        unfinished.write_text(json.dumps(progress), encoding="utf-8")
-        unfinished.replace(self._intent(batch))
+        path = self._intent(batch)
+        replace_file(Disk(), path, seal(json.dumps(progress).encode(), path.name))
         self._intent(batch - 2).unlink(missing_ok=True)
 
-    def intended(self, batch: int | None = None) -> Saved | None:
+    def intended(self, batch: int | None = None) -> RunCheckpoint | None:
         """The progress with a batch, or with the last one that was begun."""
         numbers = [int(path.stem.partition("-")[2]) for path in self.root.glob("intent-*.json")]
         if not numbers:
@@ -106,11 +126,14 @@ class RunDirectory:
         chosen = max(numbers) if batch is None else batch
         if chosen not in numbers:
             raise StateError(
-                f"{self.root} does not say how far the sources were at batch {chosen}",
+                f"{self._intent(chosen)} is gone, which says how far the sources were then",
                 hint="run with --restart to begin anew",
             )
-        found = json.loads(self._intent(chosen).read_text(encoding="utf-8"))
-        return Saved(chosen, found["fingerprint"], found["sources"], self.root / _DATABASE)
+        path = self._intent(chosen)
+        intent = json.loads(self._sealed(path, path.name))
+        return RunCheckpoint(
+            chosen, intent["fingerprint"], intent["sources"], self.root / _DATABASE
+        )
 
     def _intent(self, batch: int) -> Path:
         return self.root / f"intent-{batch}.json"
@@ -124,4 +147,5 @@ class RunDirectory:
                 shutil.rmtree(old)
 
     def close(self) -> None:
+        """Unlock the directory for other processes."""
         self._lock.close()

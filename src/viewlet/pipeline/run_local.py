@@ -16,17 +16,17 @@ from viewlet.interfaces.dml import Change
 from viewlet.interfaces.files import read_file
 from viewlet.interfaces.progress import Progress
 from viewlet.interfaces.subscribe import ViewBatch
-from viewlet.pipeline.pipeline_text import Pipeline, Place, SinkOf, SourceOf
+from viewlet.pipeline.pipeline_text import Endpoint, Pipeline, SinkOf, SourceOf
 from viewlet.pipeline.run import (
-    Settings,
+    ProcessedBatch,
+    RunSettings,
     SinkFailedError,
-    Step,
     check_fingerprint,
     fingerprint,
     located,
     make_sink,
 )
-from viewlet.pipeline.run_directory import RunDirectory, Saved
+from viewlet.pipeline.run_directory import RunCheckpoint, RunDirectory
 from viewlet.pipeline.sinks import WEIGHT, Sink
 from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
 from viewlet.schema import BIGINT, Column, Relation
@@ -42,7 +42,7 @@ class LocalRun:
     """Rows that `_marked` adds to a batch."""
 
     def __init__(
-        self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
+        self, pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
     ) -> None:
         self._pipeline = pipeline
         self._once = settings.once
@@ -68,7 +68,7 @@ class LocalRun:
             self._sinks = [(sink.view, self._sink(sink)) for sink in pipeline.sinks]
             self._connect_feeds()
             self._database = self._start(saved, progress)
-            saved = self._found(saved)
+            saved = self._usable_checkpoint(saved)
             self.batch = saved.batch if saved is not None else 0
             self._resume(saved, settings.restart)
         except BaseException:
@@ -78,19 +78,19 @@ class LocalRun:
     def _connect_feeds(self) -> None:
         for source in self._pipeline.sources:
             relation = self._relations[source.relation]
-            self._feeds[relation.name] = self._feed(relation, source.place)
+            self._feeds[relation.name] = self._feed(relation, source.endpoint)
 
-    def _feed(self, relation: Relation, place: Place) -> Feed:
-        with located(place):
-            return SOURCES[place.format].open(relation, place)
+    def _feed(self, relation: Relation, endpoint: Endpoint) -> Feed:
+        with located(endpoint):
+            return SOURCES[endpoint.format].open(relation, endpoint)
 
     def _sink(self, sink: SinkOf) -> Sink:
         return make_sink(sink, self._out)
 
-    def _load(self) -> Saved | None:
+    def _load(self) -> RunCheckpoint | None:
         return self._directory.load()
 
-    def _found(self, saved: Saved | None) -> Saved | None:
+    def _usable_checkpoint(self, saved: RunCheckpoint | None) -> RunCheckpoint | None:
         """What the restored database says about the checkpoint: here they are one."""
         return saved
 
@@ -98,10 +98,10 @@ class LocalRun:
         """The batch as it is applied."""
         return changes
 
-    def _open(self, saved: Saved | None) -> Database:
+    def _open(self, saved: RunCheckpoint | None) -> Database:
         return connect("local") if saved is None else restore(str(saved.database), engine="local")
 
-    def _start(self, saved: Saved | None, progress: Progress) -> Database:
+    def _start(self, saved: RunCheckpoint | None, progress: Progress) -> Database:
         if saved is not None:
             with progress.busy("restoring the checkpoint"):
                 return self._open(saved)
@@ -122,12 +122,12 @@ class LocalRun:
         for source in self._pipeline.sources if static else ():
             feed = self._feeds[source.relation]
             if self._relations[source.relation].static and feed.is_stored:
-                database.apply(feed.changes(self._reader(source, database)))
+                database.apply(feed.changes(self._reader(source)))
 
-    def _resume(self, saved: Saved | None, restart: bool) -> None:
+    def _resume(self, saved: RunCheckpoint | None, restart: bool) -> None:
         """Sinks and sources back to the checkpoint; a new run takes its first one at once."""
-        for place, (_, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
-            with located(place.place):
+        for definition, (_, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
+            with located(definition.endpoint):
                 if saved is None and not restart:
                     sink.begin()
                 else:
@@ -145,14 +145,14 @@ class LocalRun:
 
     # --- batches ----------------------------------------------------------------------------------
 
-    def step(self) -> Step | None:
+    def step(self) -> ProcessedBatch | None:
         before = self._progress()
         changes: list[Change] = []
         start = time.perf_counter()
         try:
             for source in self._pipeline.sources:
                 if not self._relations[source.relation].static:
-                    read = self._reader(source, self._database)
+                    read = self._reader(source)
                     changes += self._feeds[source.relation].changes(read)
             if not changes:
                 return None
@@ -167,24 +167,24 @@ class LocalRun:
         self._deliver()
         if any(feed.replays for feed in self._feeds.values()):
             self.checkpoint()
-        return Step(self.batch, rows, seconds)
+        return ProcessedBatch(self.batch, rows, seconds)
 
-    def _reader(self, source: SourceOf, database: Database) -> ReadFile:
-        return lambda path, format: self._from_file(source, path, database, format)
+    def _reader(self, source: SourceOf) -> ReadFile:
+        return lambda path, format: self._from_file(source, path, format)
 
-    def _from_file(self, source: SourceOf, path: str, database: Database, format: str) -> Change:
+    def _from_file(self, source: SourceOf, path: str, format: str) -> Change:
         """The file's rows of the declared columns; a weight column says how often each comes."""
-        place = source.place
+        endpoint = source.endpoint
         relation = self._relations[source.relation]
-        weight = place.option("weight")
-        wanted = relation if weight is None else _with_weight(relation, weight)
+        weight = endpoint.option("weight")
+        relation_read = relation if weight is None else _with_weight(relation, weight)
         try:
-            table = read_file(path, format, wanted, database.query, options=place.options)
+            table = read_file(path, format, relation_read, options=endpoint.options)
         except ViewletError as error:
             advice = f"it is read as {format}; repair it or take it away"
             raise DataError(f"{path}: {error.message}", hint=error.hint or advice) from None
         if weight is not None and weight not in table.column_names:
-            raise DataError(f"{path} has no column {weight}", position=place.position)
+            raise DataError(f"{path} has no column {weight}", position=endpoint.position)
         known = [name for name in relation.names if name in table.column_names]
         if not known:
             raise DataError(
@@ -201,15 +201,15 @@ class LocalRun:
                 self._write(sink, made, batch)
 
     def _write(self, sink: Sink, made: SinkOf, batch: ViewBatch) -> None:
-        found = self._database.view(made.view)
+        view = self._database.view(made.view)
         try:
-            sink.write(self.batch, self._changes(made.view, batch), found.to_arrow)
+            sink.write(self.batch, self._changes(made.view, batch), view.to_arrow)
         except ViewletError as error:
             raise SinkFailedError from error
         except OSError as error:
             shown = ViewletError(
-                f"cannot write to {made.place}: {error.strerror or error}",
-                position=made.place.position,
+                f"cannot write to {made.endpoint}: {error.strerror or error}",
+                position=made.endpoint.position,
                 hint="the next run writes this batch again",
             )
             raise SinkFailedError from shown

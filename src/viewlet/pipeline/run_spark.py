@@ -21,9 +21,9 @@ from viewlet.interfaces.connect import connect, restore
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.progress import Progress
-from viewlet.pipeline.pipeline_text import Pipeline, Place, SinkOf
-from viewlet.pipeline.run import Settings, fingerprint, make_sink
-from viewlet.pipeline.run_directory import Saved
+from viewlet.pipeline.pipeline_text import Endpoint, Pipeline, SinkOf
+from viewlet.pipeline.run import RunSettings, fingerprint, make_sink
+from viewlet.pipeline.run_directory import RunCheckpoint
 from viewlet.pipeline.run_local import LocalRun
 from viewlet.pipeline.sinks import SINKS, Sink, Snapshot
 from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
@@ -50,7 +50,7 @@ class SparkRun(LocalRun):
     marks = 2
 
     def __init__(
-        self, pipeline: Pipeline, directory: Path, settings: Settings, progress: Progress
+        self, pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
     ) -> None:
         with progress.busy("starting Spark"):
             self._stops_spark = active_session() is None
@@ -60,7 +60,7 @@ class SparkRun(LocalRun):
         super().__init__(pipeline, directory, settings, progress)
         try:
             for feed in self._feeds.values():
-                if isinstance(feed, Stream):
+                if isinstance(feed, SparkStream):
                     feed.start()
         except BaseException:
             self.close()
@@ -71,35 +71,35 @@ class SparkRun(LocalRun):
         if self._stops_spark:
             self._spark.stop()
 
-    def _feed(self, relation: Relation, place: Place) -> Feed:
-        if place.format in SOURCES:
-            return super()._feed(relation, place)
+    def _feed(self, relation: Relation, endpoint: Endpoint) -> Feed:
+        if endpoint.format in SOURCES:
+            return super()._feed(relation, endpoint)
         where = self._directory.root / "streams" / relation.name
-        return Stream(self._spark, relation, place, str(where), self._once)
+        return SparkStream(self._spark, relation, endpoint, str(where), self._once)
 
     def _sink(self, sink: SinkOf) -> Sink:
-        if sink.place.format in SINKS:
+        if sink.endpoint.format in SINKS:
             return make_sink(sink, self._out)
-        return SparkSink(self._spark, sink.place)
+        return SparkSink(self._spark, sink.endpoint)
 
     # Every batch is durable when it returns. It carries its number into a table of the database,
     # so the two can be told apart: a batch that was begun, and one that is in the state.
 
-    def _load(self) -> Saved | None:
+    def _load(self) -> RunCheckpoint | None:
         saved = self._directory.intended()
         if saved is None:
             self._directory.clear()  # of a start that was cut short
         return saved
 
-    def _open(self, saved: Saved | None) -> Database:
+    def _open(self, saved: RunCheckpoint | None) -> Database:
         if saved is not None:
             return restore(str(saved.database), engine="spark", spark=self._spark)
-        place = self._directory.root / "database"
-        database = connect("spark", spark=self._spark, checkpoint=str(place))
+        database_directory = self._directory.root / "database"
+        database = connect("spark", spark=self._spark, checkpoint=str(database_directory))
         database.execute(f"CREATE TABLE {MARKS} (batch BIGINT NOT NULL)")
         return database
 
-    def _found(self, saved: Saved | None) -> Saved | None:
+    def _usable_checkpoint(self, saved: RunCheckpoint | None) -> RunCheckpoint | None:
         if saved is None:
             self._database.insert(MARKS, (0,))
             return None
@@ -119,18 +119,23 @@ class SparkRun(LocalRun):
             feed.saved()
 
 
-class Stream:
+class SparkStream:
     """The micro-batches of one streaming query, handed over one at a time."""
 
     replays = True
     is_stored = False
 
     def __init__(
-        self, spark: SparkSession, relation: Relation, place: Place, directory: str, once: bool
+        self,
+        spark: SparkSession,
+        relation: Relation,
+        endpoint: Endpoint,
+        directory: str,
+        once: bool,
     ) -> None:
         self._spark = spark
         self._relation = relation
-        self._place = place
+        self._endpoint = endpoint
         self._directory = directory
         self._once = once
         self._query: Any = None
@@ -141,17 +146,18 @@ class Stream:
         self._handed = 0
 
     def start(self) -> None:
-        reader = self._spark.readStream.format(self._place.format)
-        if self._place.format not in OWN_SCHEMA:
+        """Start Spark's query, whose batches wait until the run takes them."""
+        reader = self._spark.readStream.format(self._endpoint.format)
+        if self._endpoint.format not in OWN_SCHEMA:
             reader = reader.schema(ddl(self._relation))
-        options = self._place.without("format", "weight")
-        if self._place.format in TEXT:
-            options = {"subscribe": str(self._place.path), **options}
+        options = self._endpoint.without("format", "weight")
+        if self._endpoint.format in TEXT:
+            options = {"subscribe": str(self._endpoint.path), **options}
         for name, value in options.items():
             reader = reader.option(name, value)
         try:
-            text = self._place.format in TEXT or self._place.path is None
-            frame = reader.load() if text else reader.load(self._place.path)
+            text = self._endpoint.format in TEXT or self._endpoint.path is None
+            frame = reader.load() if text else reader.load(self._endpoint.path)
             writer = self._columns(frame).writeStream.foreachBatch(self._arrived)
             writer = writer.option("checkpointLocation", self._directory)
             if self._once:
@@ -162,8 +168,8 @@ class Stream:
 
     def _columns(self, frame: DataFrame) -> DataFrame:
         """The declared columns with their types; texts are taken apart first."""
-        if self._place.format in TEXT:
-            function = "from_csv" if self._place.option("format") == "csv" else "from_json"
+        if self._endpoint.format in TEXT:
+            function = "from_csv" if self._endpoint.option("format") == "csv" else "from_json"
             columns = ddl(self._relation).replace("'", "\\'")
             frame = frame.selectExpr(f"{function}(CAST(value AS STRING), '{columns}') AS row")
             return frame.select("row.*")
@@ -215,7 +221,7 @@ class Stream:
             self._query.stop()
 
     def _error(self, error: Any) -> ViewletError:
-        return spark_error(self._place, error, self._spark.version)
+        return spark_error(self._endpoint, error, self._spark.version)
 
 
 class SparkSink:
@@ -224,24 +230,24 @@ class SparkSink:
     A crash between this write and the next checkpoint writes the changes of some batches again.
     """
 
-    def __init__(self, spark: SparkSession, place: Place) -> None:
+    def __init__(self, spark: SparkSession, endpoint: Endpoint) -> None:
         self._spark = spark
-        self._place = place
-        self._mode = place.option("mode") or "changes"
+        self._endpoint = endpoint
+        self._mode = endpoint.option("mode") or "changes"
 
     def write(self, batch: int, changes: pa.Table, snapshot: Snapshot) -> None:
         table = snapshot() if self._mode == "snapshot" else changes
         mode = "overwrite" if self._mode == "snapshot" else "append"
         frame = self._spark.createDataFrame(table)
-        options = self._place.without("mode")
+        options = self._endpoint.without("mode")
         try:
-            if self._place.format == "table":
-                frame.write.mode(mode).options(**options).saveAsTable(str(self._place.path))
+            if self._endpoint.format == "table":
+                frame.write.mode(mode).options(**options).saveAsTable(str(self._endpoint.path))
             else:
-                writer = frame.write.format(self._place.format).mode(mode).options(**options)
-                writer.save(self._place.path)
+                writer = frame.write.format(self._endpoint.format).mode(mode).options(**options)
+                writer.save(self._endpoint.path)
         except Exception as error:  # whatever Spark and the format's package raise
-            raise spark_error(self._place, error, self._spark.version) from None
+            raise spark_error(self._endpoint, error, self._spark.version) from None
 
     def begin(self) -> None:
         """What another run wrote stays."""
@@ -259,20 +265,20 @@ PACKAGES = {
 """Formats that Spark knows by name and does not bring."""
 
 
-def spark_error(place: Place, error: Any, version: str) -> ViewletError:
+def spark_error(endpoint: Endpoint, error: Any, version: str) -> ViewletError:
     """Spark's complaint about a source or sink in one line, with the next step."""
     text = str(error).strip()
-    if re.search(rf"Failed to find (the )?data source: {re.escape(place.format)}\b", text):
-        package = PACKAGES.get(place.format, "GROUP:ARTIFACT:VERSION").format(spark=version)
+    if re.search(rf"Failed to find (the )?data source: {re.escape(endpoint.format)}\b", text):
+        package = PACKAGES.get(endpoint.format, "GROUP:ARTIFACT:VERSION").format(spark=version)
         return ViewletError(
-            f"Spark has no data source {place.format}",
-            position=place.position,
+            f"Spark has no data source {endpoint.format}",
+            position=endpoint.position,
             hint=f"add the package that has it: --conf spark.jars.packages={package}, or "
             "--conf spark.jars=FILE.jar where nothing may be fetched",
         )
     return ViewletError(
-        f"{place}: {text.splitlines()[0]}",
-        position=place.position,
+        f"{endpoint}: {text.splitlines()[0]}",
+        position=endpoint.position,
         hint="the options in WITH go to Spark as they are",
     )
 

@@ -247,15 +247,15 @@ class SinkFormat:
 
 def _make_files(sink: SinkOf, mode: str, out: TextIO) -> Sink:
     make = SnapshotFile if mode == "snapshot" else ChangeFiles
-    return make(str(sink.place.path), sink.place.format)
+    return make(str(sink.endpoint.path), sink.endpoint.format)
 
 
 def _make_console(sink: SinkOf, mode: str, out: TextIO) -> Sink:
-    return Console(sink.view, mode, out, sink.place.whole_number("rows", 20))
+    return Console(sink.view, mode, out, sink.endpoint.whole_number("rows", 20))
 
 
 def _make_webhook(sink: SinkOf, mode: str, out: TextIO) -> Sink:
-    return Webhook(sink.view, mode, str(sink.place.path), sink.place.without("mode"))
+    return Webhook(sink.view, mode, str(sink.endpoint.path), sink.endpoint.without("mode"))
 
 
 SINKS: dict[str, SinkFormat] = {

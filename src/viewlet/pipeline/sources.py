@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from viewlet.errors import DataError, Position, ViewletError
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.files import FORMATS, OPTIONS
-from viewlet.pipeline.pipeline_text import Place
+from viewlet.pipeline.pipeline_text import Endpoint
 from viewlet.schema import Relation
 
 ReadFile = Callable[[str, str], Change]
@@ -66,7 +66,7 @@ class Feed(Protocol):
         ...
 
 
-class Files:
+class FileFeed:
     """New files of a folder, of a pattern, or one file."""
 
     replays = False
@@ -83,7 +83,7 @@ class Files:
         self._path = path
         self._format = format
         self._limit = limit
-        self._seen: set[str] = set()
+        self._files: set[str] = set()
         pattern = any(character in path for character in "*?[")
         if not pattern and not Path(path).exists():
             raise DataError(
@@ -98,17 +98,17 @@ class Files:
 
     def new(self) -> list[str]:
         """Files not handed out before, oldest first, at most `limit`; they count as seen."""
-        fresh = [path for path in self._present() if str(path) not in self._seen]
+        fresh = [path for path in self._present() if str(path) not in self._files]
         fresh.sort(key=lambda path: (path.stat().st_mtime_ns, str(path)))
         chosen = [str(path) for path in fresh[: self._limit]]
-        self._seen.update(chosen)
+        self._files.update(chosen)
         return chosen
 
     def progress(self) -> list[str]:
-        return sorted(self._seen)
+        return sorted(self._files)
 
     def resume(self, progress: Iterable[str] | None) -> None:
-        self._seen = set(progress or ())
+        self._files = set(progress or ())
 
     def saved(self) -> None:
         """Nobody waits for it."""
@@ -118,6 +118,7 @@ class Files:
 
     @property
     def may_grow(self) -> bool:
+        """Whether more files can come: it is a folder or a pattern, not one file."""
         return self._pattern or Path(self._path).is_dir()
 
     @property
@@ -126,11 +127,11 @@ class Files:
         return not self.may_grow
 
     def _present(self) -> list[Path]:
-        given = Path(self._path)
+        root = Path(self._path)
         if self._pattern:
             paths = [Path(name) for name in glob.iglob(self._path, recursive=True)]  # noqa: PTH207
         else:
-            paths = list(given.iterdir()) if given.is_dir() else [given]
+            paths = list(root.iterdir()) if root.is_dir() else [root]
         return [path for path in paths if path.is_file() and not _is_unfinished(path)]
 
 
@@ -216,19 +217,19 @@ class Lines:
 class SourceFormat:
     """A format that viewlet reads itself: how it is opened, and the options that it has."""
 
-    open: Callable[[Relation, Place], Feed]
+    open: Callable[[Relation, Endpoint], Feed]
     options: Sequence[str]
     needs_path: bool = True
 
 
-def _open_files(relation: Relation, place: Place) -> Feed:
+def _open_files(relation: Relation, endpoint: Endpoint) -> Feed:
     # As Spark calls it; no limit is the default there and here.
-    limit = place.whole_number("maxFilesPerTrigger", 0) or None
-    return Files(str(place.path), place.format, limit=limit, position=place.position)
+    limit = endpoint.whole_number("maxFilesPerTrigger", 0) or None
+    return FileFeed(str(endpoint.path), endpoint.format, limit=limit, position=endpoint.position)
 
 
-def _open_lines(relation: Relation, place: Place) -> Feed:
-    return Lines(str(place.path), place.option("format") or "csv", position=place.position)
+def _open_lines(relation: Relation, endpoint: Endpoint) -> Feed:
+    return Lines(str(endpoint.path), endpoint.option("format") or "csv", position=endpoint.position)
 
 
 _OPTIONS = (*OPTIONS, "weight", "format", "maxFilesPerTrigger")

@@ -41,18 +41,22 @@ class Maintenance:
     recomputed: dict[str, Updates] = field(default_factory=dict)
 
     def update(self, relation: str, map: str, column: str, expr: Expr) -> None:
+        """On a batch to the relation, the column changes by this expression."""
         self.updates.setdefault(relation, {}).setdefault(map, {})[column] = expr
 
     def recompute(self, relation: str, map: str, column: str, expr: Expr) -> None:
+        """On a batch to the relation, the column becomes this expression."""
         self.recomputed.setdefault(relation, {}).setdefault(map, {})[column] = expr
 
     def is_recomputed(self, relation: str, map: str, column: str) -> bool:
+        """Whether the column is computed anew on a batch to the relation."""
         return column in self.recomputed.get(relation, {}).get(map, {})
 
 
 def assemble(
     catalog: Catalog, maps: Maps, maintenance: Maintenance, views: tuple[View, ...]
 ) -> Program:
+    """The program of the maps, their updates and the views, with statements in a safe order."""
     typed = _typed_maps(catalog, maps)
     triggers = []
     buffers: dict[str, Map] = {}
@@ -168,23 +172,23 @@ def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
     columns = []
     slots: dict[str, Slot] = {}
     for name, definition in planned.columns.items():
-        whole = maps.inline(definition)
-        found = variable_slots(whole, signatures)
+        inlined = maps.inline(definition)
+        column_slots = variable_slots(inlined, signatures)
         for key in planned.keys:
-            if key in found:
-                slots[key] = _wider(slots.get(key), found[key])
-        physical = weight_type(whole, signatures, found)
-        columns.append(ValueColumn(name, physical, whole))
+            if key in column_slots:
+                slots[key] = _wider(slots.get(key), column_slots[key])
+        physical = weight_type(inlined, signatures, column_slots)
+        columns.append(ValueColumn(name, physical, inlined))
     # A view that is empty by definition says nothing about its keys.
     unknown = Slot(Physical.INT, nullable=True)
     keys = tuple(KeyColumn(key, slots.get(key, unknown)) for key in planned.keys)
     return Map(planned.name, keys, tuple(columns))
 
 
-def _wider(known: Slot | None, found: Slot) -> Slot:
+def _wider(known: Slot | None, slot: Slot) -> Slot:
     if known is None:
-        return found
-    return Slot(found.physical, known.nullable or found.nullable)
+        return slot
+    return Slot(slot.physical, known.nullable or slot.nullable)
 
 
 def _buffer(name: str, map: Map) -> Map:

@@ -70,16 +70,16 @@ def merge_duplicates(
 def _find(maps: Maps) -> dict[str, str]:
     """Each duplicate with the map that stands for it."""
     alike = Counter(_outline(planned, maps) for planned in maps)
-    kept: dict[str, str] = {}
+    originals: dict[str, str] = {}
     replaced: dict[str, str] = {}
     for planned in maps:
         if alike[_outline(planned, maps)] > 1:
             text = _contents(planned, maps)
             # What an inner view holds is told from its name, in other programs too.
-            if text in kept and not planned.is_inner:
-                replaced[planned.name] = kept[text]
+            if text in originals and not planned.is_inner:
+                replaced[planned.name] = originals[text]
             else:
-                kept.setdefault(text, planned.name)
+                originals.setdefault(text, planned.name)
     return replaced
 
 

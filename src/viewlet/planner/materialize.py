@@ -154,26 +154,28 @@ class Materializer:
     def _references(self, parts: list[Component], outside: list[Expr], needed: Names) -> list[Expr]:
         """What is computed in the statement, and the maps for the rest."""
         needed = needed.union(*(visible(f) for f in outside))
-        found = list(outside)
+        references = list(outside)
         for i, part in enumerate(parts):
             others = frozenset[str]().union(*(p.names for j, p in enumerate(parts) if j != i))
-            kept = part.names & (needed | others)
-            pulled = self._pull_out(part, kept)
-            kept = part.names & (kept | frozenset[str]().union(*(visible(f) for f in pulled)))
-            found += [self._reference(part, kept), *pulled]
-        return found
+            visible_names = part.names & (needed | others)
+            pulled = self._pull_out(part, visible_names)
+            visible_names = part.names & (
+                visible_names | frozenset[str]().union(*(visible(f) for f in pulled))
+            )
+            references += [self._reference(part, visible_names), *pulled]
+        return references
 
-    def _reference(self, part: Component, kept: Names) -> Expr:
+    def _reference(self, part: Component, visible_names: Names) -> Expr:
         """The map that holds a component; a lone map or Exists of one needs no other."""
-        if len(part.factors) == 1 and outputs(part.factors[0]) <= kept:
+        if len(part.factors) == 1 and outputs(part.factors[0]) <= visible_names:
             (factor,) = part.factors
             if isinstance(factor, MapRef):
                 return factor
             if isinstance(factor, Exists) and isinstance(factor.body, MapRef):
                 return factor
-        return self._maps.allocate(kept & _bound_by(part.factors), part.factors)
+        return self._maps.allocate(visible_names & _bound_by(part.factors), part.factors)
 
-    def _pull_out(self, part: Component, kept: Names) -> list[Expr]:
+    def _pull_out(self, part: Component, visible_names: Names) -> list[Expr]:
         """Take nested factors out of a component whose keys determine all their variables.
 
         Sum[a](R(a, b) * (x := m[a]) * {x > b})  ->  R(a, b) * (x := m[a]) * {x > b}
@@ -185,7 +187,7 @@ class Materializer:
         atoms: list[Expr] = [
             f for f in part.factors if not isinstance(f, NestedValue) and outputs(f)
         ]
-        reach = kept.union(*(visible(f) for f in self._determined(kept, atoms)))
+        reach = visible_names.union(*(visible(f) for f in self._determined(visible_names, atoms)))
         pulled = [f for f in part.factors if isinstance(f, NestedValue) and inputs(f) <= reach]
         while True:
             known = reach | {f.variable for f in pulled}
@@ -298,19 +300,19 @@ class Materializer:
 
         Gives the pieces, the conditions between them, and what is bound when pieces are joined.
         """
-        whole: tuple[list[Component], list[Expr], Names] = ([component], [], bound)
+        uncut: tuple[list[Component], list[Expr], Names] = ([component], [], bound)
         batches = [f for f in outside if is_batch(f)]
         nested = [f for f in component.factors if isinstance(f, Nested)]
         scalars = [f for f in component.factors if _is_scalar(f)]
         atoms = [f for f in component.factors if not _is_scalar(f) and f not in nested]
         if not self._keyed or len(batches) != 1 or len(atoms) < 2:
-            return whole
+            return uncut
         (batch,) = batches
         if not all(isinstance(atom, Rel) for atom in atoms):
-            return whole
+            return uncut
         plain = not _filters(scalars, _bound_by(atoms))
         if nested and not (plain and visible(product_of(*nested)) <= component.names):
-            return whole
+            return uncut
         near = self._determined(visible(batch), atoms)
         rare = plain and _decides(outside)
         for root in atoms:
@@ -326,7 +328,7 @@ class Materializer:
             left = _attach(scalars, pieces, NONE)
             if all(isinstance(f, Cond) or self._spans(f, pieces) for f in left):
                 return pieces, [*nested, *left], reach
-        return whole
+        return uncut
 
     def _leads(self, root: Expr, atoms: list[Expr], batch: Expr) -> bool:
         """A row of the root determines one of every other atom at most, and that of the batch."""
@@ -378,16 +380,16 @@ class Materializer:
 
     def _determined(self, names: Names, atoms: list[Expr]) -> list[Expr]:
         """The atoms of which values for the names determine at most one row."""
-        found: list[Expr] = []
+        determined: list[Expr] = []
         progress = True
         while progress:
             progress = False
             for atom in atoms:
-                if not any(atom is f for f in found) and self._is_keyed_by(atom, names):
-                    found.append(atom)
+                if not any(atom is f for f in determined) and self._is_keyed_by(atom, names):
+                    determined.append(atom)
                     names |= visible(atom)
                     progress = True
-        return found
+        return determined
 
     def _is_keyed_by(self, atom: Expr, names: Names) -> bool:
         if not isinstance(atom, Rel | Delta):
@@ -400,12 +402,12 @@ class Materializer:
 
 def _cut_candidates(component: Component, bound: Names) -> Names:
     """Variables that at least two atoms share."""
-    seen: set[str] = set()
+    candidates: set[str] = set()
     shared: set[str] = set()
     for factor in component.factors:
         if not _is_scalar(factor):
-            shared |= visible(factor) & seen
-            seen |= visible(factor)
+            shared |= visible(factor) & candidates
+            candidates |= visible(factor)
     return frozenset(shared) - bound
 
 
@@ -451,19 +453,19 @@ def _bound_in_order(factors: Iterable[Expr]) -> Names:
 
 def _components(factors: list[Expr], bound: Names) -> list[Component]:
     """Connected components of the join graph; variables of the batch do not connect."""
-    found: list[Component] = []
+    components: list[Component] = []
     for factor in factors:
         names = visible(factor)
-        joined = [c for c in found if c.names & names - bound]
+        joined = [c for c in components if c.names & names - bound]
         for component in joined:
-            found.remove(component)
-        found.append(
+            components.remove(component)
+        components.append(
             Component(
                 [f for c in joined for f in c.factors] + [factor],
                 names.union(*(c.names for c in joined)),
             )
         )
-    return found
+    return components
 
 
 def _attach(scalars: list[Expr], components: list[Component], bound: Names) -> list[Expr]:

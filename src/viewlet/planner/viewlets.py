@@ -1,6 +1,6 @@
 """The viewlet transform: from view definitions to a program that maintains them.
 
-Algorithm 3.2 of the thesis. Every map's definition is differentiated for every relation that it
+Thesis chapter 3, Algorithm 3.2. Every map's definition is differentiated for every relation that it
 depends on; the delta is put in terms of the batch and of maps, which are maintained in turn.
 Recursion ends because a flat delta joins fewer relations than its map (Theorem 2.3.1), and nested
 bodies are maps of their own (Rule 4), whose change in a batch is a buffer that the others read.
@@ -138,8 +138,8 @@ class _Planner:
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
         change = self._change(relation)
         if self._must_recompute(definition, relation, change):
-            whole = self._materializer.recomputed(definition, frozenset((relation,)))
-            self.maintenance.recompute(relation, planned.name, column, schedule(whole))
+            recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
+            self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
             return
         difference = simplify(delta(definition, change), planned.keys)
         if difference == ZERO:

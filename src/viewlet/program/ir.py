@@ -59,16 +59,19 @@ class Map:
 
     @property
     def key_names(self) -> tuple[str, ...]:
+        """The names of its keys, in order."""
         return tuple(key.name for key in self.keys)
 
     @property
     def signature(self) -> Signature:
+        """The types of its keys and columns, as the calculus checks them."""
         return Signature(
             tuple(key.slot for key in self.keys),
             {column.name: column.physical for column in self.columns},
         )
 
     def column(self, name: str) -> ValueColumn:
+        """The value column of this name."""
         return next(column for column in self.columns if column.name == name)
 
 
@@ -120,6 +123,7 @@ class View:
 
     @property
     def name(self) -> str:
+        """The name that users read it by."""
         return self.query.name
 
 
@@ -133,6 +137,7 @@ class Program:
     views: tuple[View, ...] = ()
 
     def map(self, name: str) -> Map:
+        """The map of this name."""
         return self._maps[name]
 
     @property
@@ -152,26 +157,29 @@ class Program:
         return tuple(m for m in self.maps if not m.buffer and m not in state)
 
     def relation(self, name: str) -> Relation:
+        """The relation of this name."""
         return next(r for r in self.relations if r.name == name)
 
     def trigger(self, relation: str) -> Trigger | None:
+        """What batches to this relation do; None if no view depends on it."""
         return next((t for t in self.triggers if t.relation == relation), None)
 
     def signatures(self) -> dict[str, Signature]:
         """Slots of relations and maps by name; relations weigh int."""
-        found = {m.name: m.signature for m in self.maps}
+        signatures = {m.name: m.signature for m in self.maps}
         for relation in self.relations:
-            found[relation.name] = relation_signature(relation)
-        return found
+            signatures[relation.name] = relation_signature(relation)
+        return signatures
 
     def names(self) -> FreshNames:
         """All names in use, and new ones for maps."""
-        found = FreshNames(relation.name for relation in self.relations)
-        found.reserve(map.name for map in self.maps)
-        found.reserve(view.name for view in self.views)
-        return found
+        names = FreshNames(relation.name for relation in self.relations)
+        names.reserve(map.name for map in self.maps)
+        names.reserve(view.name for view in self.views)
+        return names
 
     def with_maps(self, maps: tuple[Map, ...]) -> Program:
+        """The same program with other maps."""
         return replace(self, maps=maps)
 
 

@@ -35,6 +35,7 @@ class Keys:
         self._closures: dict[tuple[str, Names], bool] = {}
 
     def knows(self, map: str) -> bool:
+        """Whether the program has such a map."""
         return map in self._maps
 
     def is_single(self, factor: Expr, bound: Names) -> bool:
@@ -47,21 +48,21 @@ class Keys:
 
     def determine(self, map: str, own: Names) -> bool:
         """Whether some keys of a map, by its own names, determine the others."""
-        place = (map, own)
-        if place not in self._closures:
+        visit = (map, own)
+        if visit not in self._closures:
             every = frozenset(self._maps[map].key_names)
-            self._closures[place] = every <= self._closure(map, own)
-        return self._closures[place]
+            self._closures[visit] = every <= self._closure(map, own)
+        return self._closures[visit]
 
     def determinant(self, map: str, among: Names | None = None) -> Names:
         """A smallest part of the keys, or of those among them, that determines all; else all."""
-        found = frozenset(self._maps[map].key_names) if among is None else among
-        if not self.determine(map, found):
+        determinant = frozenset(self._maps[map].key_names) if among is None else among
+        if not self.determine(map, determinant):
             return frozenset(self._maps[map].key_names)
-        for name in sorted(found, reverse=True):
-            if self.determine(map, found - {name}):
-                found -= {name}
-        return found
+        for name in sorted(determinant, reverse=True):
+            if self.determine(map, determinant - {name}):
+                determinant -= {name}
+        return determinant
 
     def filters(self, factor: Expr) -> int:
         """How many conditions a map's rows have passed: the more, the fewer records it has."""
@@ -90,7 +91,7 @@ class Keys:
         """For each map the positions of keys whose groups are few records wherever they are met:
         some statement meets them beside a row whose declared key they are.
         """
-        found: dict[str, set[frozenset[int]]] = {}
+        groups_by_map: dict[str, set[frozenset[int]]] = {}
         for statement in statements:
             exprs = (statement.loop, *(update for _, update in statement.updates))
             atoms = [node for expr in exprs for node in walk(expr)]
@@ -98,22 +99,22 @@ class Keys:
             for atom in atoms:
                 if isinstance(atom, MapRef):
                     groups = (key for key in keys if key <= {*atom.keys})
-                    places = {frozenset(map(atom.keys.index, key)) for key in groups}
-                    found.setdefault(atom.name, set()).update(places)
-        return found
+                    positions = {frozenset(map(atom.keys.index, key)) for key in groups}
+                    groups_by_map.setdefault(atom.name, set()).update(positions)
+        return groups_by_map
 
     def _referred(self, atoms: Iterable[Expr]) -> set[Names]:
         """The declared keys, by the variables that stand for them, of all that is looked into."""
-        found: set[Names] = set()
+        references: set[Names] = set()
         for atom in atoms:
             if isinstance(atom, Delta):
-                found.add(self._key(atom))
+                references.add(self._key(atom))
             elif isinstance(atom, MapRef) and atom.name in self._maps:
                 own = dict(zip(self._maps[atom.name].key_names, atom.keys, strict=True))
-                held = (f for f in self._factors[atom.name] if isinstance(f, Rel))
-                keys = [self._key(f) for f in held]
-                found |= {frozenset(own[n] for n in key) for key in keys if key <= own.keys()}
-        return found - {NONE}
+                relations = (f for f in self._factors[atom.name] if isinstance(f, Rel))
+                keys = [self._key(f) for f in relations]
+                references |= {frozenset(own[n] for n in key) for key in keys if key <= own.keys()}
+        return references - {NONE}
 
     def _placed_key(self, atom: Expr) -> Names:
         if isinstance(atom, Delta):
@@ -160,10 +161,10 @@ class Keys:
 
     def _definition(self, map: Map) -> tuple[Expr, ...]:
         """The factors of what a map holds; a buffer holds a part of what its map does."""
-        whole = map if map.change_of is None else self._maps.get(map.change_of, map)
-        if whole.key_names != map.key_names or not whole.columns:
+        original = map if map.change_of is None else self._maps.get(map.change_of, map)
+        if original.key_names != map.key_names or not original.columns:
             return ()
-        definition = whole.columns[0].definition
+        definition = original.columns[0].definition
         while isinstance(definition, Sum):
             definition = definition.body
         if definition is None or any(isinstance(node, Delta | MapRef) for node in walk(definition)):

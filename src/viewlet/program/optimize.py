@@ -28,10 +28,10 @@ from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
+from viewlet.program.batch_joins import join_batches
 from viewlet.program.check import check
 from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
 from viewlet.program.keys import Keys
-from viewlet.program.preaggregate import join_batches
 from viewlet.program.prune import drop_dead_maps, each_statement
 from viewlet.schema import Physical
 
@@ -136,11 +136,11 @@ def _with_loop_apart(statement: Statement, keys: Keys) -> Statement:
     loop = list(factors_of(schedule(statement.loop, costs=keys)))
     values: list[Expr] = [update]
     for factor in reversed(tuple(loop)):
-        place = next(i for i, f in enumerate(loop) if f is factor)
+        position = next(i for i, f in enumerate(loop) if f is factor)
         # What binds the keys must come first anyway: a loop that could do without this map would
         # run over all pairs of the others' records instead.
-        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, loop[:place])):
-            del loop[place]
+        if _is_value(factor) or (_is_column(factor) and _bound_by(factor, loop[:position])):
+            del loop[position]
             values.insert(1, factor)
     for i, factor in enumerate(loop):
         if _is_column(factor) and isinstance(factor, MapRef):

@@ -108,24 +108,32 @@ class ProgramParser(QueryParser):
     """Reads what `program_text` writes."""
 
     def program(self) -> Program:
+        """A whole program, as program_text prints it."""
         relations: list[Relation] = []
         maps: list[Map] = []
         triggers: list[Trigger] = []
         views: list[View] = []
         while self.next.kind != "end":
-            if self.peek("relation"):
-                relations.append(self.relation())
-            elif self.peek("map") or self.peek("buffer"):
-                maps.append(self.map())
-            elif self.accept("on"):
+            if self.accept("on"):
                 triggers.append(self.trigger())
-            elif self.peek("view"):
-                views.append(self.view())
-            else:
+            elif not self.declaration(relations, maps, views):
                 raise self.error("expected relation, map, buffer, on or view")
         return Program(tuple(relations), tuple(maps), tuple(triggers), tuple(views))
 
+    def declaration(self, relations: list[Relation], maps: list[Map], views: list[View]) -> bool:
+        """Read a relation, a map, a buffer or a view if one is next, and say whether it was."""
+        if self.peek("relation"):
+            relations.append(self.relation())
+        elif self.peek("map") or self.peek("buffer"):
+            maps.append(self.map())
+        elif self.peek("view"):
+            views.append(self.view())
+        else:
+            return False
+        return True
+
     def view(self) -> View:
+        """A query, and from which map's column each of its components is read."""
         query = self.query()
         sources = []
         while self.next.kind == "name" and self.peek("from", 1):
@@ -137,6 +145,7 @@ class ProgramParser(QueryParser):
         return View(query, tuple(sources))
 
     def map(self) -> Map:
+        """map|buffer NAME[KEY, ...](COLUMN, ...), and the definitions of its columns."""
         buffer = self.name() == "buffer"
         name = self.name()
         if buffer:
@@ -156,17 +165,20 @@ class ProgramParser(QueryParser):
         )
 
     def key(self) -> KeyColumn:
+        """NAME: int|float|string, with a ? if it may be NULL"""
         name = self.name()
         self.expect(":")
         physical = self.physical()
         return KeyColumn(name, Slot(physical, nullable=self.accept("?")))
 
     def value_column(self) -> ValueColumn:
+        """NAME: int|float"""
         name = self.name()
         self.expect(":")
         return ValueColumn(name, self.physical())
 
     def physical(self) -> Physical:
+        """int, float or string"""
         name = self.name()
         try:
             return Physical(name)
@@ -174,6 +186,7 @@ class ProgramParser(QueryParser):
             raise self.error(f"unknown representation {name}") from None
 
     def trigger(self) -> Trigger:
+        """RELATION: and then its statements"""
         relation = self.name()
         self.expect(":")
         statements = []
@@ -182,6 +195,7 @@ class ProgramParser(QueryParser):
         return Trigger(relation, tuple(statements))
 
     def statement(self) -> Statement:
+        """TARGET[KEYS] += LOOP | COLUMN: EXPR, ...; or the same with :="""
         target = self.name()
         self.expect("[")
         keys = self.names("]")
@@ -198,6 +212,7 @@ class ProgramParser(QueryParser):
         return Statement(target, keys, op, loop, tuple(updates) or ((VALUE_COLUMN, ONE),))
 
     def update(self) -> tuple[str, Expr]:
+        """COLUMN: EXPR"""
         name = self.name()
         self.expect(":")
         return name, self.expr()

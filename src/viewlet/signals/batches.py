@@ -52,10 +52,12 @@ class Segments:
 
     @property
     def rows(self) -> int:
+        """Rows of all keys together."""
         return int(self.offsets[-1])
 
     @cached_property
     def counts(self) -> Ints:
+        """Rows of each key."""
         return np.diff(self.offsets)
 
     def row_segments(self) -> Ints:
@@ -91,6 +93,7 @@ class Events(Segments):
         return self.clock  # type: ignore[return-value]
 
     def ends(self) -> Ints:
+        """When each event ends; a point lasts one tick."""
         return self.start + 1 if self.end is None else self.end
 
     def keep(self, mask: Array) -> Events:
@@ -116,11 +119,13 @@ class Samples(Segments):
     index: Ints | None
 
     def indices(self) -> Ints:
+        """The number of each sample on its grid, computed where the samples have no gaps."""
         if self.index is not None:
             return self.index
         return np.asarray(kernel.dense_index(self.first, self.offsets))
 
     def keep(self, mask: Array) -> Samples:
+        """The samples where the mask is true."""
         offsets = kernel.masked_offsets(self.offsets, mask)
         columns = {name: column[mask] for name, column in self.columns.items()}
         return samples(self.slots, offsets, self.frontier, columns, self.indices()[mask])
@@ -152,6 +157,7 @@ class WindowView:
         return WindowView(self.flat, self.starts[rows], self.size)
 
     def array(self) -> Array:
+        """One row for each window; a view of the samples where the windows are evenly spaced."""
         steps = np.diff(self.starts)
         if len(steps) and steps[0] > 0 and (steps == steps[0]).all():
             view = np.lib.stride_tricks.sliding_window_view(self.flat, self.size)
@@ -177,7 +183,7 @@ class Deferred:
 
 
 @dataclass(frozen=True)
-class Step:
+class WindowStep:
     """A step of a pipeline: function(windows [n, size]) -> one array or number per window.
 
     `views` says that the function also takes a WindowView, and copies nothing out.
@@ -188,8 +194,8 @@ class Step:
     views: bool
 
     def __call__(self, windows: Any) -> Array:
-        given = windows if self.views else as_array(windows)
-        out = np.asarray(self.function(given))
+        argument = windows if self.views else as_array(windows)
+        out = np.asarray(self.function(argument))
         if out.ndim == 0 or len(out) != len(windows):
             raise TypingError(
                 f"{self.label} turned {len(windows)} windows into an array of shape "
@@ -200,7 +206,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class WindowPipeline:
     """Windows and the steps that are still to be done on them.
 
     Some windows at a time go through all steps, so that what lies between two steps is still in the
@@ -209,13 +215,14 @@ class Pipeline:
     """
 
     windows: WindowView
-    steps: tuple[Step, ...]
+    steps: tuple[WindowStep, ...]
 
     def __len__(self) -> int:
         return len(self.windows)
 
-    def then(self, step: Step) -> Pipeline:
-        return Pipeline(self.windows, (*self.steps, step))
+    def then(self, step: WindowStep) -> WindowPipeline:
+        """The same windows, with one more step to do."""
+        return WindowPipeline(self.windows, (*self.steps, step))
 
     def parts(self) -> Iterator[tuple[int, Array]]:
         """(number of the first window, results) of some windows after the other."""
@@ -236,12 +243,13 @@ class Pipeline:
         return cat([part for _, part in self.parts()])
 
     def array(self) -> Array:
+        """The steps' result over all windows."""
         return self._all
 
 
 def as_array(column: Any) -> Array:
     """A column as an array: windows are copied out (or viewed), arrays are themselves."""
-    return column.array() if isinstance(column, WindowView | Pipeline) else column
+    return column.array() if isinstance(column, WindowView | WindowPipeline) else column
 
 
 def samples(slots: Ints, offsets: Ints, frontier: Ints, columns: Columns, index: Ints) -> Samples:

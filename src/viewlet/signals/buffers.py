@@ -28,10 +28,10 @@ class _Memory:
     """A piece of memory that begins at a line of the cache."""
 
     def __init__(self, size: int) -> None:
-        whole = np.empty(size + _ALIGN, np.uint8)
-        skip = -whole.ctypes.data % _ALIGN
+        block = np.empty(size + _ALIGN, np.uint8)
+        skip = -block.ctypes.data % _ALIGN
         self.size = size
-        self.array = whole[skip : skip + size]
+        self.array = block[skip : skip + size]
         self.interface = self.array.__array_interface__
 
 
@@ -48,7 +48,7 @@ class _Lease:
 
 
 _returned: deque[_Memory] = deque()  # appended to by finalizers, which must not wait for a lock
-_kept: dict[int, list[_Memory]] = {}  # by size
+_free: dict[int, list[_Memory]] = {}  # by size
 _total = 0
 _lock = Lock()
 
@@ -77,18 +77,18 @@ def release() -> int:
 def _take(size: int) -> _Memory:
     """A kept piece of about that size (the same or at most twice as large), or a new one."""
     global _total
-    wanted = -(-size // _UNIT) * _UNIT if size >= _UNIT else 1 << (size - 1).bit_length()
+    capacity = -(-size // _UNIT) * _UNIT if size >= _UNIT else 1 << (size - 1).bit_length()
     with _lock:
         _collect()
-        found = wanted if _kept.get(wanted) else min(_larger(wanted), default=0)
-        if found:
-            _total -= found
-            return _kept[found].pop()
-    return _Memory(wanted)
+        free_size = capacity if _free.get(capacity) else min(_larger(capacity), default=0)
+        if free_size:
+            _total -= free_size
+            return _free[free_size].pop()
+    return _Memory(capacity)
 
 
-def _larger(wanted: int) -> list[int]:
-    return [size for size, pieces in _kept.items() if pieces and wanted < size <= 2 * wanted]
+def _larger(capacity: int) -> list[int]:
+    return [size for size, pieces in _free.items() if pieces and capacity < size <= 2 * capacity]
 
 
 def _collect() -> None:
@@ -96,7 +96,7 @@ def _collect() -> None:
     global _total
     while _returned:
         memory = _returned.popleft()
-        _kept.setdefault(memory.size, []).append(memory)
+        _free.setdefault(memory.size, []).append(memory)
         _total += memory.size
     if _total > LIMIT:
         _drop(LIMIT)
@@ -105,9 +105,9 @@ def _collect() -> None:
 def _drop(limit: int) -> None:
     """Keep no more than `limit` bytes; sizes that came up first go first."""
     global _total
-    for size in list(_kept):
-        while _kept[size] and _total > limit:
-            _kept[size].pop()
+    for size in list(_free):
+        while _free[size] and _total > limit:
+            _free[size].pop()
             _total -= size
-        if not _kept[size]:
-            del _kept[size]
+        if not _free[size]:
+            del _free[size]

@@ -53,12 +53,12 @@ class Collector:
                 if self._next not in self._waiting:
                     return
                 mine = self._waiting.pop(self._next)
-                place = self._reserve(mine)
+                row = self._reserve(mine)
                 # not before the place is reserved: others then see that it is not their turn
                 self._next += 1
                 self._writers += 1
             try:
-                self._copy(mine, place)
+                self._copy(mine, row)
             finally:  # deferred columns run users' functions, which may fail
                 with self._turn:
                     self._writers -= 1
@@ -74,9 +74,9 @@ class Collector:
             self._turn.wait_for(lambda: self._writers == 0)
             for name, column in columns.items():
                 self._grow(name, column, rows)
-        place = self._rows
+        row = self._rows
         self._rows += rows
-        return place
+        return row
 
     def _unfit(self, name: str, column: Any, rows: int) -> bool:
         array = self._arrays.get(name)
@@ -98,17 +98,18 @@ class Collector:
             grown[: self._rows] = array[: self._rows]
         self._arrays[name] = grown
 
-    def _copy(self, columns: Columns, place: int) -> None:
+    def _copy(self, columns: Columns, row: int) -> None:
         for name, column in columns.items():
             if not len(column):
                 continue
-            room = self._arrays[name][place : place + len(column)]
+            room = self._arrays[name][row : row + len(column)]
             if isinstance(column, Deferred):
                 column.fill(room)
             else:
                 room[...] = column
 
     def columns(self) -> Columns:
+        """All rows that were collected, as one array for each column."""
         if self._blocks == 1:
             return written(self._waiting[0])
         if not self._arrays:

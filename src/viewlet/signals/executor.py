@@ -14,7 +14,7 @@ from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.base import Node, Schema, times
 from viewlet.signals.operators.grouping import Group
 from viewlet.signals.operators.streams import Source
-from viewlet.signals.state import Journal, OperatorState, Store
+from viewlet.signals.state import ArrayStore, OperatorState, StepJournal
 
 
 class OperatorPlan:
@@ -22,7 +22,7 @@ class OperatorPlan:
 
     def __init__(self, root: Node) -> None:
         self.nodes: list[Node] = []
-        self._place: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
         self._visit(root)
         self.sources = [node for node in self.nodes if isinstance(node, Source)]
         names = [source.name for source in self.sources]
@@ -44,19 +44,21 @@ class OperatorPlan:
         self.keywise = all(node.keywise for node in self.nodes)
 
     def _visit(self, node: Node) -> None:
-        if id(node) in self._place:
+        if id(node) in self._positions:
             return
         for source in node.inputs:
             self._visit(source)
-        self._place[id(node)] = len(self.nodes)
+        self._positions[id(node)] = len(self.nodes)
         self.nodes.append(node)
 
     @property
     def root(self) -> Node:
+        """The operator whose output is the query's."""
         return self.nodes[-1]
 
-    def place(self, node: Node) -> int:
-        return self._place[id(node)]
+    def position(self, node: Node) -> int:
+        """The position of an operator in the plan, by which its state is named."""
+        return self._positions[id(node)]
 
     def domain(self, node: Node) -> int:
         """The place of the regrouping whose keys a node works on, or -1 for the sources' keys."""
@@ -64,19 +66,20 @@ class OperatorPlan:
             if not node.inputs:
                 return -1
             node = node.inputs[0]
-        return self.place(node)
+        return self.position(node)
 
     def text(self) -> str:
         """The plan, one operator per line, with form and grid of what each delivers."""
         lines = []
-        for place, node in enumerate(self.nodes):
-            inputs = ", ".join(f"#{self.place(source)}" for source in node.inputs)
-            lines.append(f"#{place} {node.describe()}" + (f" <- {inputs}" if inputs else ""))
+        for position, node in enumerate(self.nodes):
+            inputs = ", ".join(f"#{self.position(source)}" for source in node.inputs)
+            lines.append(f"#{position} {node.describe()}" + (f" <- {inputs}" if inputs else ""))
             lines[-1] += f"  : {describe(node.schema)}"
         return "\n".join(lines)
 
     @property
     def fingerprint(self) -> str:
+        """A digest of the plan's text: state of another plan is refused."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
 
@@ -90,7 +93,7 @@ def describe(schema: Schema) -> str:
     return f"{schema.form}{grid}{keys}{how}"
 
 
-class Executor:
+class PlanExecutor:
     """One lane: the operators' states in one store. Its slot s is key (s << bits) + lane.
 
     With `block`, a run over a finished table: its slot s is key block[s].
@@ -99,7 +102,7 @@ class Executor:
     def __init__(
         self,
         plan: OperatorPlan,
-        store: Store,
+        store: ArrayStore,
         keys: KeyDictionary,
         lane: int = 0,
         bits: int = 0,
@@ -111,18 +114,18 @@ class Executor:
         self.bits = bits
         self.block = block
         self._keys = keys
-        self.states = [OperatorState(store, str(place)) for place in range(len(plan.nodes))]
+        self.states = [OperatorState(store, str(position)) for position in range(len(plan.nodes))]
         self._domains = [plan.domain(node) for node in plan.nodes]
-        for place, node in enumerate(plan.nodes):
+        for position, node in enumerate(plan.nodes):
             if isinstance(node, Group):
-                self.states[place].dictionary = KeyDictionary()
-        for place in range(len(plan.nodes)):
-            self.states[place].decode = self._decoder(place)
+                self.states[position].dictionary = KeyDictionary()
+        for position in range(len(plan.nodes)):
+            self.states[position].decode = self._decoder(position)
 
-    def _decoder(self, place: int) -> Any:
-        inner = self._domains[place]
-        if inner == place:
-            inner = self._domains[self.plan.place(self.plan.nodes[place].inputs[0])]
+    def _decoder(self, position: int) -> Any:
+        inner = self._domains[position]
+        if inner == position:
+            inner = self._domains[self.plan.position(self.plan.nodes[position].inputs[0])]
 
         def decode(slots: Array) -> list[Array]:
             if inner >= 0:
@@ -141,35 +144,36 @@ class Executor:
             return len(self.block)
         return (len(self._keys) - self.lane + (1 << self.bits) - 1) >> self.bits
 
-    def _capacity(self, place: int) -> int:
-        inner = self._domains[place]
+    def _capacity(self, position: int) -> int:
+        inner = self._domains[position]
         if inner >= 0:
             dictionary = self.states[inner].dictionary
             assert dictionary is not None
             return _room(len(dictionary))
         return _room(self.slots())
 
-    def step(self, raw: dict[str, Events], floor: int, journal: Journal | None) -> Any:
+    def step(self, raw: dict[str, Events], floor: int, journal: StepJournal | None) -> Any:
         """One batch per source through the plan; the root's batch comes out."""
-        found: dict[int, Any] = {}
-        for place, node in enumerate(self.plan.nodes):
+        outputs: dict[int, Any] = {}
+        for position, node in enumerate(self.plan.nodes):
             if isinstance(node, Source):
                 inputs = [raw[node.name]]
             else:
-                inputs = [found[self.plan.place(source)] for source in node.inputs]
-            found[place] = self._run(node, inputs, floor, journal)
-        return found[len(self.plan.nodes) - 1]
+                inputs = [outputs[self.plan.position(source)] for source in node.inputs]
+            outputs[position] = self._run(node, inputs, floor, journal)
+        return outputs[len(self.plan.nodes) - 1]
 
-    def _run(self, node: Node, inputs: list[Any], floor: int, journal: Journal | None) -> Any:
-        place = self.plan.place(node)
-        state = self.states[place]
+    def _run(self, node: Node, inputs: list[Any], floor: int, journal: StepJournal | None) -> Any:
+        position = self.plan.position(node)
+        state = self.states[position]
         state.journal = journal
         state.floor = floor
-        state.last = place == len(self.plan.nodes) - 1
-        state.capacity = self._capacity(place)
+        state.last = position == len(self.plan.nodes) - 1
+        state.capacity = self._capacity(position)
         return node.run(state, *inputs)
 
     def counters(self) -> dict[str, int]:
+        """Counts of all operators together, such as rows that came too late."""
         total: dict[str, int] = {}
         for state in self.states:
             for name, count in state.counters().items():
@@ -177,6 +181,7 @@ class Executor:
         return total
 
     def sync(self) -> None:
+        """What operators remember is written through to their stores."""
         for state in self.states:
             state.sync()
 
@@ -229,4 +234,4 @@ def empty_events(columns: Columns, interval: bool) -> Events:
     )
 
 
-__all__ = ["NEVER", "Executor", "OperatorPlan", "empty_events"]
+__all__ = ["NEVER", "OperatorPlan", "PlanExecutor", "empty_events"]

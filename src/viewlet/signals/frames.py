@@ -42,6 +42,7 @@ class Framed(Query):
         return self._step("fft", transforms.fft, self.schema.size, views=True)
 
     def ifft(self) -> Framed:
+        """The inverse discrete Fourier transform of each frame."""
         return self._step("ifft", lambda a: spectra.ifft(a, axis=1), self.schema.size)
 
     def rfft(self) -> Framed:

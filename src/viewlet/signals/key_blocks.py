@@ -36,10 +36,10 @@ _HEAD = 1 << 17  # rows whose keys are learned before threads share the rest; us
 _NO_CODES = np.empty(0, np.uint16)
 
 
-def split(counts: Ints, whole: bool) -> Ints:
-    """Edges of blocks of keys with about the same number of rows; `whole`: one block."""
+def split(counts: Ints, in_full: bool) -> Ints:
+    """Edges of blocks of keys with about the same number of rows; `in_full`: one block."""
     keys = len(counts)
-    if whole or not keys:
+    if in_full or not keys:
         return np.array([0, keys])
     offsets = to_offsets(counts)
     rows = max(_BLOCK_ROWS, int(offsets[-1]) // _MOST_BLOCKS)
@@ -47,7 +47,7 @@ def split(counts: Ints, whole: bool) -> Ints:
     return np.unique(np.concatenate([[0], cuts, np.arange(_MOST_KEYS, keys, _MOST_KEYS), [keys]]))
 
 
-class Rows:
+class SourceRows:
     """The rows of one source: `count` them, `deal` them into blocks, take every `block`."""
 
     def __init__(self, part: dict[str, Any], pool: Pool, lanes: int) -> None:
@@ -84,18 +84,18 @@ class Rows:
         if sum(part[0] for part in parts) < self.rows:
             self._coded = dictionary.coded(self._keys, self._names, None)
             parts = self._tally(self._coded, len(dictionary), step)
-        self._counts = [seen[:, 0] for _, _, seen, _ in parts]
+        self._counts = [counts[:, 0] for _, _, counts, _ in parts]
         if all(even for _, even, _, _ in parts):
-            self._regular = _joined([(first, seen[:, 1]) for _, _, seen, first in parts], step)
+            self._regular = _joined([(first, counts[:, 1]) for _, _, counts, first in parts], step)
         return np.asarray(sum(self._counts))
 
     def _tally(self, coded: Coded, keys: int, step: int) -> list[Any]:
         def tally(mine: slice) -> tuple[int, bool, Ints, Ints]:
-            seen, first = np.empty((keys, 2), np.int64), np.full(keys, NEVER)
-            seen[:] = (0, NEVER)
+            counts, first = np.empty((keys, 2), np.int64), np.full(keys, NEVER)
+            counts[:] = (0, NEVER)
             rows = (coded.keys[mine], coded.low, coded.table, self._start[mine])
-            done, even = kernel.tally(*rows, step, seen, first)
-            return done, even, seen, first
+            done, even = kernel.tally(*rows, step, counts, first)
+            return done, even, counts, first
 
         return self._each(tally)
 
@@ -169,7 +169,7 @@ class Rows:
         bits = max(1, int(widths.max() - 1).bit_length())
         number = np.repeat(np.arange(len(widths)), widths)
         numbers = (number << bits) | (np.arange(edges[-1]) - edges[number])
-        places = numbers.astype(np.uint32)[coded.table]
+        block_numbers = numbers.astype(np.uint32)[coded.table]
         begin = self._begins[:-1]
         cursors = {}
         for mine, part in zip(self._slices, counts, strict=True):
@@ -183,7 +183,13 @@ class Rows:
             first = not out
 
             def move(mine: slice, plain: Array, moved: Array, mark: bool) -> None:
-                rows = (coded.keys[mine], coded.low, places, bits, cursors[mine.start].copy())
+                rows = (
+                    coded.keys[mine],
+                    coded.low,
+                    block_numbers,
+                    bits,
+                    cursors[mine.start].copy(),
+                )
                 kernel.deal(*rows, plain[mine], moved, mark, self._local)
 
             self._each(lambda mine, a=plain, b=moved, mark=first: move(mine, a, b, mark))  # type: ignore[misc]

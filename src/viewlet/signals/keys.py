@@ -37,6 +37,7 @@ class IntegerCodes:
         self._hash = np.empty(0, np.int32)
 
     def encode(self, keys: Array) -> Array:
+        """The code of every row, new ones for new keys; `counts` where the lookup has them."""
         codes = np.empty(len(keys), np.int32)
         self.counts = None
         if not len(keys):
@@ -80,9 +81,9 @@ class IntegerCodes:
 
     def truncate(self, known: int) -> None:
         """Forget the keys that got their code after the first `known`."""
-        kept = self.values[:known].copy()
+        values = self.values[:known].copy()
         self._clear()
-        self.encode(kept)
+        self.encode(values)
 
     def _reserve(self, more: int) -> None:
         if self.known + more > len(self.values):
@@ -226,6 +227,7 @@ class KeyDictionary:
         return counts
 
     def sizes(self) -> list[int]:
+        """How many codes each of its parts has, for a rollback to return to."""
         return [part.known for part in (*self._parts, *self._pairs)]
 
     def truncate(self, sizes: list[int]) -> None:
@@ -262,6 +264,7 @@ class KeyDictionary:
 
     @classmethod
     def load(cls, dumped: dict[str, Any]) -> KeyDictionary:
+        """The reverse of dump."""
         self = cls(dumped["single"])
         self.kinds = list(dumped["kinds"])
         self._parts = [TextCodes() if kind == "text" else IntegerCodes() for kind in self.kinds]

@@ -20,12 +20,12 @@ from viewlet.signals import saved_query as checkpoint
 from viewlet.signals import tables
 from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
 from viewlet.signals.collector import written
-from viewlet.signals.executor import Executor, OperatorPlan, empty_events
+from viewlet.signals.executor import OperatorPlan, PlanExecutor, empty_events
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.grouping import group_rows, single_clock
 from viewlet.signals.operators.streams import Source, late_error
 from viewlet.signals.pools import expand
-from viewlet.signals.state import Journal, MemoryStore, Store
+from viewlet.signals.state import ArrayStore, MemoryStore, StepJournal
 
 _THREADS_FROM = 50_000  # rows in a push from which a second thread pays
 
@@ -47,7 +47,7 @@ class Live:
     """
 
     def __init__(
-        self, plan: OperatorPlan, lanes: int = 1, stores: list[Store] | None = None
+        self, plan: OperatorPlan, lanes: int = 1, stores: list[ArrayStore] | None = None
     ) -> None:
         if lanes < 1 or lanes & (lanes - 1):
             raise TypingError(f"{lanes} lanes", hint="use 1, 2, 4 or 8 lanes")
@@ -57,7 +57,7 @@ class Live:
         self.lanes = lanes
         self.bits = lanes.bit_length() - 1
         self.keys = KeyDictionary(single=not plan.sources[0].schema.keys)
-        self.stores: list[Store] = stores or [MemoryStore() for _ in range(lanes)]
+        self.stores: list[ArrayStore] = stores or [MemoryStore() for _ in range(lanes)]
         self._make_executors()
         self._columns: dict[str, Columns] = {}
         for source in plan.sources:
@@ -71,7 +71,7 @@ class Live:
 
     def _make_executors(self) -> None:
         self.executors = [
-            Executor(self.plan, store, self.keys, lane, self.bits)
+            PlanExecutor(self.plan, store, self.keys, lane, self.bits)
             for lane, store in enumerate(self.stores)
         ]
 
@@ -79,13 +79,13 @@ class Live:
 
     def push(self, batch: Any = None, /, **named: Any) -> Any:
         """Take a batch (or one per source name) and return the results that are now final."""
-        given = self.given(batch, named)
-        self._kind = tables.kind_of(next(iter(given.values())))
-        return tables.write(self.push_columns(given), self._kind)
+        tables_by_source = self.by_source(batch, named)
+        self._kind = tables.kind_of(next(iter(tables_by_source.values())))
+        return tables.write(self.push_columns(tables_by_source), self._kind)
 
-    def push_columns(self, given: dict[str, Any]) -> Columns:
+    def push_columns(self, tables_by_source: dict[str, Any]) -> Columns:
         """`push` for tables by source name; the results as NumPy columns."""
-        return self.step(given, NEVER)
+        return self.step(tables_by_source, NEVER)
 
     def advance(self, time: int) -> Any:
         """Say that no event before `time` will come any more, for any key."""
@@ -96,11 +96,12 @@ class Live:
         return tables.write(self.flush_columns(), self._kind)
 
     def flush_columns(self) -> Columns:
+        """Time ends: everything that was waiting comes out, and no more input is taken."""
         out = self.step({}, INF)
         self.ended = True
         return out
 
-    def given(self, batch: Any, named: dict[str, Any]) -> dict[str, Any]:
+    def by_source(self, batch: Any, named: dict[str, Any]) -> dict[str, Any]:
         """Tables by source name."""
         names = [source.name for source in self.plan.sources]
         if batch is not None:
@@ -118,18 +119,18 @@ class Live:
             )
         return named
 
-    def step(self, given: dict[str, Any], floor: int) -> Columns:
+    def step(self, tables_by_source: dict[str, Any], floor: int) -> Columns:
         """One atomic step: a table per source, and the time that all keys have passed."""
         if self.ended:
             raise StateError("this stream has ended", hint="start the query again")
         undo = self._checkpoint()
-        journals = [Journal() for _ in self.executors]
+        journals = [StepJournal() for _ in self.executors]
         try:
             self._floor = max(self._floor, floor)
-            read = {name: self.read(name, table) for name, table in given.items()}
+            read = {name: self.read(name, table) for name, table in tables_by_source.items()}
             rows = sum(len(part["start"]) for part in read.values())
 
-            def lane(executor: Executor) -> Columns:
+            def lane(executor: PlanExecutor) -> Columns:
                 raw = self._raw(executor, read)
                 journal = journals[executor.lane]
                 return written(executor.output(executor.step(raw, self._stream_floor(), journal)))
@@ -142,7 +143,7 @@ class Live:
             raise
         return join_columns(parts)
 
-    def _over_lanes(self, work: Callable[[Executor], Any], threads: bool) -> list[Any]:
+    def _over_lanes(self, work: Callable[[PlanExecutor], Any], threads: bool) -> list[Any]:
         if not threads or self.lanes == 1:
             return [work(executor) for executor in self.executors]
         with ThreadPoolExecutor(self.lanes) as pool:
@@ -174,8 +175,8 @@ class Live:
         source = next(source for source in self.plan.sources if source.name == name)
         schema = source.schema
         fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
-        wanted = None if source.values is None else [*fixed, *source.values]
-        columns = tables.read(table, wanted)
+        column_names = None if source.values is None else [*fixed, *source.values]
+        columns = tables.read(table, column_names)
         start = tables.times(columns[schema.time], schema.time)
         end = tables.times(columns[schema.end], schema.end) if schema.end else None
         if end is not None and (end <= start).any():
@@ -204,12 +205,12 @@ class Live:
             )
         keys = [columns[key] for key in schema.keys]
         if source.clock == "stream" and len(start):
-            kept = self._in_time(source, start)
-            if kept is not None:
-                start = start[kept]
-                end = None if end is None else end[kept]
-                payload = {key: column[kept] for key, column in payload.items()}
-                keys = [column[kept] for column in keys]
+            in_time = self._in_time(source, start)
+            if in_time is not None:
+                start = start[in_time]
+                end = None if end is None else end[in_time]
+                payload = {key: column[in_time] for key, column in payload.items()}
+                keys = [column[in_time] for column in keys]
         if len(start):
             self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
         names = list(schema.keys)
@@ -242,7 +243,7 @@ class Live:
             floors.append(max(self._floor, clock - source.reorder if moved else NEVER))
         return min(floors)
 
-    def _raw(self, executor: Executor, read: dict[str, Any]) -> dict[str, Events]:
+    def _raw(self, executor: PlanExecutor, read: dict[str, Any]) -> dict[str, Events]:
         """The lane's share of what was read, in arrival order per key."""
         raw = {}
         for source in self.plan.sources:
@@ -252,17 +253,17 @@ class Live:
             else:
                 batch = self._grouped(executor, part)
             floor = self._floor
-            whole = floor == INF or not read
+            is_last = floor == INF or not read
             if source.clock == "stream" and self._clock[source.name] != NEVER:
                 floor = max(floor, self._clock[source.name] - source.reorder)
-                whole = True
-            if whole:
+                is_last = True
+            if is_last:
                 batch = expand(batch, np.arange(executor.slots()))
             frontier = np.full(len(batch.slots), floor)
             raw[source.name] = replace(batch, frontier=frontier)
         return raw
 
-    def _grouped(self, executor: Executor, part: dict[str, Any]) -> Events:
+    def _grouped(self, executor: PlanExecutor, part: dict[str, Any]) -> Events:
         start, end, columns = part["start"], part["end"], part["columns"]
         if part["codes"] is None:
             slots, offsets = np.zeros(1, np.int64), np.array([0, len(start)])
@@ -298,8 +299,8 @@ class Live:
     def memory(self) -> dict[str, Any]:
         """What is remembered besides the operators' states."""
         groups = {
-            str(place): state.dictionary.dump()
-            for place, state in enumerate(self.executors[0].states)
+            str(position): state.dictionary.dump()
+            for position, state in enumerate(self.executors[0].states)
             if state.dictionary is not None
         }
         return {
@@ -318,12 +319,13 @@ class Live:
         }
 
     @classmethod
-    def load(cls, plan: OperatorPlan, memory: dict[str, Any], stores: list[Store]) -> Live:
+    def load(cls, plan: OperatorPlan, memory: dict[str, Any], stores: list[ArrayStore]) -> Live:
+        """The reverse of dump: a query that goes on where the saved one stopped."""
         live = cls(plan, memory["lanes"], stores)
         live.keys = KeyDictionary.load(memory["keys"])
         live._make_executors()
-        for place, dumped in memory["groups"].items():
-            live.executors[0].states[int(place)].dictionary = KeyDictionary.load(dumped)
+        for position, dumped in memory["groups"].items():
+            live.executors[0].states[int(position)].dictionary = KeyDictionary.load(dumped)
         live._columns = {
             name: {key: np.empty(0, dtype) for key, dtype in columns.items()}
             for name, columns in memory["columns"].items()

@@ -15,8 +15,8 @@ from scipy import fft as spectra
 
 from viewlet.signals.batches import INF, Columns, Events
 from viewlet.signals.collector import Collector
-from viewlet.signals.executor import Executor, OperatorPlan, empty_events
-from viewlet.signals.key_blocks import Rows, split
+from viewlet.signals.executor import OperatorPlan, PlanExecutor, empty_events
+from viewlet.signals.key_blocks import SourceRows, split
 from viewlet.signals.live import Live
 from viewlet.signals.pools import expand
 from viewlet.signals.state import MemoryStore
@@ -24,14 +24,14 @@ from viewlet.signals.state import MemoryStore
 _THREADS_FROM = 50_000  # rows from which a second thread pays
 
 
-def run(plan: OperatorPlan, given: dict[str, Any], lanes: int) -> Columns:
+def run(plan: OperatorPlan, tables_by_source: dict[str, Any], lanes: int) -> Columns:
     """The whole result, by at most `lanes` threads."""
     front = Live(plan)
-    taken = {name: front.take(name, table) for name, table in given.items()}
-    rows = sum(len(part["start"]) for part in taken.values())
+    columns_by_source = {name: front.take(name, table) for name, table in tables_by_source.items()}
+    rows = sum(len(part["start"]) for part in columns_by_source.values())
     lanes = lanes if rows >= _THREADS_FROM else 1
     with ThreadPoolExecutor(lanes) as pool:
-        sources = {name: Rows(part, pool, lanes) for name, part in taken.items()}
+        sources = {name: SourceRows(part, pool, lanes) for name, part in columns_by_source.items()}
         # the largest first: keys are numbered in its order, in which its blocks are together
         by_size = sorted(sources.values(), key=lambda source: -source.rows)
         counts = [source.count(front.keys) for source in by_size]
@@ -52,7 +52,7 @@ def run(plan: OperatorPlan, given: dict[str, Any], lanes: int) -> Columns:
                 try:
                     for number in waiting:
                         keys = range(int(edges[number]), int(edges[number + 1]))
-                        executor = Executor(plan, MemoryStore(), front.keys, block=keys)
+                        executor = PlanExecutor(plan, MemoryStore(), front.keys, block=keys)
                         raw = {
                             source.name: sources[source.name].block(number)
                             if source.name in sources

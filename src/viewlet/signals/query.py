@@ -297,9 +297,11 @@ class Uniform(Signal):
         return Uniform(HoppingAggregate(schema, (self.node,), int(size), int(hop), 0, _what(what)))
 
     def sum(self, size: int, hop: int | None = None) -> Uniform:
+        """The sum of each window of `size` samples, every `hop` of them."""
         return self.aggregate(size, hop, sum="sum")
 
     def mean(self, size: int, hop: int | None = None) -> Uniform:
+        """The mean of each window of `size` samples, every `hop` of them."""
         return self.aggregate(size, hop, mean="mean")
 
     def energy(self, size: int, hop: int | None = None) -> Uniform:
@@ -415,21 +417,27 @@ class Windowed:
         return Signal(HoppingAggregate(schema, inputs, self._size, self._hop, self._offset, named))
 
     def sum(self) -> Signal:
+        """The sum of each window."""
         return self.aggregate(sum="sum")
 
     def count(self) -> Signal:
+        """The number of events of each window."""
         return self.aggregate(count="count")
 
     def mean(self) -> Signal:
+        """The mean of each window."""
         return self.aggregate(mean="mean")
 
     def avg(self) -> Signal:
+        """The mean of each window, in a column avg."""
         return self.aggregate(avg="mean")
 
     def min(self) -> Signal:
+        """The least value of each window."""
         return self.aggregate(min="min")
 
     def max(self) -> Signal:
+        """The greatest value of each window."""
         return self.aggregate(max="max")
 
 

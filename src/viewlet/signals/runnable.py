@@ -26,6 +26,7 @@ class Query:
 
     @property
     def schema(self) -> Schema:
+        """What its output is: events, samples or frames, and with which columns."""
         return self.node.schema
 
     def explain(self) -> str:
@@ -39,13 +40,13 @@ class Query:
         Spark DataFrame is grouped over its cluster and gives a DataFrame.
         """
         plan = OperatorPlan(self.node)
-        given = Live(plan).given(table, named)
-        kind = tables.kind_of(next(iter(given.values())))
+        tables_by_source = Live(plan).by_source(table, named)
+        kind = tables.kind_of(next(iter(tables_by_source.values())))
         if kind == "spark":
             from viewlet.signals.spark_query import run_dataframes
 
-            return run_dataframes(plan, given)
-        return tables.write(offline.run(plan, given, lanes or cores()), kind)
+            return run_dataframes(plan, tables_by_source)
+        return tables.write(offline.run(plan, tables_by_source, lanes or cores()), kind)
 
     def start(self, *, lanes: int = 1) -> Live:
         """A live run of the query in this process."""

@@ -1,7 +1,7 @@
 """A running query on disk: one directory, arrays as .npy files, the rest as JSON.
 
 The directory is written beside its place and then moved there, so a reader finds the old state or
-the new one, never a mixture.
+the new one, never a mixture. MANIFEST has the checksum of every file (engine/durable).
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.engine.durable.disk import Disk
+from viewlet.engine.durable.sealed import DamagedFile
+from viewlet.engine.durable.sealed_directory import check_directory, seal_directory
 from viewlet.errors import StateError
-from viewlet.signals.state import MemoryStore, Store
+from viewlet.signals.state import ArrayStore, MemoryStore
 
 _FORMAT = 1
 
 
-def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[Store]) -> None:
+def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[ArrayStore]) -> None:
     """Write a stream's state beside the one before, then take its place."""
     fresh = path.with_name(path.name + ".new")
     old = path.with_name(path.name + ".old")
@@ -39,6 +42,7 @@ def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[Stor
         for number, name in enumerate(store.names()):
             np.save(fresh / f"lane{lane}_{number}.npy", store.array(name), allow_pickle=False)
     (fresh / "state.json").write_text(json.dumps(described))
+    seal_directory(Disk(), fresh)
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():
         path.rename(old)
@@ -46,15 +50,21 @@ def save(path: Path, fingerprint: str, memory: dict[str, Any], stores: list[Stor
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[Store]]:
+def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[ArrayStore]]:
     """The state that `save` wrote, if it is of the same query."""
     old = path.with_name(path.name + ".old")
     if not path.exists() and old.exists():
         path = old  # the writer stopped between its two renames
+    if not path.exists():
+        raise StateError(f"{path} holds no saved stream", hint="save one with live.save")
     try:
-        described = json.loads((path / "state.json").read_text())
-    except FileNotFoundError:
-        raise StateError(f"{path} holds no saved stream", hint="save one with live.save") from None
+        check_directory(path)
+    except DamagedFile as problem:
+        raise StateError(
+            f"the saved stream cannot be read: {problem}",
+            hint="restore its files from a backup, or start the query again from its input",
+        ) from None
+    described = json.loads((path / "state.json").read_text())
     if described["format"] != _FORMAT:
         raise StateError(
             f"{path} was saved in format {described['format']}, this is {_FORMAT}",
@@ -64,7 +74,7 @@ def load(path: Path, fingerprint: str) -> tuple[dict[str, Any], list[Store]]:
         raise StateError(
             f"{path} was saved by another query", hint="restore it with the query that saved it"
         )
-    stores: list[Store] = []
+    stores: list[ArrayStore] = []
     for lane, saved in enumerate(described["lanes"]):
         store = MemoryStore()
         store.meta = saved["meta"]

@@ -1,6 +1,6 @@
 """Signal queries on Spark: keys hashed to partitions, each partition one lane of the query.
 
-Live: the lane's state is the memory-mapped partition state of `viewlet.runtime`, so it stays on the
+Live: the lane's state is the memory-mapped state of `viewlet.engine.partitions`, so it stays on the
 executors between batches, steps are exactly-once, and a checkpoint restores them. Offline: a
 DataFrame is split by key, and every task runs the query over its keys from beginning to end.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.errors import DataError, StateError, TypingError, UnsupportedError
 from viewlet.signals import offline, tables
 from viewlet.signals.batches import INF, NEVER, Array, Columns
@@ -74,6 +74,7 @@ class SignalProgram:
         self.fingerprint = "signals-" + OperatorPlan(root).fingerprint
 
     def create(self, state: PartitionState) -> None:
+        """A partition begins clean, without any operator's state."""
         state.create(_CLEAN, (1,), np.int64)[0] = 1
 
     def run(
@@ -81,18 +82,20 @@ class SignalProgram:
     ) -> dict[int, bytes]:
         """Lists of chunks (order, source, columns), and an advance of time in the broadcast."""
         live = self._attach(state)
-        chunks = [chunk for data in inputs for chunk in pickle.loads(data)]
+        chunks = [chunk for data in inputs for chunk in unpack(data)]
         chunks.sort(key=lambda chunk: chunk[0])
         order = json.loads(broadcast) if broadcast else {}
         state.array(_CLEAN)[0] = 0
-        _LIVE.pop(_place(state), None)
-        given: dict[str, list[Columns]] = {}
+        _LIVE.pop(_partition_key(state), None)
+        parts_by_source: dict[str, list[Columns]] = {}
         for _, source, columns in chunks:
-            given.setdefault(source, []).append(columns)
+            parts_by_source.setdefault(source, []).append(columns)
         try:
-            whole = {source: join_columns(parts) for source, parts in given.items()}
+            columns_by_source = {
+                source: join_columns(parts) for source, parts in parts_by_source.items()
+            }
             floor = order.get("floor", NEVER)
-            out = live.step(whole, floor)
+            out = live.step(columns_by_source, floor)
         except BaseException:
             state.array(_CLEAN)[0] = 1  # the journal has undone the step
             raise
@@ -103,12 +106,13 @@ class SignalProgram:
             digest.update(hashlib.sha256(data).digest())
         self._detach(state, live, digest.hexdigest())
         state.array(_CLEAN)[0] = 1
-        _LIVE[_place(state)] = (digest.hexdigest(), live)
+        _LIVE[_partition_key(state)] = (digest.hexdigest(), live)
         while len(_LIVE) > _LIVE_LIMIT:
             _LIVE.pop(next(iter(_LIVE)))
-        return {DRIVER: pickle.dumps(out, protocol=5)}
+        return {DRIVER: pack(out)}
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
+        """The counters of one partition, as JSON."""
         return json.dumps(state.meta.get("stats", {})).encode()
 
     def rollback(self, state: PartitionState) -> bool:
@@ -120,7 +124,7 @@ class SignalProgram:
         plan = OperatorPlan(self.root)
         if "memory" not in state.meta:
             return Live(plan, 1, [state])
-        digest, live = _LIVE.get(_place(state), ("", None))
+        digest, live = _LIVE.get(_partition_key(state), ("", None))
         if live is not None and digest == state.meta["digest"] and live.stores[0] is state:
             return live
         memory = fill(state.meta["memory"], lambda number: _stored(state, number))
@@ -137,17 +141,17 @@ class SignalProgram:
         lengths = []
         for number, array in enumerate(arrays):
             name = f"memory{number}"
-            kept = state.array(name) if name in state.names() else None
-            if kept is None or kept.dtype != array.dtype:
-                kept = state.create(name, (max(16, len(array)),), array.dtype)
-            if len(kept) < len(array):
-                kept = state.resize(name, len(array))
-            kept[: len(array)] = array
+            stored = state.array(name) if name in state.names() else None
+            if stored is None or stored.dtype != array.dtype:
+                stored = state.create(name, (max(16, len(array)),), array.dtype)
+            if len(stored) < len(array):
+                stored = state.resize(name, len(array))
+            stored[: len(array)] = array
             lengths.append(len(array))
         state.meta["memory_lengths"] = lengths
 
 
-def _place(state: PartitionState) -> str:
+def _partition_key(state: PartitionState) -> str:
     return f"{id(state)}/{state.partition}"
 
 
@@ -203,19 +207,25 @@ class SparkLive:
         return self._cluster.version
 
     def push(self, batch: Any = None, /, *, batch_id: str | None = None, **named: Any) -> Any:
-        given = self._names.given(batch, named)
-        kinds = {tables.kind_of(table) for table in given.values()}
+        """One batch -> the rows that it made final; a batch_id is applied once only."""
+        tables_by_source = self._names.by_source(batch, named)
+        kinds = {tables.kind_of(table) for table in tables_by_source.values()}
         self._kind = kinds.pop() if len(kinds) == 1 else "arrow"
-        inputs = self._rdd(given) if self._kind == "spark" else self._local(given)
+        inputs = (
+            self._rdd(tables_by_source) if self._kind == "spark" else self._local(tables_by_source)
+        )
         return self._out(self._cluster.step(inputs, batch_id=batch_id))
 
     def advance(self, time: int) -> Any:
+        """Nothing before this time will come any more: what waited for it comes out."""
         return self._out(self._cluster.step(None, json.dumps({"floor": int(time)}).encode()))
 
     def flush(self) -> Any:
+        """Time ends: everything that was waiting comes out."""
         return self._out(self._cluster.step(None, json.dumps({"floor": INF}).encode()))
 
     def stats(self) -> dict[str, int]:
+        """Counts of all partitions together, such as rows that came too late."""
         total: dict[str, int] = {}
         for answer in self._cluster.read(b"stats"):
             for name, count in json.loads(answer).items():
@@ -227,6 +237,7 @@ class SparkLive:
         return self._cluster.metrics()
 
     def close(self) -> None:
+        """Release the partitions; the checkpoint stays."""
         self._cluster.close()
 
     def __enter__(self) -> SparkLive:
@@ -235,36 +246,36 @@ class SparkLive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _local(self, given: dict[str, Any]) -> dict[int, bytes]:
+    def _local(self, tables_by_source: dict[str, Any]) -> dict[int, bytes]:
         """Tables of the driver, split here: no shuffle."""
         chunks: dict[int, list[Any]] = {}
         for number, source in enumerate(self.plan.sources):
-            if source.name in given:
-                columns = tables.read(given[source.name], _wanted(source))
+            if source.name in tables_by_source:
+                columns = tables.read(tables_by_source[source.name], _source_columns(source))
                 parts = split(columns, source.schema.keys, self._cluster.partitions)
                 for p, part in parts.items():
                     chunks.setdefault(p, []).append(((number, 0), source.name, part))
-        return {p: pickle.dumps(found, protocol=5) for p, found in chunks.items()}
+        return {p: pack(chunk) for p, chunk in chunks.items()}
 
-    def _rdd(self, given: dict[str, Any]) -> Any:
-        chunks = _chunks(self.plan, given, self._cluster.partitions)
+    def _rdd(self, tables_by_source: dict[str, Any]) -> Any:
+        chunks = _chunks(self.plan, tables_by_source, self._cluster.partitions)
         return chunks.rdd.map(lambda row: (row[0], bytes(row[1])))
 
     def _out(self, outputs: list[bytes]) -> Any:
-        columns = join_columns([pickle.loads(data) for data in outputs])
+        columns = join_columns([unpack(data) for data in outputs])
         if self._kind == "spark":
             return self._spark.createDataFrame(spark_table(columns))
         return tables.write(columns, self._kind)
 
 
-def run_dataframes(plan: OperatorPlan, given: dict[str, Any]) -> Any:
+def run_dataframes(plan: OperatorPlan, frames: dict[str, Any]) -> Any:
     """A finished query over DataFrames: split by key, sorted by time, run, one lane per task."""
     _checked(plan)
-    first = next(iter(given.values()))
+    first = next(iter(frames.values()))
     spark = first.sparkSession
     empty = {
         name: pa.Table.from_batches([], schema=_arrow_schema(frame))
-        for name, frame in given.items()
+        for name, frame in frames.items()
     }
     schema = spark_table(offline.run(plan, empty, 1)).schema
     root = plan.root
@@ -273,42 +284,42 @@ def run_dataframes(plan: OperatorPlan, given: dict[str, Any]) -> Any:
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packed = (data.as_py() for batch in batches for data in batch.column(1))
-        chunks = [chunk for data in packed for chunk in pickle.loads(data)]
+        chunks = [chunk for data in packed for chunk in unpack(data)]
         chunks.sort(key=lambda chunk: chunk[0])
         mine = OperatorPlan(root)
-        whole: dict[str, Columns] = {}
+        columns_by_source: dict[str, Columns] = {}
         for source in mine.sources:
             parts = [columns for _, name, columns in chunks if name == source.name]
             if parts:
                 columns = join_columns(parts)
                 order = np.argsort(columns[source.schema.time], kind="stable")
-                whole[source.name] = {name: c[order] for name, c in columns.items()}
-        if whole:
-            out = spark_table(offline.run(mine, whole, 1)).cast(schema)
+                columns_by_source[source.name] = {name: c[order] for name, c in columns.items()}
+        if columns_by_source:
+            out = spark_table(offline.run(mine, columns_by_source, 1)).cast(schema)
             yield from out.to_batches(max_chunksize=1 << 16)
 
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    chunks = _chunks(plan, given, max(1, count)).repartition(count, "p")
+    chunks = _chunks(plan, frames, max(1, count)).repartition(count, "p")
     return chunks.mapInArrow(work, from_arrow_schema(schema))
 
 
-def _chunks(plan: OperatorPlan, given: dict[str, Any], partitions: int) -> Any:
-    """A DataFrame (p, chunk): the rows of every partition as pickled columns, in input order."""
+def _chunks(plan: OperatorPlan, tables_by_source: dict[str, Any], partitions: int) -> Any:
+    """A DataFrame (p, chunk): the rows of every partition as packed columns, in input order."""
     frames = []
     for number, source in enumerate(plan.sources):
-        if source.name not in given:
+        if source.name not in tables_by_source:
             continue
-        frame = given[source.name]
-        wanted = _wanted(source)
-        missing = [name for name in wanted or () if name not in frame.columns]
+        frame = tables_by_source[source.name]
+        column_names = _source_columns(source)
+        missing = [name for name in column_names or () if name not in frame.columns]
         if missing:
             raise DataError(
                 f"the DataFrame has no column {missing[0]}",
                 hint=f"its columns are {', '.join(frame.columns)}",
             )
         frames.append(
-            (frame if wanted is None else frame.select(*wanted)).mapInArrow(
+            (frame if column_names is None else frame.select(*column_names)).mapInArrow(
                 _splitter(number, source.name, source.schema.keys, partitions),
                 "p int, chunk binary",
             )
@@ -334,7 +345,7 @@ def _splitter(number: int, name: str, keys: tuple[str, ...], partitions: int) ->
             [
                 pa.array(list(parts), pa.int32()),
                 pa.array(
-                    [pickle.dumps([((number, task), name, c)], 5) for c in parts.values()],
+                    [pack([((number, task), name, c)]) for c in parts.values()],
                     pa.binary(),
                 ),
             ],
@@ -344,7 +355,7 @@ def _splitter(number: int, name: str, keys: tuple[str, ...], partitions: int) ->
     return work
 
 
-def _wanted(source: Any) -> list[str] | None:
+def _source_columns(source: Any) -> list[str] | None:
     schema = source.schema
     fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
     return None if source.values is None else [*fixed, *source.values]
@@ -373,8 +384,8 @@ def _arrow_schema(frame: Any) -> pa.Schema:
 def spark_table(columns: Columns) -> pa.Table:
     """Output columns with types that Spark has: fixed-size lists become lists."""
     table = tables.to_arrow(columns)
-    for place, field in enumerate(table.schema):
+    for position, field in enumerate(table.schema):
         if pa.types.is_fixed_size_list(field.type):
             plain = pa.list_(field.type.value_type)
-            table = table.set_column(place, field.name, table.column(place).cast(plain))
+            table = table.set_column(position, field.name, table.column(position).cast(plain))
     return table

@@ -1,9 +1,9 @@
 """Where operators keep what they remember: flat arrays with one row per key, and pools of rows.
 
-A `Store` is anything that keeps named arrays: memory here, memory-mapped files of a Spark partition
-in `spark.py`. `OperatorState` gives one operator its part of a store. Keyed arrays are changed in
-place by kernels; a pool (rows that wait for the other side of a join, or for their turn) is a
-batch that is replaced as a whole.
+An `ArrayStore` is anything that keeps named arrays: memory here, memory-mapped files of a Spark
+partition in `spark_query.py`. `OperatorState` gives one operator its part of a store. Keyed arrays
+are changed in place by kernels; a pool (rows that wait for the other side of a join, or for their
+turn) is a batch that is replaced as a whole.
 
 Every change of a step is journalled by touched key until the step ends, so that a step that fails
 (late event, overlapping events, an error inside a user's function) leaves no trace.
@@ -25,7 +25,7 @@ from viewlet.storage.columns import MemoryArrays
 _POOLS: dict[str, type[Segments]] = {"Events": Events, "Samples": Samples}
 
 
-class Store(Protocol):
+class ArrayStore(Protocol):
     """Named arrays that grow along their first axis; the interface of a Spark partition's state."""
 
     meta: dict[str, Any]
@@ -44,16 +44,18 @@ class MemoryStore(MemoryArrays):
         self.meta: dict[str, Any] = {}
 
 
-class Journal:
+class StepJournal:
     """Undo actions of one step, run backwards when it fails."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def add(self, undo: Callable[[], None]) -> None:
+        """How to take back what is about to be done."""
         self._undo.append(undo)
 
     def rollback(self) -> None:
+        """Take back everything, the last change first."""
         for undo in reversed(self._undo):
             undo()
 
@@ -61,11 +63,11 @@ class Journal:
 class OperatorState:
     """The part of a store that belongs to one operator of a plan."""
 
-    def __init__(self, store: Store, prefix: str) -> None:
+    def __init__(self, store: ArrayStore, prefix: str) -> None:
         self.store = store
         self.prefix = prefix
         self.capacity = 0
-        self.journal: Journal | None = None
+        self.journal: StepJournal | None = None
         self.decode: Callable[[Array], list[Array]] = lambda slots: []
         self.floor = NEVER  # no event of any key before this time is still to come
         self.last = False  # the plan's last operator: its columns may be deferred
@@ -118,6 +120,7 @@ class OperatorState:
         return self._pools[name]
 
     def put_pool(self, name: str, batch: Any) -> None:
+        """Rows that wait for a later batch, in place of those that waited before."""
         if self.journal is not None:
             saved = self.pool(name)
             self.journal.add(lambda: self._pools.__setitem__(name, saved))
@@ -134,6 +137,7 @@ class OperatorState:
             self.journal.add(lambda: self.store.meta.__setitem__(key, before))
 
     def counters(self) -> dict[str, int]:
+        """The operator's counts by name."""
         head = f"{self.prefix}.count."
         meta = self.store.meta
         return {key.removeprefix(head): meta[key] for key in meta if key.startswith(head)}
@@ -180,5 +184,5 @@ class OperatorState:
             else:
                 values[key] = value
         kind = _POOLS[described["kind"]]
-        wanted = {field.name for field in dataclasses.fields(kind)}
-        return kind(**{key: value for key, value in values.items() if key in wanted})
+        field_names = {field.name for field in dataclasses.fields(kind)}
+        return kind(**{key: value for key, value in values.items() if key in field_names})

@@ -34,7 +34,7 @@ class Stretches:
     base: Ints
     begin: Ints  # one more than stretches: the last entry is the length of the flat arrays
     old: Ints
-    place: Ints
+    position: Ints
     contiguous: bool  # every new entry of every stretch is a sample of the batch, in order
     known: Array
     flat: dict[str, Array]
@@ -60,11 +60,11 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
     closing = int(rule.tail * (finish & (known | (batch.counts > 0))).sum())
     plain = batch.rows + _history(batch, known, length, rule) + closing
     contiguous = dense and number == some and total == plain
-    place = np.empty(0 if contiguous else batch.rows, np.int64)
+    position = np.empty(0 if contiguous else batch.rows, np.int64)
     if contiguous:
         _simple_layout(batch, known, last, length, rule, finish, segment, base, begin, old)
     else:
-        kernel.layout(*plan, *limits, True, segment, base, begin[:number], old, place)
+        kernel.layout(*plan, *limits, True, segment, base, begin[:number], old, position)
     flat = {}
     for name, column in batch.columns.items():
         values = numeric(column)
@@ -79,7 +79,7 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
                 begin,
                 old,
                 known,
-                place,
+                position,
                 contiguous,
                 batch.offsets,
                 values,
@@ -87,7 +87,7 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
                 flat[name],
             )
     if bool((batch.frontier == INF).all()):  # nothing comes any more that would need the history
-        return Stretches(segment, base, begin, old, place, contiguous, known, flat)
+        return Stretches(segment, base, begin, old, position, contiguous, known, flat)
     trim = np.where(finish, rule.tail, 0)
     for name, values in flat.items():
         memory = state.keyed(f"history.{name}", slots, (rule.history,), values.dtype)
@@ -95,7 +95,7 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
     filled = batch.counts > 0
     ends = batch.offsets[1:][filled] - 1
     last[slots[filled]] = batch.first[filled] + batch.counts[filled] - 1 if dense else index[ends]
-    return Stretches(segment, base, begin, old, place, contiguous, known, flat)
+    return Stretches(segment, base, begin, old, position, contiguous, known, flat)
 
 
 def _history(batch: Samples, known: Array, length: Ints, rule: Rule) -> int:

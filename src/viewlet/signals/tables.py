@@ -38,13 +38,13 @@ def read(table: Any, names: list[str] | None) -> dict[str, Array]:
         present = list(table.schema.names)
     else:
         present = [str(name) for name in table.columns]
-    wanted = present if names is None else names
-    for name in wanted:
+    column_names = present if names is None else names
+    for name in column_names:
         if name not in present:
             raise DataError(
                 f"the input has no column {name}", hint=f"its columns are {', '.join(present)}"
             )
-    return {name: _column(table, kind, name) for name in wanted}
+    return {name: _column(table, kind, name) for name in column_names}
 
 
 def _column(table: Any, kind: str, name: str) -> Array:

@@ -20,7 +20,7 @@ _SHORTEST, _LONGEST = 8, 2048
 _THREADS_FROM = 1 << 17  # samples in all windows from which a second thread pays
 
 
-class Tables(NamedTuple):
+class TransformTables(NamedTuple):
     """What the kernel needs to know about a size (see kernels/transforms.py)."""
 
     twiddles: Array
@@ -30,7 +30,7 @@ class Tables(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def tables(size: int) -> Tables:
+def tables(size: int) -> TransformTables:
     """Roots of unity and the order of frequencies for transforms of this size."""
     half = size // 2
     parts, n = [], half
@@ -44,7 +44,7 @@ def tables(size: int) -> Tables:
     roots = np.exp(-2j * np.pi * np.arange(half) / size)
     twiddles = np.concatenate(parts).reshape(-1)
     numbers = (table.view(np.float64) for table in (roots / 2, roots / size))
-    return Tables(twiddles.view(np.float64), where, *numbers)
+    return TransformTables(twiddles.view(np.float64), where, *numbers)
 
 
 def _frequencies(rows: int) -> Ints:
@@ -63,15 +63,15 @@ def _short(size: int) -> bool:
 def _windows(windows: Array | WindowView) -> tuple[Array, Ints, int] | None:
     """Flat samples, where each window begins, and the size; None when SciPy has to do it."""
     if isinstance(windows, WindowView):
-        found = windows.flat, windows.starts, windows.size
+        parts = windows.flat, windows.starts, windows.size
     elif windows.ndim == 2 and windows.flags.c_contiguous:
         count, size = windows.shape
-        found = windows.reshape(-1), np.arange(count) * size, size
+        parts = windows.reshape(-1), np.arange(count) * size, size
     else:
         return None
-    flat, _, size = found
+    flat, _, size = parts
     fits = flat.dtype == np.float64 and flat.flags.c_contiguous and _short(size)
-    return found if fits else None
+    return parts if fits else None
 
 
 def _array(windows: Array | WindowView) -> Array:
@@ -80,18 +80,18 @@ def _array(windows: Array | WindowView) -> Array:
 
 def fft(windows: Array | WindowView) -> Array:
     """The spectrum of every window (scipy.fft.fft)."""
-    found = _windows(windows)
-    if found is None:
+    parts = _windows(windows)
+    if parts is None:
         return np.asarray(spectra.fft(_array(windows), axis=1))
-    return _forward(*found, full=True)
+    return _forward(*parts, full=True)
 
 
 def rfft(windows: Array | WindowView) -> Array:
     """The half spectrum of every window of real samples (scipy.fft.rfft)."""
-    found = _windows(windows)
-    if found is None:
+    parts = _windows(windows)
+    if parts is None:
         return np.asarray(spectra.rfft(_array(windows), axis=1))
-    return _forward(*found, full=False)
+    return _forward(*parts, full=False)
 
 
 def irfft(spectrum: Array | WindowView, size: int) -> Array:

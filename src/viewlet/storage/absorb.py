@@ -107,6 +107,7 @@ def add_rows(m: int, rows: int, first: int, count: int, kinds: int) -> int:
 
 
 def value_kinds(layout: Layout) -> Array:
+    """For each value word of a record, 1 if it is a float and 0 if an int."""
     kinds = np.zeros(max(layout.value_width, 1), np.int64)
     for physical, word in zip(layout.values, layout.value_words, strict=True):
         kinds[word - layout.key_width] = physical is Physical.FLOAT

@@ -23,6 +23,7 @@ OVERFLOW = "a number left the range of 64-bit integers"
 
 @intrinsic(checked("sadd"))
 def plus(a: int, b: int) -> int:
+    """a + b; beyond 64 bits it raises, instead of wrapping around."""
     total = int(a) + int(b)
     if not -_LIMIT <= total < _LIMIT:
         raise OverflowError(OVERFLOW)
@@ -31,6 +32,7 @@ def plus(a: int, b: int) -> int:
 
 @intrinsic(checked("ssub"))
 def minus(a: int, b: int) -> int:
+    """a - b; beyond 64 bits it raises, instead of wrapping around."""
     total = int(a) - int(b)
     if not -_LIMIT <= total < _LIMIT:
         raise OverflowError(OVERFLOW)
@@ -39,6 +41,7 @@ def minus(a: int, b: int) -> int:
 
 @intrinsic(checked("smul"))
 def times(a: int, b: int) -> int:
+    """a * b; beyond 64 bits it raises, instead of wrapping around."""
     product = int(a) * int(b)
     if not -_LIMIT <= product < _LIMIT:
         raise OverflowError(OVERFLOW)

@@ -109,6 +109,8 @@ class Index:
 
 @dataclass(frozen=True)
 class KeyField:
+    """One key of a record: what it is made of, and whether it may be NULL."""
+
     physical: Physical
     nullable: bool
 
@@ -169,6 +171,7 @@ class Layout:
 
     @property
     def value_width(self) -> int:
+        """Words of a record's values."""
         return self.row_width - self.key_width
 
     def part_words(self, parts: tuple[int, ...]) -> list[int]:
@@ -192,6 +195,7 @@ class Layout:
 
     @property
     def descriptor_words(self) -> int:
+        """Words of the map's descriptor: its header and a block for each index."""
         return HEADER + BLOCK * (1 + len(self.indexes))
 
     def block(self, index: int) -> int:

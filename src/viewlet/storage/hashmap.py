@@ -1,12 +1,14 @@
 """Open addressing with linear probing: the table of every index, whatever hangs on its slots.
 
-A slot holds the number of a record: of the only record with that key (unique index), of the head of
-a chain, or of the root of a tree. Keys are never stored twice; a probe compares with the record.
-The unique index has more slots than records, so that some bits of a slot are not needed for the
-number. Its words are  way | tag | number:  the tag is the bits of the key's hash above those that
-the slot's place tells, the way how far the slot lies behind the one where its key belongs. A probe
-that passes by slots of other keys need not look at their records, each of which would be a wait for
-memory, and a table grows without looking at any: place, way and tag are the hash.
+A slot's entry is the number of a record: of the only record with that key (unique index), of the
+head of a chain, or of the root of a tree. Keys are never stored twice: a probe compares with the
+record.
+
+The unique index has more slots than records, so that some bits of an entry are not needed for the
+number. Its entries are  way | tag | number:  the tag is the bits of the key's hash above those that
+give the slot, the way is the distance from the slot where the key belongs to the one that it has. A
+probe passes the entries of other keys without looking at their records, each of which would be a
+wait for memory; and a table grows without looking at any, as slot, way and tag give the hash.
 `m` is the address of a map's descriptor, `ix` that of an index block, `at` that of a record.
 """
 
@@ -48,13 +50,13 @@ _FAR = 7  # a way of so many slots or more
 
 @compiled
 def numbers_in(mask: int) -> int:
-    """Bits of a slot of the unique index that hold the record number, below half the slots."""
+    """Bits of an entry of the unique index for the record number, which is below half the slots."""
     return mask >> 1
 
 
 @compiled
 def tag_bits(mask: int) -> int:
-    """Bits of a slot of the unique index that hold the tag."""
+    """Bits of an entry of the unique index for the tag."""
     return ~(mask >> 1) & ((1 << _WAY) - 1)
 
 
@@ -65,8 +67,8 @@ def knows_ways(mask: int) -> bool:
 
 
 @compiled
-def slot_word(mask: int, slot: int, record: int, code: int) -> int:
-    """What a slot of the unique index holds for a record whose key has this hash."""
+def slot_entry(mask: int, slot: int, record: int, code: int) -> int:
+    """The entry of the unique index for a record whose key has this hash."""
     way = min((slot - code) & mask, _FAR) << _WAY if knows_ways(mask) else 0
     return record | (code & tag_bits(mask)) | way
 
@@ -82,11 +84,11 @@ def find(slots: int, mask: int, records: int, stride: int, by: Words, key: Words
     tag = code & tags
     slot = code & mask
     while True:
-        held = load_half(slots, slot)
-        if held < 0:
+        entry = load_half(slots, slot)
+        if entry < 0:
             return 0
-        if held & tags == tag:
-            at = records + (held & numbers_in(mask)) * stride
+        if entry & tags == tag:
+            at = records + (entry & numbers_in(mask)) * stride
             same = True
             for i in range(len(key)):
                 same &= load(at, i) == key[i]
@@ -98,9 +100,9 @@ def find(slots: int, mask: int, records: int, stride: int, by: Words, key: Words
 @compiled
 def likely(slots: int, mask: int, code: int) -> int:
     """The record in the first slot for a hash, 0 if that surely has another key: to prefetch."""
-    held = load_half(slots, code & mask)
+    entry = load_half(slots, code & mask)
     tags = tag_bits(mask)
-    return held & numbers_in(mask) if held >= 0 and held & tags == code & tags else 0
+    return entry & numbers_in(mask) if entry >= 0 and entry & tags == code & tags else 0
 
 
 @compiled
@@ -155,11 +157,11 @@ def slot_for(m: int, ix: int, at: int) -> int:
     tag = code & tags
     slot = code & mask
     while True:
-        held = load_half(slots, slot)
-        if held < 0:
+        entry = load_half(slots, slot)
+        if entry < 0:
             return slot
-        if held & tags == tag:
-            other = records + (held & numbers_in(mask)) * stride
+        if entry & tags == tag:
+            other = records + (entry & numbers_in(mask)) * stride
             word = 0
             while word < keys and load(other, word) == load(at, word):
                 word += 1
@@ -195,10 +197,10 @@ def group_slot(m: int, ix: int, at: int) -> int:
 @compiled
 def record_in(ix: int, slot: int) -> int:
     """The record that a slot names, -1 if it is empty."""
-    held = load_half(load(ix, SLOTS), slot)
-    if held < 0 or load(ix, KIND) != UNIQUE:
-        return held
-    return held & numbers_in(load(ix, MASK))
+    entry = load_half(load(ix, SLOTS), slot)
+    if entry < 0 or load(ix, KIND) != UNIQUE:
+        return entry
+    return entry & numbers_in(load(ix, MASK))
 
 
 @compiled
@@ -223,8 +225,8 @@ def empty_slot(m: int, ix: int, slot: int) -> None:
 def take_slot(ix: int, slot: int, record: int, code: int) -> None:
     """A group's record goes into a slot; `code` is the hash of its key."""
     unique = load(ix, KIND) == UNIQUE
-    held = slot_word(load(ix, MASK), slot, record, code) if unique else record
-    store_half(load(ix, SLOTS), slot, held)
+    entry = slot_entry(load(ix, MASK), slot, record, code) if unique else record
+    store_half(load(ix, SLOTS), slot, entry)
 
 
 @compiled
@@ -257,12 +259,12 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
         numbers = numbers_in(length - 1)
         tags = tag_bits(length - 1)
         for i in range(length):
-            held = load_half(old, i)
-            if held >= 0:
-                way = held >> _WAY
-                record = held & numbers
+            entry = load_half(old, i)
+            if entry >= 0:
+                way = entry >> _WAY
+                record = entry & numbers
                 if way < _FAR:
-                    code = ((i - way) & (length - 1)) | (held & tags)
+                    code = ((i - way) & (length - 1)) | (entry & tags)
                 else:
                     code = hash_record(ix, records + record * stride)
                 _enter(ix, mask, record, code)
@@ -272,9 +274,9 @@ def rehash(m: int, ix: int, old: int, length: int) -> int:
         # Records lie in the order of their arrival, not of their hashes: each is a wait for memory.
         if i + 24 < length:
             prefetch(records + (load_half(old, i + 24) & numbers) * stride)
-        held = load_half(old, i)
-        if held >= 0:
-            record = held & numbers
+        entry = load_half(old, i)
+        if entry >= 0:
+            record = entry & numbers
             _enter(ix, mask, record, hash_record(ix, records + record * stride))
     return 0
 

@@ -157,6 +157,7 @@ def mark_of(marks: int, record: int) -> int:
 
 @compiled
 def set_mark(marks: int, record: int, mark: int) -> None:
+    """Set the bit of one record, 0 or 1."""
     place = record & 7
     others = load_byte(marks, record >> 3) & ~(1 << place)
     store_byte(marks, record >> 3, others | mark << place)
@@ -216,6 +217,7 @@ def lacks_room(m: int) -> bool:
 
 @compiled
 def link_secondary(m: int, record: int) -> None:
+    """Enter a new record into every index but the first."""
     for i in range(1, load(m, INDEXES)):
         ix = m + 8 * (HEADER + BLOCK * i)
         if load(ix, KIND) == CHAIN:
@@ -265,12 +267,14 @@ def remake_trees(m: int, at: int) -> None:
 
 @compiled
 def is_dead(m: int, at: int) -> bool:
+    """Whether all values of a record are zero, so that it need not exist."""
     keys = load(m, KEYS)
     return all_zero(at, keys, load(m, VALUES))
 
 
 @compiled
 def all_zero(at: int, start: int, count: int) -> bool:
+    """Whether so many words from a start are all zero."""
     found = 0
     for i in range(count):
         found |= load(at, start + i)
@@ -461,11 +465,13 @@ def next_all(maps: int, count: int) -> None:
 
 @compiled
 def commit_all(maps: int, count: int) -> None:
+    """Remove from each of the maps what the batch left without a value."""
     for i in range(count):
         sweep(load(maps, i))
 
 
 @compiled
 def rollback_all(maps: int, count: int) -> None:
+    """Write back in each of the maps what the batch changed."""
     for i in range(count):
         rollback(load(maps, i))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from viewlet.errors import RangeError
@@ -49,6 +47,7 @@ def table_room(slots: int) -> int:
 
 
 def mark_bytes(records: int) -> int:
+    """Bytes of one bit for each record."""
     return -(-records // 8)
 
 
@@ -105,10 +104,12 @@ class Pool:
 
     @property
     def records(self) -> Array:
+        """The records, as words."""
         return self._arrays.array(f"{self.layout.name}.records")
 
     @property
     def log(self) -> Array:
+        """The undo log, as words."""
         return self._arrays.array(f"{self.layout.name}.log")
 
     @property
@@ -117,10 +118,12 @@ class Pool:
 
     @property
     def address(self) -> int:
+        """Where kernels find the map: the address of its descriptor."""
         return int(self.descriptor.ctypes.data)
 
     @property
     def used(self) -> int:
+        """Records that were ever in use, removed ones included."""
         return int(self.descriptor[USED])
 
     def make_room(self) -> None:
@@ -286,10 +289,3 @@ class Pool:
         nodes = sum(8 * int(self._block(i)[NODES_USED]) for i in self._nodes)
         records = 8 * self.layout.width * self.used + mark_bytes(self.used)
         return records + nodes + tables + self.log.nbytes
-
-    def array_names(self) -> Iterator[str]:
-        yield f"{self.layout.name}.records"
-        yield f"{self.layout.name}.marks"
-        yield f"{self.layout.name}.log"
-        yield from self._tables
-        yield from self._nodes.values()

@@ -294,6 +294,7 @@ class TableRows:
 
     @property
     def keyed(self) -> bool:
+        """Whether the table has a primary key."""
         return self._keyed
 
     # Changes.
@@ -350,6 +351,7 @@ class TableRows:
                 self._pool.make_room()
 
     def make_room(self) -> None:
+        """Let the arrays grow before a batch, where they may have to move."""
         self._pool.make_room()
 
     @property
@@ -381,6 +383,7 @@ class TableRows:
         return self._pool.live(0)
 
     def counts(self, records: Array) -> Array:
+        """How often each of the rows is there."""
         return self._pool.value_column(0, records)
 
     def column(self, place: int, records: Array) -> tuple[Array, Array | None]:
@@ -393,6 +396,7 @@ class TableRows:
         return values, gaps if gaps.any() else None
 
     def nbytes(self) -> int:
+        """Bytes of the rows and of their index."""
         return self._pool.nbytes()
 
     # Whole tables, for saving.

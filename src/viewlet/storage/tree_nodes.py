@@ -64,6 +64,7 @@ LEAF, ROOT = 0, 1
 
 @compiled
 def record_at(m: int, record: int) -> int:
+    """The address of a record."""
     return load(m, RECORDS) + record * load(m, STRIDE)
 
 
@@ -75,16 +76,19 @@ def node_at(ix: int, number: int) -> int:
 
 @compiled
 def entry_at(ix: int, node: int, place: int) -> int:
+    """The address of an entry of a node."""
     return node + 8 * (FRONT + place * load(ix, ENTRY))
 
 
 @compiled
 def link_of(m: int, ix: int, record: int, which: int) -> int:
+    """One of the two links that a record has for an index."""
     return load_half(record_at(m, record), 2 * load(ix, LINK) + which)
 
 
 @compiled
 def set_link(m: int, ix: int, record: int, which: int, number: int) -> None:
+    """Set one of the two links that a record has for an index."""
     store_half(record_at(m, record), 2 * load(ix, LINK) + which, number)
 
 
@@ -164,6 +168,7 @@ def pull(ix: int, node: int, entry: int) -> None:
 
 @compiled
 def node_words(ix: int, size: int) -> int:
+    """Words of a node of a size class."""
     return FRONT + (load(ix, ENTRY) << size)
 
 
@@ -188,6 +193,7 @@ def take_node(ix: int, size: int, level: int) -> int:
 
 @compiled
 def free_node(ix: int, number: int) -> None:
+    """Keep a node for the next one of its size class."""
     node = node_at(ix, number)
     size = load_half(node, CLASS)
     store_half(node, NEXT, load(ix, FREE_NODES + size))
@@ -257,6 +263,7 @@ def put_entry(m: int, ix: int, number: int, place: int, key: int, below: int) ->
 
 @compiled
 def cut_entry(m: int, ix: int, number: int, place: int) -> None:
+    """Remove an entry of a node; those behind it move up."""
     node = node_at(ix, number)
     words = load(ix, ENTRY)
     count = load_half(node, ENTRIES)

@@ -1,8 +1,8 @@
 """Work that no signal divides: Ctrl-C takes effect at its end.
 
-Arrays that have grown while their index has not, or addresses of arrays that are no longer there,
-would be met by whoever undoes the batch. Kernels are safe by themselves: Python handles signals
-between its own instructions only.
+Interrupted in between, arrays may have grown while their index has not, or an address may be that
+of an array that is gone, and then the batch could not be undone. Kernels need no such care: Python
+handles signals between its own instructions only.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ def undivided() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run in the main thread
         return
-    came: list[tuple[int, FrameType | None]] = []
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    held = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in held:
-        signal.signal(number, lambda number, frame: came.append((number, frame)))
+    pending: list[tuple[int, FrameType | None]] = []
+    handlers = {
+        number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))
+    }
+    for number in handlers:
+        signal.signal(number, lambda number, frame: pending.append((number, frame)))
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        for which, frame in came:
-            held[signal.Signals(which)](which, frame)
+        for raised, frame in pending:
+            handlers[signal.Signals(raised)](raised, frame)

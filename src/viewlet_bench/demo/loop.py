@@ -18,14 +18,14 @@ from viewlet.interfaces.connect import connect
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.stopping import stopping
-from viewlet_bench.demo.market import SCHEMA, Delta, Market
+from viewlet_bench.demo.market import SCHEMA, Market, MarketDelta
 from viewlet_bench.demo.rivals import Answer, DuckDB, SparkSQL, equal
 from viewlet_bench.demo.screen import Figures, console, screen, summary
 from viewlet_bench.demo.shown_views import VIEWS, Shown
 
 
 @dataclass(frozen=True)
-class Pace:
+class DemoPace:
     """New orders (each of one to seven lines) and bids in a batch, and the history before it."""
 
     orders: int
@@ -36,8 +36,8 @@ class Pace:
     """How many times larger those are."""
 
 
-PACES = {"spark": Pace(2_500, 1_500, 4, 10)}
-LOCAL = Pace(250, 300, 40, 10)
+PACES = {"spark": DemoPace(2_500, 1_500, 4, 10)}
+LOCAL = DemoPace(250, 300, 40, 10)
 """Spark takes a tenth of a second for a batch of any size, so its batches are larger."""
 
 BATCHES_PER_SECOND = 10.0
@@ -54,7 +54,7 @@ class Rival(Protocol):
 
     name: str
 
-    def take(self, changes: list[Delta]) -> None: ...
+    def take(self, changes: list[MarketDelta]) -> None: ...
 
     def answer(self, view: Shown) -> Answer: ...
 
@@ -120,14 +120,14 @@ class Demo:
         market: Market,
         engine: str,
         out: Console,
-        pace: Pace,
+        pace: DemoPace,
     ) -> None:
         self._pace = pace
         self._database = database
         self._rival = rival
         self._market = market
         self._out = out
-        self._pending: list[Delta] = []
+        self._pending: list[MarketDelta] = []
         self._turn = 0
         self._weighed = float("-inf")
         self.figures = Figures(engine, rival.name)
@@ -152,6 +152,7 @@ class Demo:
         self._measure()
 
     def run(self, seconds: float, stopped: Callable[[], bool]) -> None:
+        """Apply batches and show the views, until the time is over or someone stops it."""
         start = time.monotonic()
         shown = plain = float("-inf")
         compare_at = start + RECOMPUTE_SECONDS
@@ -196,7 +197,7 @@ class Demo:
         rows = self._apply(changes)
         self.figures.applied(rows, time.perf_counter() - start)
 
-    def _apply(self, changes: list[Delta]) -> int:
+    def _apply(self, changes: list[MarketDelta]) -> int:
         self._pending += changes
         return self._database.apply(
             [Change(change.relation, change.rows, change.weight) for change in changes]

@@ -33,7 +33,7 @@ _TICKS_A_DAY = 20
 
 
 @dataclass(frozen=True)
-class Delta:
+class MarketDelta:
     """Rows of one relation that come (weight 1) or go (weight -1)."""
 
     relation: str
@@ -54,9 +54,9 @@ class Market:
         self._ticks = 0
         self._open: deque[tuple[pa.Table, pa.Table]] = deque(maxlen=200)
         self._bids: deque[pa.Table] = deque()
-        self._held = 0
+        self._bid_count = 0
 
-    def opening(self) -> list[Delta]:
+    def opening(self) -> list[MarketDelta]:
         """All customers."""
         keys = np.arange(1, self._customers + 1, dtype=np.int32)
         names = pa.array([f"Customer#{key:06d}" for key in keys])
@@ -68,21 +68,21 @@ class Market:
                 "c_mktsegment": pa.array([SEGMENTS[s] for s in segments]),
             }
         )
-        return [Delta("customer", table, 1)]
+        return [MarketDelta("customer", table, 1)]
 
-    def tick(self, orders: int, bids: int) -> list[Delta]:
+    def tick(self, orders: int, bids: int) -> list[MarketDelta]:
         """New orders with their lines, a few cancellations, new bids, and old ones that leave."""
         self._ticks += 1
         made, lines = self._orders(orders)
-        changes = [Delta("orders", made, 1), Delta("lineitem", lines, 1)]
+        changes = [MarketDelta("orders", made, 1), MarketDelta("lineitem", lines, 1)]
         if self._open and self._ticks % 4 == 0:
             changes += self._cancelled()
         self._open.append((made, lines))
-        changes.append(Delta("bids", self._new_bids(bids), 1))
-        while self._held > self._book:
-            gone = self._bids.popleft()
-            self._held -= len(gone)
-            changes.append(Delta("bids", gone, -1))
+        changes.append(MarketDelta("bids", self._new_bids(bids), 1))
+        while self._bid_count > self._book:
+            oldest = self._bids.popleft()
+            self._bid_count -= len(oldest)
+            changes.append(MarketDelta("bids", oldest, -1))
         return changes
 
     def _orders(self, count: int) -> tuple[pa.Table, pa.Table]:
@@ -116,15 +116,15 @@ class Market:
         )
         return made, lines
 
-    def _cancelled(self) -> list[Delta]:
+    def _cancelled(self) -> list[MarketDelta]:
         """One order in ten of an earlier tick goes, with its lines."""
         at = int(self._random.integers(0, len(self._open)))
         made, lines = self._open[at]
         del self._open[at]
         going = np.asarray(made["o_orderkey"])[::10]
         orders = made.filter(pa.array(np.isin(made["o_orderkey"], going)))
-        gone = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
-        return [Delta("orders", orders, -1), Delta("lineitem", gone, -1)]
+        cancelled = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
+        return [MarketDelta("orders", orders, -1), MarketDelta("lineitem", cancelled, -1)]
 
     def _new_bids(self, count: int) -> pa.Table:
         self._price += float(self._random.normal(0, 5))
@@ -140,7 +140,7 @@ class Market:
             }
         )
         self._bids.append(bids)
-        self._held += count
+        self._bid_count += count
         return bids
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewlet_bench.demo.market import SCHEMA, Delta
+from viewlet_bench.demo.market import SCHEMA, MarketDelta
 from viewlet_bench.demo.shown_views import Shown
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class DuckDB:
                 f"ALTER TABLE plain RENAME TO {relation}"
             )
 
-    def take(self, changes: Iterable[Delta]) -> None:
+    def take(self, changes: Iterable[MarketDelta]) -> None:
         for change in changes:
             self._connection.register("delta", change.rows)
             name = change.relation
@@ -70,6 +70,7 @@ class DuckDB:
         self._connection.close()
 
     def write(self, folder: Path) -> None:
+        """The tables as Parquet files, for Spark to read."""
         for name in _KEYS:
             self._connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
 
@@ -89,7 +90,7 @@ class SparkSQL:
         self._folder = tempfile.TemporaryDirectory(prefix="viewlet-demo-")
         self._stale = True
 
-    def take(self, changes: Iterable[Delta]) -> None:
+    def take(self, changes: Iterable[MarketDelta]) -> None:
         self._mirror.take(changes)
         self._stale = True
 

@@ -20,7 +20,7 @@ WIDE = 100
 
 
 @dataclass
-class Recomputed:
+class Recomputation:
     """What the engine that starts from scratch took for one view, and whether it agreed."""
 
     seconds: list[float] = field(default_factory=list)
@@ -28,6 +28,7 @@ class Recomputed:
 
     @property
     def last_ms(self) -> float | None:
+        """How long the last recomputation took; None before the first."""
         return self.seconds[-1] * 1000 if self.seconds else None
 
 
@@ -46,11 +47,12 @@ class Figures:
     state_rows: int = 0
     state_bytes: int = 0
     tables: dict[str, tuple[Sequence[str], Sequence[Any]]] = field(default_factory=dict)
-    recomputed: dict[str, Recomputed] = field(
-        default_factory=lambda: {view.name: Recomputed() for view in VIEWS}
+    recomputed: dict[str, Recomputation] = field(
+        default_factory=lambda: {view.name: Recomputation() for view in VIEWS}
     )
 
     def applied(self, rows: int, seconds: float) -> None:
+        """Count a batch that was applied."""
         self.batches += 1
         self.rows += rows
         self.refreshing += seconds

@@ -17,10 +17,12 @@ class Shown:
 
     @property
     def statement(self) -> str:
+        """The statement that creates the view."""
         return f"CREATE MATERIALIZED VIEW {self.name} AS {self.query}"
 
     @property
     def again(self) -> str:
+        """The query that a rival runs for the same rows."""
         return self.recompute or self.query
 
 

@@ -21,7 +21,7 @@ from viewlet.engine.partitions import worker
 from viewlet.engine.partitions.change_log import ChangeLog, Entry
 from viewlet.engine.partitions.head import partition_lock
 from viewlet.engine.partitions.partition import Partition, detach
-from viewlet.engine.partitions.partition_program import ClusterSite, Status, Step
+from viewlet.engine.partitions.partition_program import ClusterSite, Status, StepRequest
 from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.partitions.snapshot import Snapshots, start, take, trouble
 from viewlet.engine.partitions.store import Store
@@ -55,11 +55,11 @@ class Bench:
     def directory(self) -> Path:
         return self.site.directory(0)
 
-    def spec(self, broadcast: bytes = b"") -> Step:
+    def spec(self, broadcast: bytes = b"") -> StepRequest:
         self.attempt += 1
-        return Step(self.site, self.tick, (self.chain,), (1, self.attempt), broadcast)
+        return StepRequest(self.site, self.tick, (self.chain,), (1, self.attempt), broadcast)
 
-    def task(self, spec: Step, number: int) -> list[Any]:
+    def task(self, spec: StepRequest, number: int) -> list[Any]:
         return list(worker.run_stage(spec, 0, 0, [rows(*batch(number))]))
 
     def commit(self, records: list[Any], number: int) -> None:

@@ -227,8 +227,9 @@ def test_a_checkpoint_of_another_program(spark: Any, tmp_path: Path) -> None:
         database.execute("CREATE STREAM s (a INT); CREATE VIEW v AS SELECT SUM(a) AS x FROM s")
         database.insert("s", [(1,)])
     (about,) = tmp_path.glob("checkpoint-*/database.json")
-    text = unseal(about.name, about.read_bytes())
-    about.write_bytes(b"".join(seal(text.replace(b"SUM(a)", b"COUNT(a)"))))
+    text = unseal(about.name, about.read_bytes(), about.parent.name)
+    changed = seal(text.replace(b"SUM(a)", b"COUNT(a)"), about.parent.name)
+    about.write_bytes(b"".join(changed))
     before = files_of(tmp_path)
     with pytest.raises(viewlet.ViewletError, match=r"is of another program .*\nhint: restore with"):
         viewlet.restore(place, spark=spark)

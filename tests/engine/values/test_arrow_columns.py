@@ -140,8 +140,8 @@ TOO_MUCH: list[tuple[Type, Any, str]] = [
         pa.array([2**62], pa.int64()).cast(pa.timestamp("us")),
         "out of range for TIMESTAMP",
     ),
-    (VARCHAR, pa.array([b"\xff"]).view(pa.string()), "no UTF-8"),
-    (VARCHAR, pa.array([b"\xff"]).view(pa.string()).dictionary_encode(), "no UTF-8"),
+    (VARCHAR, pa.array([b"\xff"]).view(pa.string()), "is not: .*utf-8"),
+    (VARCHAR, pa.array([b"\xff"]).view(pa.string()).dictionary_encode(), "is not: .*utf-8"),
     (VARCHAR, pa.array([5]), "column x is VARCHAR, and 5 is not"),
     (BOOLEAN, pa.array([5]), "column x is BOOLEAN, and 5 is not"),
 ]

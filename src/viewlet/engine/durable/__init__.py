@@ -5,7 +5,6 @@
     sealed_directory.py   a directory whose MANIFEST has the length and checksum of every file
     segment.py            one preallocated file of the log: records, and how its end is told
     log.py                the log: segment after segment, one sync for all who wait
-    batches.py            batches and statements as records
 
 A database directory (format 1):
 

@@ -138,6 +138,11 @@ class Log:
             if path < segment_path(self._directory, number):
                 self._disk.remove(path)
 
+    @property
+    def reached(self) -> tuple[int, int] | None:
+        """The newest segment, and the byte up to which records are in it; None after a failure."""
+        return None if self._failure is not None else (self.number, self._segment.used)
+
     def close(self) -> None:
         """Everything on the disk, and the file let go."""
         self._stop.set()

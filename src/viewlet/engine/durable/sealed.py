@@ -20,15 +20,16 @@ def digest_of(*parts: bytes | memoryview) -> str:
     return made.hexdigest()[: 2 * DIGEST_BYTES]
 
 
-def seal(payload: bytes) -> list[bytes]:
-    """payload -> magic, digest, payload."""
-    return [_SEAL, bytes.fromhex(digest_of(payload)), payload]
+def seal(payload: bytes, name: str = "") -> list[bytes]:
+    """payload -> magic, digest, payload. With a name the digest is right under that name alone."""
+    return [_SEAL, bytes.fromhex(digest_of(name.encode(), payload)), payload]
 
 
-def unseal(path: str, data: bytes) -> bytes:
+def unseal(path: str, data: bytes, name: str = "") -> bytes:
     """magic, digest, payload -> payload; DamagedFile names the path where they do not fit."""
     start = len(_SEAL) + DIGEST_BYTES
     payload = data[start:]
-    if data[: len(_SEAL)] != _SEAL or data[len(_SEAL) : start].hex() != digest_of(payload):
+    digest = digest_of(name.encode(), payload)
+    if data[: len(_SEAL)] != _SEAL or data[len(_SEAL) : start].hex() != digest:
         raise DamagedFile(f"{path}: the checksum does not fit the contents")
     return payload

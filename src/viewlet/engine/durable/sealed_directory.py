@@ -43,7 +43,7 @@ def check_directory(directory: Path) -> None:
         data = (directory / MANIFEST).read_bytes()
     except OSError as problem:
         raise DamagedFile(f"{directory / MANIFEST}: {problem.strerror}") from problem
-    listed: dict[str, list[Any]] = json.loads(unseal(str(directory / MANIFEST), data))
+    listed = _listed(directory / MANIFEST, data)
     present = {
         path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()
     }
@@ -58,6 +58,15 @@ def check_directory(directory: Path) -> None:
                 raise DamagedFile(f"{path}: the checksum does not fit the contents")
         except OSError as problem:
             raise DamagedFile(f"{path}: {problem.strerror}") from problem
+
+
+def _listed(manifest: Path, data: bytes) -> dict[str, tuple[int, str]]:
+    """Length and checksum of every file; another sealed file in this place is no list of any."""
+    try:
+        listed = json.loads(unseal(str(manifest), data))
+        return {name: (int(size), str(digest)) for name, (size, digest) in listed.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise DamagedFile(f"{manifest}: it is not the list of these files") from None
 
 
 def _digest(path: Path) -> str:

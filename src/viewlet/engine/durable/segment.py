@@ -68,6 +68,11 @@ def segment_path(directory: Path, number: int) -> Path:
     return directory / f"log-{number:08d}"
 
 
+def is_unused(path: Path) -> bool:
+    """Whether a file has no record: at most a header, or a part of it, and zeros."""
+    return len(path.read_bytes().rstrip(b"\0")) <= HEADER_BYTES
+
+
 class SegmentWriter:
     """The segment that records are appended to."""
 
@@ -142,6 +147,7 @@ class SegmentReader:
     def __init__(self, directory: Path, number: int, chain: bytes | None) -> None:
         """`chain`: of the record before the segment, where it is known."""
         self.path = segment_path(directory, number)
+        self.number = number
         try:
             self._data = self.path.read_bytes()
         except OSError as problem:
@@ -191,8 +197,8 @@ class SegmentReader:
         if end + _CHAIN > self.size:
             return None
         payload, chain = _masked(data[start:end]), data[end : end + _CHAIN]
-        whole = chain == _next_chain(self.chain, head, payload)
-        return Record(kind, payload, chain) if whole else None
+        is_intact = chain == _next_chain(self.chain, head, payload)
+        return Record(kind, payload, chain) if is_intact else None
 
     def _check_end(self, data: bytes) -> None:
         """Zeros to the end are the end; a record before them is torn, or else damaged."""

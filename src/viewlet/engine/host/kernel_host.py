@@ -107,6 +107,7 @@ class KernelHost:
         absorb(self.pools[map], words)
 
     def clear_buffers(self, names: Iterable[str]) -> None:
+        """Buffers are empty again before the next trigger uses them."""
         for name in names:
             clear_buffer(self.pools[name].address)
 

@@ -42,6 +42,7 @@ class StoredTable:
         return Batch(columns, batch.nulls, batch.weights, coded=True)
 
     def put(self, coded: Batch) -> None:
+        """Add rows with codes for strings, without any check."""
         if len(coded):
             self.rows.put(coded.columns, coded.nulls, coded.weights)
 
@@ -88,6 +89,7 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 
 def text_columns(relation: Relation) -> list[int]:
+    """The positions of the columns whose values are strings."""
     return [i for i, c in enumerate(relation.columns) if c.type.physical is Physical.STR]
 
 

@@ -25,8 +25,8 @@ from viewlet.engine.host.stored_tables import StoredTable, put_all, text_columns
 from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import ViewReader, database_of
+from viewlet.engine.values.batch_memory import BatchMemory
 from viewlet.engine.values.batching import Batch, weighted_rows
-from viewlet.engine.values.buffers import Buffers
 from viewlet.engine.values.intake import Intake
 from viewlet.engine.values.reading import rows_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
@@ -52,7 +52,7 @@ class NativeEngine:
 
     def __init__(self) -> None:
         self._strings = StringCodes()
-        self._buffers = Buffers()
+        self._buffers = BatchMemory()
         self._tables: dict[str, StoredTable] = {}
         self._use(LocalEngine(_NOTHING))
 

@@ -204,10 +204,10 @@ class RowPath:
         code_view, used = self._code_view, i in self._used
 
         def word(value: Any) -> int | None:
+            if type(value) is not str:
+                return None
             codes = recent.get(value)
             if codes is None:
-                if type(value) is not str:
-                    return None
                 utf8(value)
                 code = self._code(i, value)
                 if len(recent) >= _RECENT:

@@ -46,12 +46,15 @@ class ViewReader:
         self._seen: dict[str, _Seen] = {}
 
     def advance(self) -> None:
+        """A batch was applied: what was read before it is of the previous state."""
         self._previous, self._state = self._state, next(self._states)
 
     def go_back(self) -> None:
+        """The batch was taken back: the state before it is the current one again."""
         self._state, self._previous = self._previous, -1
 
     def columns(self, view: View) -> Batch:
+        """The rows of a view as columns, in its order and within its limit."""
         return visible(view.query, *self._vectors(view, before=False))
 
     def find(self, view: View, key: Row) -> list[Row]:
@@ -66,6 +69,7 @@ class ViewReader:
         )
 
     def changes(self, view: View) -> Weighted:
+        """The rows of a view that the last batch added or removed, with their weights."""
         query = view.query
         if query.lets or (query.offset and query.limit is None):
             return difference(self._all_rows(view, before=False), self._all_rows(view, before=True))

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.partitions import worker
-from viewlet.engine.partitions.partition_program import ClusterSite, Status, Step
+from viewlet.engine.partitions.partition_program import ClusterSite, Status, StepRequest
 from viewlet.errors import StateError
 
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ class Jobs:
         return anchor
 
     def rebuild_anchor(self) -> None:
+        """Decide anew where partitions run, after an executor was lost."""
         self.anchor.unpersist()
         self.anchor = self._drop_anchor()
 
     def release(self) -> None:
+        """Executors need not keep the anchor any longer."""
         self.anchor.unpersist()
 
     def executors(self) -> int:
@@ -55,7 +57,7 @@ class Jobs:
         return max(int(self._sc._jsc.sc().getExecutorMemoryStatus().size()) - 1, 1)
 
     @contextmanager
-    def shipped(self, spec: Step) -> Iterator[Any]:
+    def shipped(self, spec: StepRequest) -> Iterator[Any]:
         """A step as a closure carries it: small ones by value, large ones as a Spark broadcast."""
         if len(spec.broadcast) + len(spec.site.program) <= _INLINE:
             yield spec
@@ -94,12 +96,12 @@ class Jobs:
             return self.anchor.union(inputs.partitionBy(n, worker.partition_of))
         # One record per slice, so that the JVM can zip it to the anchor's one: no shuffle, and the
         # anchor's place. RDD.zip itself would first send the anchor through Python to rebatch it.
-        given = self._sc.parallelize([inputs.get(p) for p in range(n)], n)
+        records = self._sc.parallelize([inputs.get(p) for p in range(n)], n)
         pair: Any = PairDeserializer
         return RDD(
-            self.anchor._jrdd.zip(given._jrdd),
+            self.anchor._jrdd.zip(records._jrdd),
             self._sc,
-            pair(self.anchor._jrdd_deserializer, given._jrdd_deserializer),
+            pair(self.anchor._jrdd_deserializer, records._jrdd_deserializer),
         )
 
     def collect(self, build: Callable[[], RDD[Any]], what: str) -> list[Any]:
@@ -110,8 +112,8 @@ class Jobs:
         self.tag = f"viewlet-{secrets.token_hex(6)}"
         self._sc.addJobTag(self.tag)
         try:
-            found: list[Any] = build().collect()
-            return found
+            results: list[Any] = build().collect()
+            return results
         except (Py4JError, PySparkException) as problem:
             reason = reason_of(str(problem))
             raise StateError(
@@ -134,8 +136,8 @@ class Jobs:
         for job in jobs:
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
-                found = tracker.getStageInfo(stage)
-                if found is not None and found.numCompletedTasks > 0:
+                stage_info = tracker.getStageInfo(stage)
+                if stage_info is not None and stage_info.numCompletedTasks > 0:
                     stages.add(stage)
         return len(jobs), len(stages)
 
@@ -170,9 +172,9 @@ def _hint(reason: str) -> str:
     return "the cause is above; repeat it when that is repaired"
 
 
-def _opened(shipped: Any) -> Step:
-    step = shipped if isinstance(shipped, Step) else shipped.value
-    assert isinstance(step, Step)
+def _opened(shipped: Any) -> StepRequest:
+    step = shipped if isinstance(shipped, StepRequest) else shipped.value
+    assert isinstance(step, StepRequest)
     return step
 
 
@@ -186,6 +188,7 @@ def _drain(pairs: Iterable[Any]) -> None:
 
 
 def stage_task(shipped: Any, stage: int, partition: int, pairs: Iterable[Any]) -> Iterator[Any]:
+    """In an executor: a stage of the program on one partition, with the records sent to it."""
     records = (record for _, record in pairs if record is not None)
     return worker.run_stage(_opened(shipped), stage, partition, records)
 
@@ -193,6 +196,7 @@ def stage_task(shipped: Any, stage: int, partition: int, pairs: Iterable[Any]) -
 def read_task(
     shipped: Any, request: bytes, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, bytes, list[str]]]:
+    """In an executor: the answer of one partition to a request."""
     _drain(pairs)
     yield worker.read_partition(_opened(shipped), partition, request)
 
@@ -200,6 +204,7 @@ def read_task(
 def snapshot_task(
     shipped: Any, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, list[str]]]:
+    """In an executor: one partition's state is written to the checkpoint."""
     _drain(pairs)
     yield worker.snapshot_partition(_opened(shipped), partition)
 
@@ -207,11 +212,13 @@ def snapshot_task(
 def split_task(
     shipped: Any, partitions: int, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """In an executor: one partition's state in pieces, each with the partition that it moves to."""
     _drain(pairs)
     return worker.split_partition(_opened(shipped), partitions, partition)
 
 
 def adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[tuple[int, Status]]:
+    """In an executor: one partition's new state, put together of the pieces sent to it."""
     chunks = (chunk for _, chunk in pairs if chunk is not None)
     yield worker.adopt_partition(_opened(shipped), partition, chunks)
 
@@ -219,5 +226,6 @@ def adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[t
 def discard_task(
     site: ClusterSite, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, str]]:
+    """In an executor: one partition's local state is removed, because the cluster is closed."""
     _drain(pairs)
     yield worker.discard_partition(site, partition)

@@ -47,10 +47,12 @@ class Entry:
         return frame
 
     def chain(self) -> str:
+        """The digest of the entry and of all before it, because it contains the previous one."""
         return digest_of(*self.parts())
 
     @classmethod
     def parse(cls, path: str, chain: str, data: bytes) -> Entry:
+        """An entry as it was written; a file whose digest differs is damaged."""
         if digest_of(data) != chain:
             raise DamagedFile(f"{path}: the checksum does not fit the contents")
         tick, stage, count = struct.unpack_from("<qiI", data, DIGEST_BYTES)
@@ -63,7 +65,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Link:
+class LogLink:
     """One log record as its name tells it; reading the name is enough to walk the chain."""
 
     tick: int
@@ -72,10 +74,12 @@ class Link:
 
     @property
     def name(self) -> str:
+        """The name of its file: tick, chain and previous chain, sorted by tick."""
         return f"{self.tick:015d}-{self.chain}-{self.previous}"
 
     @classmethod
-    def parse(cls, name: str) -> Link | None:
+    def parse(cls, name: str) -> LogLink | None:
+        """The link that a file's name says; None for other files."""
         parts = name.split("-")
         if len(parts) != 3 or not parts[0].isdigit():
             return None
@@ -90,18 +94,21 @@ class ChangeLog:
         self.base = f"g{generation:04d}/p{partition:05d}"
 
     def append(self, entry: Entry, chain: str) -> int:
-        link = Link(entry.tick, chain, entry.previous)
+        """Write an entry under its chain; the bytes that were written."""
+        link = LogLink(entry.tick, chain, entry.previous)
         return self.store.put(f"{self.base}/log/{link.name}", entry.parts())
 
-    def links(self) -> dict[str, Link]:
-        found = (Link.parse(name) for name in self.store.list(f"{self.base}/log"))
-        return {link.chain: link for link in found if link is not None}
+    def links(self) -> dict[str, LogLink]:
+        """Chain -> link, of every entry that is there."""
+        links = (LogLink.parse(name) for name in self.store.list(f"{self.base}/log"))
+        return {link.chain: link for link in links if link is not None}
 
-    def read(self, link: Link) -> Entry:
+    def read(self, link: LogLink) -> Entry:
+        """The entry of a link, its digest checked."""
         path = f"{self.base}/log/{link.name}"
         return Entry.parse(path, link.chain, self.store.get(path))
 
-    def path_to(self, chain: str) -> list[Link]:
+    def path_to(self, chain: str) -> list[LogLink]:
         """The records that lead to `chain`, oldest first, as far back as the log is kept."""
         links, path = self.links(), []
         while (link := links.get(chain)) is not None:

@@ -23,7 +23,12 @@ from viewlet.engine.partitions import worker
 from viewlet.engine.partitions.anchored_jobs import Jobs
 from viewlet.engine.partitions.commit_log import Commit, CommitLog
 from viewlet.engine.partitions.metrics import Metrics, run_seconds, slowest
-from viewlet.engine.partitions.partition_program import ClusterSite, PartitionProgram, Status, Step
+from viewlet.engine.partitions.partition_program import (
+    ClusterSite,
+    PartitionProgram,
+    Status,
+    StepRequest,
+)
 from viewlet.engine.partitions.store import Store
 from viewlet.engine.partitions.version_history import VersionHistory
 from viewlet.errors import StateError, ViewletError
@@ -94,7 +99,7 @@ class Cluster:
         identity = commits.identity()
         if identity is None:
             raise StateError(
-                f"there is no checkpoint in {commits.store.name}",
+                f"there is no checkpoint in {commits.store.name}: no file `cluster`",
                 hint="check the path, or start anew",
             )
         if identity["fingerprint"] != program.fingerprint:
@@ -161,10 +166,12 @@ class Cluster:
 
     @property
     def partitions(self) -> int:
+        """How many partitions the state has."""
         return self._site.partitions
 
     @property
     def stages(self) -> int:
+        """How many stages a step of the program has."""
         return self._site.stages
 
     @property
@@ -255,7 +262,7 @@ class Cluster:
             self._usable()
             self._add(Metrics(run_seconds=run_seconds), [output])
 
-    def gather(self, given: RDD[Any]) -> list[bytes]:
+    def gather(self, rdd: RDD[Any]) -> list[bytes]:
         """The outputs among the records (worker.py) of an RDD that needs no partition.
 
         They are part of the version that is being made, as a step's outputs are.
@@ -264,21 +271,21 @@ class Cluster:
             self._usable()
             started = time.perf_counter()
             what = f"step {self.version + 1}"
-            outputs, _, worked = self._sorted_out(self._jobs.collect(lambda: given, what))
-            taken = Metrics(
+            outputs, _, worked = self._sorted_out(self._jobs.collect(lambda: rdd, what))
+            metrics = Metrics(
                 bytes_collected=sum(map(len, outputs)),
                 seconds=time.perf_counter() - started,
                 run_seconds=run_seconds((), worked),
             )
-            self._add(taken, outputs, self._jobs.tag)
+            self._add(metrics, outputs, self._jobs.tag)
             return outputs
 
-    def _add(self, taken: Metrics, outputs: Iterable[bytes], *tags: str) -> None:
+    def _add(self, metrics: Metrics, outputs: Iterable[bytes], *tags: str) -> None:
         """Add what needed no partition to the open version, which begins here if none is open."""
         if self._history.pending is None:
             self._metrics, self._step_tags = Metrics(), []
         self._history.extend(outputs)
-        self._metrics += taken
+        self._metrics += metrics
         self._step_tags += tags
 
     def commit(self, batch_id: str | None = None) -> None:
@@ -359,8 +366,8 @@ class Cluster:
                     hint="end them with a step that commits, or with abort()",
                 )
             with self._jobs.shipped(self._spec(b"")) as shipped:
-                taken = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
-            for _, notes in taken:
+                snapshots = self._jobs.each(partial(jobs.snapshot_task, shipped), "checkpoint")
+            for _, notes in snapshots:
                 self._notes(notes)
             self._history.prune()
 
@@ -402,11 +409,11 @@ class Cluster:
         broadcast: bytes,
         snapshot: tuple[str, ...] | None = None,
         stages: int | None = None,
-    ) -> Step:
+    ) -> StepRequest:
         self._attempt += 1
         base = self._history.newest
         fence = (self._history.committed.epoch, self._attempt)
-        return Step(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
+        return StepRequest(self._site, base.tick, base.chains, fence, broadcast, snapshot, stages)
 
     def _sorted_out(
         self, records: Iterable[Any]
@@ -493,6 +500,7 @@ class Cluster:
 
 
 def check_program(program: PartitionProgram, partitions: int, snapshot_every: int) -> None:
+    """Raise for fewer than one partition or stage, or snapshots less than a tick apart."""
     if partitions < 1:
         raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
     if program.stages < 1:

@@ -30,9 +30,11 @@ class Commit:
 
     @property
     def name(self) -> str:
+        """The name of its file: epoch and version, sorted by both."""
         return f"{self.epoch:08d}-{self.version:015d}"
 
     def encode(self) -> bytes:
+        """As bytes: the length of a JSON head, the head, the outputs."""
         head = json.dumps(
             {
                 "epoch": self.epoch,
@@ -49,6 +51,7 @@ class Commit:
 
     @classmethod
     def decode(cls, payload: bytes) -> Commit:
+        """The reverse of encode."""
         (length,) = struct.unpack_from("<q", payload)
         body: dict[str, Any] = json.loads(payload[8 : 8 + length])
         at, outputs = 8 + length, []
@@ -73,30 +76,37 @@ class CommitLog:
         self.store = store
 
     def identity(self) -> dict[str, Any] | None:
+        """What the cluster of this checkpoint is; None if there is none yet."""
         if "cluster" not in self.store.list(""):
             return None
         try:
-            found: dict[str, Any] = json.loads(unseal("cluster", self.store.get("cluster")))
+            identity: dict[str, Any] = json.loads(
+                unseal("cluster", self.store.get("cluster"), "cluster")
+            )
         except DamagedFile as problem:
             raise StateError(
                 f"the checkpoint {self.store.name} does not say whose it is: {problem}",
                 hint="restore the file `cluster` from a backup of the checkpoint",
             ) from problem
-        return found
+        return identity
 
     def write_identity(self, identity: dict[str, Any]) -> None:
         """Name the cluster that owns this checkpoint."""
-        self.store.put("cluster", seal(json.dumps(identity).encode()))
+        self.store.put("cluster", seal(json.dumps(identity).encode(), "cluster"))
 
     def write(self, commit: Commit) -> None:
-        self.store.put(f"commits/{commit.name}", seal(commit.encode()))
+        """The version exists from now on."""
+        path = f"commits/{commit.name}"
+        self.store.put(path, seal(commit.encode(), path))
 
     def names(self) -> list[str]:
+        """The commits that are there, oldest first."""
         return self.store.list("commits")
 
     def read(self, name: str) -> Commit:
+        """A commit by its name, its checksum verified."""
         path = f"commits/{name}"
-        return Commit.decode(unseal(path, self.store.get(path)))
+        return Commit.decode(unseal(path, self.store.get(path), path))
 
     def newest(self) -> tuple[Commit | None, list[str]]:
         """The newest commit that can be read, and why newer ones could not."""
@@ -117,34 +127,42 @@ class CommitLog:
         # Where two epochs have written a version the later one counts: the earlier driver had been
         # replaced by then. Names sort by epoch, so that the later one overwrites.
         files = {int(name.partition("-")[2]): name for name in self.names()}
-        found: list[list[bytes]] = []
+        outputs: list[list[bytes]] = []
         for version in versions:
             try:
                 if version not in files:
                     raise DamagedFile(f"version {version} is no longer kept")
-                found.append(list(self.read(files[version]).outputs))
+                outputs.append(list(self.read(files[version]).outputs))
             except DamagedFile as problem:
                 raise StateError(
                     f"outputs of version {version} of {newest.version} are lost: {problem}",
                     hint="rebuild what was made of them from the state itself",
                 ) from problem
-        return found
+        return outputs
 
     def save(self, commit: Commit, driver_state: bytes) -> None:
         """Keep a driver state with its version, and the one before it."""
-        self.store.put(f"driver/{commit.name}", seal(driver_state))
+        path = f"driver/{commit.name}"
+        self.store.put(path, seal(driver_state, path))
         for name in self.store.list("driver")[:-2]:
             self.store.delete(f"driver/{name}")
 
     def saved(self, newest: Commit) -> tuple[int, bytes] | None:
-        """The newest readable driver state of a version that is committed."""
+        """The newest readable driver state of a committed version, None if none was saved."""
+        lost: list[str] = []
         for name in reversed(self.store.list("driver")):
             version = int(name.partition("-")[2])
             if version <= newest.version:
+                path = f"driver/{name}"
                 try:
-                    return version, unseal(name, self.store.get(f"driver/{name}"))
-                except DamagedFile:
-                    continue
+                    return version, unseal(path, self.store.get(path), path)
+                except DamagedFile as problem:
+                    lost.append(str(problem))
+        if lost:
+            raise StateError(
+                f"no driver state of {self.store.name} can be read: {'; '.join(lost)}",
+                hint="restore its directory `driver` from a backup",
+            )
         return None
 
     def prune(self, newest: Commit, keep_from: int) -> None:

@@ -42,9 +42,11 @@ class Extent:
     capacity: int
 
     def row_bytes(self) -> int:
+        """Bytes of one entry along the first axis."""
         return math.prod(self.shape[1:]) * dtype_of(self.dtype).itemsize
 
     def file_bytes(self) -> int:
+        """Bytes of the array's file at its present capacity."""
         return ARRAY_OFFSET + self.capacity * self.row_bytes()
 
 
@@ -65,6 +67,7 @@ class Head:
     meta: str = "{}"
 
     def encode(self) -> bytes:
+        """As bytes with a checksum, so that a head cut short by a crash is noticed."""
         body = dict(self.__dict__)
         body["arrays"] = {n: [e.file, e.dtype, e.shape, e.capacity] for n, e in self.arrays.items()}
         text = json.dumps(body, separators=(",", ":")).encode()
@@ -72,6 +75,7 @@ class Head:
 
     @classmethod
     def decode(cls, data: bytes) -> Head:
+        """The reverse of encode; a head with another checksum is damaged."""
         try:
             magic, length, crc = _FRAME.unpack_from(data)
             text = data[_FRAME.size : _FRAME.size + length]

@@ -9,7 +9,6 @@ step that was given up), the head and the change log decide what to make of it.
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,15 +16,16 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
-from viewlet.engine.partitions.change_log import ChangeLog, Entry, Link
+from viewlet.engine.partitions.change_log import ChangeLog, Entry, LogLink
 from viewlet.engine.partitions.head import BUILDING, DamagedState, partition_lock
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.partition_program import (
     ADOPT,
     DRIVER,
     ClusterSite,
     Repartitioning,
     Status,
-    Step,
+    StepRequest,
     Undoing,
     program_of,
 )
@@ -33,7 +33,9 @@ from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.partitions.snapshot import Snapshots, trouble
 from viewlet.errors import ProgramError, StateError, ViewletError
 
-_ATTACHED: OrderedDict[tuple[str, int], PartitionState] = OrderedDict()  # a cache, see state.py
+_ATTACHED: OrderedDict[tuple[str, int], PartitionState] = (
+    OrderedDict()
+)  # a cache: partition_state.py
 _ATTACHED_LIMIT = 64
 
 
@@ -57,10 +59,11 @@ class Partition:
     @classmethod
     @contextmanager
     def locked(cls, site: ClusterSite, partition: int) -> Iterator[Partition]:
+        """The partition, while no other process of this machine has it."""
         with partition_lock(site.directory(partition)):
             part = cls(site, partition)
-            if said := trouble(part.directory):
-                part._note(said)
+            if problem := trouble(part.directory):
+                part._note(problem)
             yield part
 
     # -- bringing the state to a tick -----------------------------------------------------------
@@ -165,9 +168,12 @@ class Partition:
                 records = len(path) - start
                 self._note(f"state of tick {tick} rebuilt from {kind} and {records} log records")
             return state
+        if not lost:
+            before = path[0].tick - 1 if path else tick
+            lost.append(f"{self.log.base}/log/{before:015d}-{way[0]}-*: the record is gone")
         raise StateError(
             f"partition {self.partition} cannot be brought to tick {tick}: its state is lost. "
-            + (f"Damaged: {'; '.join(lost)}" if lost else "No snapshot or log leads there"),
+            f"Damaged: {'; '.join(lost)}",
             hint="restore the named files of the checkpoint from a backup, or load the data again",
         )
 
@@ -186,7 +192,7 @@ class Partition:
         state.stamp(tick, chain, self._keep)
         return state
 
-    def _replay(self, state: PartitionState, path: list[Link], fence: tuple[int, int]) -> None:
+    def _replay(self, state: PartitionState, path: list[LogLink], fence: tuple[int, int]) -> None:
         for link in path:
             entry = self.log.read(link)
             state.begin(BUILDING, fence)
@@ -199,21 +205,21 @@ class Partition:
     # -- applying a tick ------------------------------------------------------------------------
 
     def advance(
-        self, step: Step, stage: int, chain: str, inputs: list[bytes]
+        self, step: StepRequest, stage: int, chain: str, inputs: list[bytes]
     ) -> tuple[dict[int, bytes], Status]:
         """(tick, chain) -> (tick + 1, chain'), once, however often it is asked for."""
         entry = Entry(chain, step.tick + stage + 1, stage, inputs, step.broadcast)
         following = entry.chain()
-        found = self.attach(step.fence)
-        if found is not None and (entry.tick, following) in found.head.history:
+        attached = self.attach(step.fence)
+        if attached is not None and (entry.tick, following) in attached.head.history:
             try:
-                outputs, said = self._recorded(entry.tick, following)
+                outputs, notes = self._recorded(entry.tick, following)
             except (OSError, DamagedFile):
                 self._note(f"outputs of tick {entry.tick} are lost; making them again")
             else:
-                self._remember(found)
-                return outputs, Status(following, notes=said + self.notes)
-        state = self.settle(found, step.tick + stage, chain, step.fence)
+                self._remember(attached)
+                return outputs, Status(following, notes=notes + self.notes)
+        state = self.settle(attached, step.tick + stage, chain, step.fence)
         state.begin(entry.tick, step.fence)
         started = time.perf_counter()
         try:
@@ -229,7 +235,7 @@ class Partition:
             raise
         return outputs, Status(following, logged=logged, run_seconds=[ran], notes=self.notes)
 
-    def adopt(self, step: Step, chunks: list[bytes]) -> Status:
+    def adopt(self, step: StepRequest, chunks: list[bytes]) -> Status:
         """Start this generation from the chunks of the one before, at the step's tick."""
         genesis = self.site.genesis(self.partition)
         entry = Entry(genesis, step.tick, ADOPT, chunks, b"")
@@ -255,25 +261,26 @@ class Partition:
         Notes go with them: Spark may have given up the task that rebuilt the state (a fetch failed
         elsewhere) while its Python process went on, and only the repetition reports.
         """
-        kept = self.directory / "outputs"
+        outputs_directory = self.directory / "outputs"
         try:
-            kept.mkdir(exist_ok=True)
-            with (kept / f"{tick:015d}-{chain}").open("wb") as file:
-                for part in seal(pickle.dumps((outputs, self.notes), protocol=5)):
+            outputs_directory.mkdir(exist_ok=True)
+            with (outputs_directory / f"{tick:015d}-{chain}").open("wb") as file:
+                for part in seal(pack((outputs, self.notes)), f"{tick:015d}-{chain}"):
                     file.write(part)
         except OSError as problem:
             raise StateError(
-                f"partition {self.partition}: cannot record outputs in {kept}: {problem.strerror}",
+                f"partition {self.partition}: cannot record outputs in "
+                f"{outputs_directory}: {problem.strerror}",
                 hint="free space there, or set the state directory to a larger disk",
             ) from problem
-        for old in kept.iterdir():
+        for old in outputs_directory.iterdir():
             if int(old.name.partition("-")[0]) <= tick - self._keep:
                 old.unlink(missing_ok=True)
 
     def _recorded(self, tick: int, chain: str) -> tuple[dict[int, bytes], list[str]]:
         name = f"{tick:015d}-{chain}"
         data = (self.directory / "outputs" / name).read_bytes()
-        outputs, notes = pickle.loads(unseal(name, data))
+        outputs, notes = unpack(unseal(name, data, name))
         return outputs, notes
 
     def _remember(self, state: PartitionState | None) -> None:

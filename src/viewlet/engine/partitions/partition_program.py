@@ -99,9 +99,11 @@ class ClusterSite:
         return base / self.cluster
 
     def directory(self, partition: int) -> Path:
+        """Where the local state of a partition is, in this generation."""
         return self.root() / f"g{self.generation:04d}" / f"p{partition:05d}"
 
     def store(self) -> Store:
+        """The store of logs and snapshots, one object for each location and process."""
         location = self.checkpoint if self.checkpoint is not None else str(self.root() / "log")
         if location not in _STORES:
             _STORES[location] = Store(location)
@@ -114,7 +116,7 @@ class ClusterSite:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRequest:
     """One step as the driver asks for it; the same object for every task of the job."""
 
     site: ClusterSite
@@ -146,6 +148,7 @@ class Status:
 
 
 def program_of(site: ClusterSite) -> PartitionProgram:
+    """The program of a site, unpickled once for each process."""
     key = digest_of(site.program)
     if key not in _PROGRAMS:
         _PROGRAMS[key] = pickle.loads(site.program)

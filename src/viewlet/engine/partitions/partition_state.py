@@ -72,6 +72,7 @@ class PartitionState:
     # -- what programs use ------------------------------------------------------------------
 
     def names(self) -> list[str]:
+        """The names of its arrays."""
         return list(self.head.arrays)
 
     def array(self, name: str) -> Array:
@@ -147,7 +148,7 @@ class PartitionState:
     def fresh(
         cls, directory: Path, partition: int, partitions: int, fingerprint: str
     ) -> PartitionState:
-        """An empty state that says `building`; what was in the directory is removed."""
+        """An empty state marked as BUILDING; what was in the directory is removed."""
         wipe(directory)
         head = Head(fingerprint, secrets.token_hex(8), 0, "", boot_id(), dirty=BUILDING)
         state = cls(directory, partition, partitions, head)
@@ -239,9 +240,9 @@ class PartitionState:
             ) from None
 
     def _map(self, extent: Extent) -> mmap.mmap:
-        found = self._maps.get(extent.file)
-        if found is not None and len(found[0]) == extent.file_bytes():
-            return found[0]
+        mapped = self._maps.get(extent.file)
+        if mapped is not None and len(mapped[0]) == extent.file_bytes():
+            return mapped[0]
         handle = os.open(self.directory / extent.file, os.O_RDWR | os.O_CLOEXEC)
         try:
             memory = mmap.mmap(handle, extent.file_bytes())
@@ -281,10 +282,10 @@ class PartitionState:
             path = f"{self.directory}/{extent.file}"
             mapped = self._maps.get(extent.file)
             try:
-                found = os.stat(path)  # noqa: PTH116  a Path costs more than the call
-                if found.st_size < ARRAY_OFFSET:  # before a look at the mapping: it would be fatal
+                status = os.stat(path)  # noqa: PTH116  a Path costs more than the call
+                if status.st_size < ARRAY_OFFSET:  # before a look at the mapping: it would be fatal
                     raise DamagedState(f"the local file of array {name!r} is cut short")
-                if mapped is not None and mapped[1] == found.st_ino:
+                if mapped is not None and mapped[1] == status.st_ino:
                     page = mapped[0][: _ROWS_AT + _ROWS.size]
                 else:
                     self._maps.pop(extent.file, None)
@@ -297,10 +298,10 @@ class PartitionState:
                 raise DamagedState(f"the local file of array {name!r} is corrupted")
             if self.head.dirty > 0:
                 extent.shape = (_ROWS.unpack_from(page, _ROWS_AT)[0], *extent.shape[1:])
-                room, row = found.st_size - ARRAY_OFFSET, extent.row_bytes()
+                room, row = status.st_size - ARRAY_OFFSET, extent.row_bytes()
                 extent.capacity = room // row if row else extent.shape[0]
                 self._views.pop(name, None)
-            if found.st_size != extent.file_bytes() or extent.shape[0] > extent.capacity:
+            if status.st_size != extent.file_bytes() or extent.shape[0] > extent.capacity:
                 raise DamagedState(f"the local file of array {name!r} has a wrong length")
 
     def _write_head(self) -> None:

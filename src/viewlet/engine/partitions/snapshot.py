@@ -58,6 +58,7 @@ class Snapshots:
         self.base = base
 
     def names(self) -> list[str]:
+        """The snapshots of the partition that are there, oldest first."""
         return self.store.list(f"{self.base}/snapshots")
 
     def on(self, way: list[str]) -> list[str]:
@@ -66,9 +67,10 @@ class Snapshots:
         return [name for name in reversed(self.names()) if name.partition("-")[2] in chains]
 
     def manifest(self, name: str) -> dict[str, Any]:
+        """What a snapshot contains, its checksum verified."""
         path = f"{self.base}/snapshots/{name}"
-        found: dict[str, Any] = json.loads(unseal(path, self.store.get(path)))
-        return found
+        manifest: dict[str, Any] = json.loads(unseal(path, self.store.get(path), path))
+        return manifest
 
     def load(self, name: str, state: PartitionState) -> tuple[int, str]:
         """Fill an empty state; every block is checked against its digest."""
@@ -131,7 +133,8 @@ class Snapshots:
             "meta": json.loads(head.meta),
         }
         payload = json.dumps(manifest, separators=(",", ":")).encode()
-        self.store.put(f"{self.base}/snapshots/{name}", seal(payload))
+        path = f"{self.base}/snapshots/{name}"
+        self.store.put(path, seal(payload, path))
 
     def _predecessor(
         self, existing: list[str]
@@ -163,25 +166,25 @@ class Snapshots:
         """Keep the two newest snapshots that lead to a committed version, and the log since."""
         path = log.path_to(committed)
         way = [path[0].previous if path else committed, *(link.chain for link in path)]
-        kept = self.on(way)[:2]
-        if len(kept) < 2:
+        recent = self.on(way)[:2]
+        if len(recent) < 2:
             return
         needed: set[str] = set()
         for name in self.names():
-            if name < kept[1]:
+            if name < recent[1]:
                 self.store.delete(f"{self.base}/snapshots/{name}")
             else:
                 with contextlib.suppress(DamagedFile):
                     needed.update(self.manifest(name)["packs"])
         for lineage in ("packs0", "packs1"):
             for name in self.store.list(f"{self.base}/{lineage}"):
-                if f"{lineage}/{name}" not in needed and name < kept[0]:
+                if f"{lineage}/{name}" not in needed and name < recent[0]:
                     self.store.delete(f"{self.base}/{lineage}/{name}")
-        log.prune(int(kept[1].partition("-")[0]))
+        log.prune(int(recent[1].partition("-")[0]))
 
 
 @dataclass(frozen=True)
-class Order:
+class SnapshotOrder:
     """What a snapshot process is told; plain values, because it is told on the command line."""
 
     directory: str
@@ -205,7 +208,7 @@ def no_other(directory: Path, *, wait: bool) -> Iterator[bool]:
             yield True
 
 
-def take(order: Order, *, wait: bool) -> str | None:
+def take(order: SnapshotOrder, *, wait: bool) -> str | None:
     """Copy under the lock, then store and prune. Returns what went wrong, if anything did.
 
     If another snapshot is being taken: wait for it, or leave it at that.
@@ -230,7 +233,7 @@ def take(order: Order, *, wait: bool) -> str | None:
     return None
 
 
-def _copy(order: Order, directory: Path, copies: Path) -> Head:
+def _copy(order: SnapshotOrder, directory: Path, copies: Path) -> Head:
     state = PartitionState.attach(directory, order.partition, order.partitions, order.fingerprint)
     if state is None or state.head.dirty:
         raise StateError("the partition has no clean state on this executor")
@@ -253,7 +256,7 @@ def _copy(order: Order, directory: Path, copies: Path) -> Head:
     return state.head
 
 
-def start(order: Order) -> None:
+def start(order: SnapshotOrder) -> None:
     """Take the snapshot in a process of its own; the task does not wait for it.
 
     A thread would share the interpreter with the next task, and a fork would inherit the threads
@@ -291,7 +294,7 @@ def trouble(directory: Path) -> str | None:
 def main(argument: str) -> None:
     """In a process of its own: take the snapshot that an order describes."""
     os.nice(5)
-    order = Order(**json.loads(argument))
+    order = SnapshotOrder(**json.loads(argument))
     if not Path(order.directory).exists():
         return  # the cluster was closed meanwhile
     problem = take(order, wait=False)

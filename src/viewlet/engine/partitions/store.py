@@ -39,8 +39,8 @@ class Store:
 
     def below(self, path: str) -> str:
         """The location of a path in here; the options of a URI stay at its end."""
-        place, mark, options = self.location.partition("?")
-        return f"{place.rstrip('/')}/{path}{mark}{options}"
+        base, mark, options = self.location.partition("?")
+        return f"{base.rstrip('/')}/{path}{mark}{options}"
 
     def put(self, path: str, parts: Iterable[bytes | memoryview]) -> int:
         """Write a file whole; returns its length."""
@@ -83,6 +83,7 @@ class Store:
             return self._fs.open_output_stream(target)
 
     def get(self, path: str) -> bytes:
+        """The bytes of a file; one that cannot be read counts as damaged."""
         try:
             with self._fs.open_input_file(f"{self.root}/{path}") as source:
                 data: bytes = source.read()
@@ -112,6 +113,7 @@ class Store:
             return
 
     def delete_tree(self, path: str) -> None:
+        """Remove a folder and all below it; one that is not there is fine."""
         try:
             self._fs.delete_dir(f"{self.root}/{path}")
         except OSError:

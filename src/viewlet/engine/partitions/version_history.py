@@ -49,6 +49,7 @@ class VersionHistory:
 
     @property
     def is_durable(self) -> bool:
+        """Whether versions outlive the session, because there is a checkpoint."""
         return self._commits is not None
 
     def version_of(self, batch_id: str) -> int | None:

@@ -9,14 +9,15 @@ can be tested in one process with `run_stage` itself.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import pickle
 import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from viewlet import errors
 from viewlet.engine.partitions.head import partition_lock
 from viewlet.engine.partitions.partition import Partition, detach
 from viewlet.engine.partitions.partition_program import (
@@ -25,12 +26,12 @@ from viewlet.engine.partitions.partition_program import (
     PartitionProgram,
     Repartitioning,
     Status,
-    Step,
+    StepRequest,
     spare_collector,
 )
 from viewlet.engine.partitions.partition_state import PartitionState
-from viewlet.engine.partitions.snapshot import Order, no_other, start, take
-from viewlet.errors import StateError, ViewletError
+from viewlet.engine.partitions.snapshot import SnapshotOrder, no_other, start, take
+from viewlet.errors import Position, StateError, ViewletError
 
 __all__ = ["DRIVER", "PartitionProgram", "PartitionState", "Repartitioning"]
 
@@ -41,7 +42,7 @@ Record = tuple[str, int, Any, Any]  # kind, stage, source (for the order), paylo
 
 
 def run_stage(
-    step: Step, stage: int, partition: int, records: Iterable[Any]
+    step: StepRequest, stage: int, partition: int, records: Iterable[Any]
 ) -> Iterator[tuple[int, Record]]:
     """One task: the records that arrived for a partition -> (destination, record) pairs.
 
@@ -77,7 +78,7 @@ def run_stage(
         # partition, so that no later stage runs, and through them to the driver.
         last = stage == step.last
         for target in [partition] if last else range(step.site.partitions):
-            yield target, (FAILURE, stage, partition, pickle.dumps(problem_of(problem)))
+            yield target, (FAILURE, stage, partition, problem_of(problem))
         return
     if step.snapshot is not None and stage == step.last:
         start(snapshot_order(step.site, partition, step.snapshot[partition]))
@@ -97,8 +98,9 @@ def run_stage(
     yield partition, (STATUS, stage, partition, status)
 
 
-def snapshot_order(site: ClusterSite, partition: int, committed: str) -> Order:
-    return Order(
+def snapshot_order(site: ClusterSite, partition: int, committed: str) -> SnapshotOrder:
+    """What the process that writes snapshots must know to write one of this partition."""
+    return SnapshotOrder(
         str(site.directory(partition)),
         site.store().location,
         site.generation,
@@ -109,7 +111,7 @@ def snapshot_order(site: ClusterSite, partition: int, committed: str) -> Order:
     )
 
 
-def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
+def snapshot_partition(step: StepRequest, partition: int) -> tuple[int, list[str]]:
     """Take a snapshot of the step's tick now and wait for it."""
     with Partition.locked(step.site, partition) as part:
         part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)
@@ -118,7 +120,7 @@ def snapshot_partition(step: Step, partition: int) -> tuple[int, list[str]]:
 
 
 def split_partition(
-    step: Step, partitions: int, partition: int
+    step: StepRequest, partitions: int, partition: int
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
     """This partition's state as (new partition, (old partition, chunk)) pairs."""
     with Partition.locked(step.site, partition) as part:
@@ -130,7 +132,7 @@ def split_partition(
 
 
 def adopt_partition(
-    step: Step, partition: int, chunks: Iterable[tuple[int, bytes]]
+    step: StepRequest, partition: int, chunks: Iterable[tuple[int, bytes]]
 ) -> tuple[int, Status]:
     """Begin a generation from the chunks that the old partitions sent here."""
     ordered = [chunk for _, chunk in sorted(chunks)]
@@ -138,17 +140,24 @@ def adopt_partition(
         return partition, part.adopt(step, ordered)
 
 
-def problem_of(problem: ViewletError) -> tuple[type[ViewletError], str, Any, str | None]:
-    """An error as it crosses to the driver: keyword-only arguments do not pickle by themselves."""
-    return type(problem), problem.message, problem.position, problem.hint
+def problem_of(problem: ViewletError) -> bytes:
+    """An error as it crosses to the driver: its class by name, and what it says."""
+    place = problem.position and (problem.position.line, problem.position.column)
+    return json.dumps((type(problem).__name__, problem.message, place, problem.hint)).encode()
 
 
 def raise_problem(data: bytes) -> None:
-    kind, message, position, hint = pickle.loads(data)
-    raise kind(message, position=position, hint=hint)
+    """Raise what `problem_of` was given; a class that is not of the family as its base."""
+    name, message, place, hint = json.loads(data)
+    kind = getattr(errors, name, ViewletError)
+    if not (isinstance(kind, type) and issubclass(kind, ViewletError)):
+        kind = ViewletError
+    raise kind(message, position=Position(*place) if place else None, hint=hint)
 
 
-def read_partition(step: Step, partition: int, request: bytes) -> tuple[int, bytes, list[str]]:
+def read_partition(
+    step: StepRequest, partition: int, request: bytes
+) -> tuple[int, bytes, list[str]]:
     """Answer a request at the step's tick, bringing the state there first if it is not."""
     with Partition.locked(step.site, partition) as part:
         state = part.settle(part.attach(step.fence), step.tick, step.chains[partition], step.fence)

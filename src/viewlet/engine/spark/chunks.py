@@ -7,7 +7,6 @@ Everything else travels as the raw words that both sides keep in memory.
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.distributed.location import NULL_WORD, SPREAD
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Physical, Relation
@@ -56,16 +56,18 @@ class Message:
     problem: bytes | None = None
 
     def pack(self) -> bytes:
+        """As bytes; integers in as few bytes as they need."""
         rows = [(r.target, r.words.shape, r.words.tobytes(), r.texts) for r in self.rows]
         columns = [
             (c.relation, [_narrowed(part) for part in c.columns], c.nulls, _narrow(c.weights))
             for c in self.columns
         ]
-        return pickle.dumps((rows, columns, self.origin, self.problem), protocol=5)
+        return pack((rows, columns, self.origin, self.problem))
 
     @classmethod
     def unpack(cls, data: bytes) -> Message:
-        rows, columns, origin, problem = pickle.loads(data)
+        """The reverse of pack."""
+        rows, columns, origin, problem = unpack(data)
         return cls(
             [
                 Rows(target, np.frombuffer(words, np.int64).reshape(shape), texts)
@@ -298,6 +300,7 @@ class TextHashes:
         self._words: Array = np.zeros(1, np.uint64)
 
     def of(self, dictionary: Dictionary) -> Array:
+        """The hash of every string of a dictionary, by code; only new strings are hashed."""
         known = len(self._words)
         if known < len(dictionary):
             more = [zlib.crc32(text.encode()) for text in dictionary.strings[known:] if text]

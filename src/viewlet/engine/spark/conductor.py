@@ -109,6 +109,7 @@ class Conductor:
     # Batches.
 
     def relation(self, name: str) -> Relation:
+        """The table or stream of this name."""
         return self._relations[name]
 
     def columns_sent(self, name: str) -> list[int]:
@@ -197,6 +198,7 @@ class Conductor:
         batch_id: str | None,
         opened: _Opened | None = None,
     ) -> None:
+        """The jobs of a trigger, one after the other, and the driver's statements between them."""
         number = self.plan.trigger_for(dict.fromkeys(names))
         if number is None and not names and batch_id is None:
             return
@@ -394,6 +396,7 @@ class Conductor:
         return totals
 
     def table_sizes(self) -> dict[str, tuple[int, int]]:
+        """Table -> records and bytes over all partitions."""
         return self._totals(Request(Wanted.TABLE_SIZES, tuple(self.tables)))
 
     def _totals(self, request: Request) -> dict[str, tuple[int, int]]:
@@ -409,6 +412,7 @@ class Conductor:
         return self.steps.read(Request(Wanted.TABLES, tuple(names)).pack())
 
     def table(self, name: str) -> Batch:
+        """The rows of a table from all partitions."""
         parts = [Message.unpack(part).columns[0] for part in self.table_parts([name])]
         return plain_batch(parts)
 

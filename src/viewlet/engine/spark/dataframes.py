@@ -11,7 +11,6 @@ travel as the error that they are, so that the step that meets them is refused a
 
 from __future__ import annotations
 
-import pickle
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +38,7 @@ from viewlet.engine.partitions.worker import (
 from viewlet.engine.spark.chunks import Columns, Message, batch_columns, spread
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.errors import DataError, ViewletError
-from viewlet.schema import Column, Kind, Relation
+from viewlet.schema import Column, Kind, Relation, shown_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +61,10 @@ _FITTING: dict[Kind, set[str]] = {
 
 def check_frame(frame: DataFrame, relation: Relation) -> None:
     """One error for a column that is missing or of another type; further columns do not matter."""
+    if not isinstance(getattr(frame, "dtypes", None), list):
+        raise DataError(
+            f"{shown_value(frame)} is not a DataFrame of Spark", hint="give other rows to insert()"
+        )
     types = dict(frame.dtypes)
     for column in relation.columns:
         found = types.get(column.name)
@@ -140,7 +143,7 @@ def _encoded(
         parts = spread(sent, table, partitions) if table is not None else [sent]
         messages = [Message(columns=[part]) for part in parts]
     except ViewletError as problem:
-        messages = [Message(problem=pickle.dumps(problem_of(problem)))]
+        messages = [Message(problem=problem_of(problem))]
     places = list(range(partitions)) if len(messages) > 1 else [here % partitions]
     yield pa.record_batch(
         [
@@ -220,7 +223,7 @@ class Opener:
         try:
             sent = self._sent(index, source, rows)
         except ViewletError as problem:
-            data = pickle.dumps(problem_of(problem))
+            data = problem_of(problem)
             for target in range(self.partitions):
                 yield target, (FAILURE, OPENING, index, data)
             return

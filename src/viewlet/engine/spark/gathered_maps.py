@@ -34,6 +34,7 @@ class Contents:
     def of(
         cls, map: Map, layout: Layout, parts: Iterable[Rows], dictionary: Dictionary
     ) -> Contents:
+        """A map's rows from several partitions, their strings in the driver's codes."""
         coded = [with_codes(part, dictionary) for part in parts]
         width = layout.key_width + layout.value_width
         words = np.concatenate(coded) if coded else np.zeros((0, width), np.int64)

@@ -1,7 +1,8 @@
 """A stage's work at one node; and the first stage of a batch where it needs no state.
 
-Most triggers begin by pre-aggregating what came: stage 0 reads the batch, fills buffers that no
-other stage sees, and sends them on. That *opening* needs no partition. It runs where the rows are:
+Most triggers begin by pre-aggregating what came (paper 000 section 3.3): stage 0 reads the batch,
+fills buffers that no other stage sees, and sends them on. That *opening* needs no partition. It
+runs where the rows are:
 
     rows in the driver's memory   on the driver; what it makes is scattered to stage 1
     rows of a DataFrame           in the tasks that read the DataFrame; one shuffle to stage 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Action(Enum):
+    """What a step does in a partition."""
+
     BATCH = "batch"  # run a trigger's job over the rows that came, which tables take in first
     TABLES = "tables"  # take rows into tables; no view depends on them
     LOAD = "load"  # run a trigger over the partition's own rows of tables
@@ -28,15 +30,20 @@ class Order:
     skip: int = 0
 
     def pack(self) -> bytes:
-        return pickle.dumps((self.action.value, self.trigger, self.job, self.begin, self.skip))
+        """As bytes, for the broadcast of a step."""
+        parts = (self.action.value, self.trigger, self.job, self.begin, self.skip)
+        return json.dumps(parts).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:
-        action, *rest = pickle.loads(data)
+        """The reverse of pack."""
+        action, *rest = json.loads(data)
         return cls(Action(action), *rest)
 
 
 class Wanted(Enum):
+    """What a read asks of a partition."""
+
     NOW = "now"  # the rows of maps
     BEFORE = "before"  # the rows that they had before the last batch
     CHANGED = "changed"  # the rows that it touched, before and after: two answers for each map
@@ -53,9 +60,11 @@ class Request:
     names: tuple[str, ...]
 
     def pack(self) -> bytes:
-        return pickle.dumps((self.wanted.value, self.names))
+        """As bytes, for the request of a read."""
+        return json.dumps((self.wanted.value, self.names)).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Request:
-        wanted, names = pickle.loads(data)
-        return cls(Wanted(wanted), names)
+        """The reverse of pack."""
+        wanted, names = json.loads(data)
+        return cls(Wanted(wanted), tuple(names))

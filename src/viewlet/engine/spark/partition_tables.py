@@ -25,6 +25,7 @@ class KeptTexts:
         self.dictionary = Dictionary()
 
     def create(self, state: PartitionState) -> None:
+        """The arrays of the strings, empty."""
         state.create(self._bytes, 0, np.uint8)
         state.create(self._ends, 0, np.int64)
 
@@ -94,9 +95,11 @@ class KeptTables:
         self._dictionary = dictionary
 
     def table(self, name: str) -> StoredTable:
+        """The partition's rows of a table."""
         return StoredTable(self._relations[name], self._arrays, self._dictionary)
 
     def create(self) -> None:
+        """The arrays of all tables, empty."""
         for name in self._relations:
             self.table(name)
 
@@ -114,6 +117,7 @@ class KeptTables:
         return list(coming)
 
     def undo(self, names: Iterable[str]) -> None:
+        """The last batch to these tables is taken back."""
         for name in names:
             self.table(name).rows.undo()
 
@@ -125,5 +129,6 @@ class KeptTables:
         return batch_columns(relation, found, chosen)
 
     def size(self, name: str) -> tuple[int, int]:
+        """Records and bytes of the partition's rows of a table."""
         rows = self.table(name).rows
         return len(rows), rows.nbytes()

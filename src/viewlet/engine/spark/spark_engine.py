@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -34,9 +33,10 @@ from viewlet.engine.contract import (
     difference,
     from_old_maps,
 )
-from viewlet.engine.durable.sealed import DamagedFile
+from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.metrics import Metrics
+from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
 from viewlet.engine.spark.conductor import Conductor
@@ -121,10 +121,12 @@ class SparkEngine:
 
     @property
     def partitions(self) -> int:
+        """How many partitions the state has."""
         return self._partitions
 
     @property
     def plan(self) -> StagedProgram:
+        """The program as the stages that run on partitions and on the driver."""
         return self._plan
 
     @property
@@ -326,6 +328,7 @@ class SparkEngine:
         ]
 
     def is_committed(self, batch_id: str | None) -> bool:
+        """Whether a batch of this id was applied already."""
         return batch_id is not None and self.cluster.committed(batch_id) is not None
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
@@ -424,7 +427,7 @@ class SparkEngine:
             self.cluster.save(_driver_state(self._conductor))
             self.cluster.checkpoint()
         about = {"program": self._number, "hints": self._hints.plain()}
-        store.put(f"{name}/{_FILE}", [json.dumps(about).encode()])
+        store.put(f"{name}/{_FILE}", seal(json.dumps(about).encode(), name))
 
     def load(
         self,
@@ -435,7 +438,8 @@ class SparkEngine:
     ) -> None:
         """Go on from the newest version, which may be later than the last `save`."""
         try:
-            about = json.loads(Store(directory).get(_FILE))
+            store = Store(directory)
+            about = json.loads(unseal(_FILE, store.get(_FILE), store.root.rpartition("/")[2]))
         except (DamagedFile, ValueError) as problem:
             raise StateError(
                 f"the checkpoint in {shown(directory)} cannot be read: {problem}",
@@ -450,7 +454,12 @@ class SparkEngine:
         if _FILLING in found:  # the driver was lost before anything could be put into it
             Store(place).delete_tree("")
             return
-        if "cluster" not in found:
+        if "cluster" not in found and found:
+            raise StateError(
+                f"the file {shown(place)}/cluster is gone",
+                hint="restore it from a backup of the checkpoint",
+            )
+        if not found:
             return  # no row had come: the partitions were not made yet
         cluster = Cluster.restore(
             self.spark,
@@ -520,13 +529,13 @@ def _driver_state(conductor: Conductor) -> bytes:
     conductor.node.save()
     arrays = conductor.arrays
     found = {name: arrays.array(name) for name in arrays.names()}
-    return pickle.dumps((found, conductor.node.dictionary.strings[1:]), protocol=5)
+    return pack((found, conductor.node.dictionary.strings[1:]))
 
 
 def _conductor_of(
     plan: StagedProgram, tables: Sequence[Relation], cluster: Cluster, state: bytes
 ) -> Conductor:
-    arrays, strings = pickle.loads(state)
+    arrays, strings = unpack(state)
     return Conductor(plan, tables, cluster, MemoryArrays(arrays), Dictionary(strings))
 
 

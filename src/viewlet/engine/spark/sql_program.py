@@ -84,6 +84,7 @@ class SqlProgram:
     # The protocol.
 
     def create(self, state: PartitionState) -> None:
+        """The arrays of a partition's strings, maps and tables, empty."""
         state.create(_BATCH, 0, np.uint8)
         local = _Local()
         local.texts.create(state)
@@ -97,6 +98,7 @@ class SqlProgram:
     def run(
         self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
     ) -> dict[int, bytes]:
+        """One stage of an order on one partition: what it sends, by receiving partition."""
         order = Order.unpack(broadcast)
         messages = [Message.unpack(data) for data in inputs]
         local, node = self._here(state)
@@ -131,6 +133,7 @@ class SqlProgram:
         return outputs
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
+        """The partition's answer to a request."""
         local, node = self._here(state)
         answer = self._answer(Request.unpack(request), state, local, node).pack()
         if local.texts.ahead(state):

@@ -46,6 +46,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class StagePlan:
+    """What one stage runs on every partition, and where its results go."""
+
     pieces: tuple[Piece, ...]
     routes: tuple[Route, ...]
 
@@ -122,6 +124,7 @@ class StagedProgram:
 
 
 def staged(distributed: DistributedProgram) -> StagedProgram:
+    """The jobs of every trigger as stages, with the kernels of both sides."""
     workers, driver = _Side(distributed, Mode.DISTRIBUTED), _Side(distributed, Mode.LOCAL)
     triggers = []
     for number, trigger in enumerate(distributed.triggers):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.schema import EPOCH, EPOCH_DATE, INT32, INT64, Column, Kind, Type
+from viewlet.schema import DATE_RANGE, INT32, INT64, TIMESTAMP_RANGE, Column, Kind, Type
 from viewlet.storage.arrow_buffers import (
     read_booleans,
     read_decimals,
@@ -34,9 +34,6 @@ from viewlet.storage.arrow_buffers import (
 from viewlet.storage.columns import Array
 from viewlet.storage.memory import address_of
 
-_DAYS = ((dt.date.min - EPOCH_DATE).days, (dt.date.max - EPOCH_DATE).days)
-_MICROSECOND = dt.timedelta(microseconds=1)
-_MOMENTS = ((dt.datetime.min - EPOCH) // _MICROSECOND, (dt.datetime.max - EPOCH) // _MICROSECOND)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400
 
@@ -45,7 +42,7 @@ Read = Callable[[int, int, int, int, int], int]
 
 
 @dataclass(frozen=True)
-class Reader:
+class ColumnReader:
     """How a column is read: by native code from the buffer with its values.
 
     Strings have several buffers, and no `read`. `cast` is the Arrow type that values are brought to
@@ -67,7 +64,7 @@ class Misfit(Exception):
 
 
 def read_column(
-    values: Any, reader: Reader, encoded: Array, texts: Callable[[Any, int, Array], int]
+    values: Any, reader: ColumnReader, encoded: Array, texts: Callable[[Any, int, Array], int]
 ) -> Array | None:
     """A chunked array -> `encoded` and null bytes; Misfit says which row is not like that.
 
@@ -100,18 +97,18 @@ def read_column(
     return nulls
 
 
-def reader_of(column: Column, source: Any) -> Reader | None:
+def reader_of(column: Column, source: Any) -> ColumnReader | None:
     """How values of an Arrow type are encoded for a column; None: one by one."""
     import pyarrow as pa
 
     types, kind = pa.types, column.type.kind
     if types.is_dictionary(source):
         is_text = kind is Kind.VARCHAR and _is_string(source.value_type)
-        return Reader(is_dictionary=True) if is_text else None
+        return ColumnReader(is_dictionary=True) if is_text else None
     if _is_string(source):
-        return Reader() if kind is Kind.VARCHAR else None
+        return ColumnReader() if kind is Kind.VARCHAR else None
     if types.is_boolean(source):
-        return Reader(read_booleans, is_checked=False) if kind is Kind.BOOLEAN else None
+        return ColumnReader(read_booleans, is_checked=False) if kind is Kind.BOOLEAN else None
     if types.is_integer(source):
         return _of_integers(column.type, source)
     if types.is_floating(source):
@@ -144,13 +141,13 @@ def _bounds(type: Type) -> tuple[int, int]:
     return -high, high
 
 
-def _of_integers(type: Type, source: Any) -> Reader | None:
+def _of_integers(type: Type, source: Any) -> ColumnReader | None:
     import pyarrow as pa
 
     if not type.is_number:
         return None
     if type.kind is Kind.DOUBLE:
-        return Reader(_doubles, cast=pa.float64(), is_checked=False)
+        return ColumnReader(_doubles, cast=pa.float64(), is_checked=False)
     width = source.bit_width
     is_unsigned = pa.types.is_unsigned_integer(source)
     cast = None if width == 64 or (width == 32 and not is_unsigned) else pa.int64()
@@ -162,15 +159,15 @@ def _of_integers(type: Type, source: Any) -> Reader | None:
     native = read_halves if width == 32 and cast is None else read_words
     size = 4 if native is read_halves else 8
     is_checked = low > -(2 ** (width - 1)) or high < 2 ** (width - 1) - 1
-    return Reader(_scaled(native, size, factor, low, high), cast, is_checked)
+    return ColumnReader(_scaled(native, size, factor, low, high), cast, is_checked)
 
 
-def _of_doubles(type: Type, cast: Any) -> Reader | None:
+def _of_doubles(type: Type, cast: Any) -> ColumnReader | None:
     if type.kind is Kind.DOUBLE:
-        return Reader(_doubles, cast, is_checked=False)
+        return ColumnReader(_doubles, cast, is_checked=False)
     if type.kind is Kind.DECIMAL:
         units, high = 10**type.scale, _bounds(type)[1]
-        return Reader(
+        return ColumnReader(
             lambda data, offset, count, nulls, target: read_double_units(
                 data + 8 * offset, count, nulls, units, high, target
             ),
@@ -178,7 +175,7 @@ def _of_doubles(type: Type, cast: Any) -> Reader | None:
         )
     if type.is_exact:
         low, high = _bounds(type)
-        return Reader(
+        return ColumnReader(
             lambda data, offset, count, nulls, target: read_whole_doubles(
                 data + 8 * offset, count, nulls, low, high, target
             ),
@@ -187,7 +184,7 @@ def _of_doubles(type: Type, cast: Any) -> Reader | None:
     return None
 
 
-def _of_decimals(type: Type, source: Any) -> Reader | None:
+def _of_decimals(type: Type, source: Any) -> ColumnReader | None:
     import pyarrow as pa
 
     if not type.is_exact or (type.kind is not Kind.DECIMAL and source.scale != 0):
@@ -203,9 +200,11 @@ def _of_decimals(type: Type, source: Any) -> Reader | None:
         return None
     if shift >= 0:
         factor = 10**shift
-        return Reader(_scaled(read_decimals, 16, factor, -(-low // factor), high // factor), cast)
+        return ColumnReader(
+            _scaled(read_decimals, 16, factor, -(-low // factor), high // factor), cast
+        )
     divisor = 10**-shift
-    return Reader(
+    return ColumnReader(
         lambda data, offset, count, nulls, target: read_rounded_decimals(
             data + 16 * offset, count, nulls, divisor, high, target
         ),
@@ -213,30 +212,30 @@ def _of_decimals(type: Type, source: Any) -> Reader | None:
     )
 
 
-def _of_moments(kind: Kind, source: Any) -> Reader | None:
+def _of_moments(kind: Kind, source: Any) -> ColumnReader | None:
     """Dates and timestamps; with a time zone Arrow has the moment in UTC, as encoded values are."""
     import pyarrow as pa
 
     types = pa.types
     if types.is_date32(source) and kind is Kind.DATE:
-        return Reader(_scaled(read_halves, 4, 1, *_DAYS))
+        return ColumnReader(_scaled(read_halves, 4, 1, *DATE_RANGE))
     if types.is_date32(source) and kind is Kind.TIMESTAMP:
-        return Reader(_scaled(read_halves, 4, _DAY * 10**6, *_DAYS))
+        return ColumnReader(_scaled(read_halves, 4, _DAY * 10**6, *DATE_RANGE))
     if not (types.is_timestamp(source) or types.is_date64(source)):
         return None
     per_second = _PER_SECOND[source.unit if types.is_timestamp(source) else "ms"]
     if kind is Kind.DATE:
         unit = _DAY * per_second
-        low, high = _DAYS
-        return Reader(_quotients(unit, True, low * unit, (high + 1) * unit - 1))
+        low, high = DATE_RANGE
+        return ColumnReader(_quotients(unit, True, low * unit, (high + 1) * unit - 1))
     if kind is not Kind.TIMESTAMP:
         return None
-    low, high = _MOMENTS
+    low, high = TIMESTAMP_RANGE
     if per_second <= 10**6:
         factor = 10**6 // per_second
-        return Reader(_scaled(read_words, 8, factor, -(-low // factor), high // factor))
+        return ColumnReader(_scaled(read_words, 8, factor, -(-low // factor), high // factor))
     low, high = max(INT64[0], low * 1000), min(INT64[1], high * 1000 + 999)
-    return Reader(_quotients(1000, False, low, high))
+    return ColumnReader(_quotients(1000, False, low, high))
 
 
 def _scaled(native: Callable[..., int], size: int, factor: int, low: int, high: int) -> Read:

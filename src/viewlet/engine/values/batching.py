@@ -14,11 +14,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from viewlet.engine.values.column_encoding import NOTHING, ColumnEncoder, InRow, as_arrays, plans_of
+from viewlet.engine.values.column_encoding import NOTHING, ColumnEncoder, as_arrays, plans_of
 from viewlet.engine.values.intake import EVERYTHING, Intake
+from viewlet.engine.values.row_errors import InRow
 from viewlet.engine.values.shapes import columns_of
-from viewlet.errors import DataError
-from viewlet.schema import NAN, Physical, Relation, Scalar
+from viewlet.errors import DataError, ViewletError
+from viewlet.schema import INT64, NAN, Physical, Relation, Scalar, shown_value
 from viewlet.storage.columns import Array
 
 
@@ -41,6 +42,7 @@ class Batch:
         return len(self.weights)
 
     def rows(self, low: int, high: int) -> Batch:
+        """The rows from low up to high, as views of the same arrays."""
         return Batch(
             [column[low:high] for column in self.columns],
             [None if nulls is None else nulls[low:high] for nulls in self.nulls],
@@ -52,7 +54,21 @@ class Batch:
 def make_batch(
     relation: Relation, rows: Any, weights: Any = None, intake: Intake = EVERYTHING
 ) -> Batch:
-    """Rows in any of the shapes of `shapes` -> a batch; DataError names what does not fit."""
+    """Rows in any of the shapes of `shapes` -> a batch; DataError names what does not fit.
+
+    Rows are objects of the user's: what one of them raises when it is looked at is the cause of a
+    DataError.
+    """
+    try:
+        return _make_batch(relation, rows, weights, intake)
+    except (ViewletError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {shown_value(error)}"
+        raise DataError(f"the rows for {relation.name} cannot be read: {reason}") from error
+
+
+def _make_batch(relation: Relation, rows: Any, weights: Any, intake: Intake) -> Batch:
     given = columns_of(relation, rows)
     length = len(given[0]) if given else 0
     columns: list[Array] = []
@@ -64,7 +80,7 @@ def make_batch(
             encoded, gaps = encoder.encode(values, plan, is_read=is_read)
         except InRow as error:
             raise type(error.cause)(
-                f"row {error.row + 1} for {relation.name}: {error.cause.message}",
+                f"row {error.place + 1} for {relation.name}: {error.cause.message}",
                 hint=error.cause.hint,
             ) from None
         columns.append(encoded if is_read else NOTHING)
@@ -122,17 +138,33 @@ def normalized_doubles(values: Array) -> Array:
 
 def _weights(relation: Relation, weights: Any, length: int) -> Array:
     if isinstance(weights, SupportsIndex) and not isinstance(weights, np.ndarray):
-        return np.full(length, operator.index(weights), np.int64)
+        return np.full(length, _weight(relation, weights, None), np.int64)
+    if not isinstance(weights, Iterable) or isinstance(weights, str | bytes):
+        raise _weight_error(relation, weights, None)
     values = weights.to_numpy() if hasattr(weights, "to_numpy") else weights
     if not isinstance(values, np.ndarray):
         values = list(values)
     if len(values) != length:
         raise DataError(f"{len(values)} weights for {length} rows of {relation.name}")
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
         return np.ascontiguousarray(values, np.int64)
-    for value in values:
-        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-            raise DataError(
-                f"{value!r} is not a weight of {relation.name}", hint="weights are whole numbers"
-            )
-    return np.fromiter(map(operator.index, values), np.int64, length)
+    listed = [_weight(relation, value, place) for place, value in enumerate(values)]
+    return np.fromiter(listed, np.int64, length)
+
+
+def _weight(relation: Relation, value: Any, place: int | None) -> int:
+    """A whole number of 64 bits."""
+    if isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex):
+        raise _weight_error(relation, value, place)
+    number = operator.index(value)
+    if not INT64[0] <= number <= INT64[1]:
+        raise _weight_error(relation, value, place)
+    return number
+
+
+def _weight_error(relation: Relation, value: Any, place: int | None) -> DataError:
+    where = relation.name if place is None else f"row {place + 1} for {relation.name}"
+    return DataError(
+        f"{shown_value(value)} is not a weight of {where}",
+        hint="weights are whole numbers of 64 bits",
+    )

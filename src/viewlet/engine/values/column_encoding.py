@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 
 from viewlet.engine.values.arrow_columns import (
+    ColumnReader,
     Misfit,
-    Reader,
     arrow_type_of,
     read_column,
     reader_of,
 )
-from viewlet.engine.values.buffers import LARGE, Buffers
+from viewlet.engine.values.batch_memory import LARGE, BatchMemory
 from viewlet.engine.values.encoders import encoder
+from viewlet.engine.values.instants import instants
+from viewlet.engine.values.row_errors import InRow, not_text, null_error, range_error
 from viewlet.engine.values.string_codes import StringCodes, form_of
-from viewlet.errors import DataError, RangeError
-from viewlet.schema import INT64, Column, Kind, Physical, Relation, Scalar, encode
+from viewlet.errors import DataError
+from viewlet.schema import INT64, Column, Kind, Physical, Relation, Scalar, encode, shown_value
 from viewlet.storage.columns import Array
 
 _FEW = 32
@@ -32,15 +34,6 @@ _FEW = 32
 
 NOTHING: Array = np.zeros(0, np.int64)
 """The values of a column that nobody wants."""
-
-
-class InRow(Exception):
-    """A value that does not fit, with its row in the column."""
-
-    def __init__(self, row: int, cause: DataError) -> None:
-        super().__init__(row)
-        self.row = row
-        self.cause = cause
 
 
 class ColumnPlan:
@@ -51,9 +44,9 @@ class ColumnPlan:
         self.code = encoder(column)
         self.is_text = column.type.physical is Physical.STR
         self.dtype: Any = np.float64 if column.type.physical is Physical.FLOAT else np.int64
-        self._known: tuple[Any, Reader | None] | None = None
+        self._known: tuple[Any, ColumnReader | None] | None = None
 
-    def reader(self, source: Any) -> Reader | None:
+    def reader(self, source: Any) -> ColumnReader | None:
         """How values of an Arrow type are read: mostly it is the type of the batch before."""
         known = self._known
         if known is None or not source.equals(known[0]):
@@ -78,7 +71,7 @@ def plans_of(relation: Relation) -> list[ColumnPlan]:
 class ColumnEncoder:
     """Encodes columns; strings become codes of `strings`, or without it stay as Python has them."""
 
-    def __init__(self, strings: StringCodes | None, buffers: Buffers | None = None) -> None:
+    def __init__(self, strings: StringCodes | None, buffers: BatchMemory | None = None) -> None:
         self._strings = strings
         self._buffers = buffers
         self.borrowed: list[Array] = []
@@ -118,7 +111,9 @@ class ColumnEncoder:
         self, values: Array, plan: ColumnPlan, is_read: bool
     ) -> tuple[Array, Array | None]:
         kind = values.dtype.kind
-        if kind == "M" or (kind in "iufb" and len(values) > _FEW):
+        if kind == "M" and plan.column.type.kind in (Kind.DATE, Kind.TIMESTAMP):
+            return _from_moments(values, plan.column)
+        if kind in "iufb" and len(values) > _FEW:
             array = _as_arrow(values, None)
             if array is not None:
                 return self._from_arrow(array, plan, is_read)
@@ -133,7 +128,7 @@ class ColumnEncoder:
         column = plan.column
         chunked = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
         if chunked.null_count and not column.nullable:
-            raise _null_error(int(np.argmax(np.asarray(chunked.is_null()))), column)
+            raise null_error(int(np.argmax(np.asarray(chunked.is_null()))), column)
         reader = plan.reader(chunked.type)
         row = -1
         if reader is not None and not (reader.is_dictionary and _has_null_entries(chunked)):
@@ -186,6 +181,18 @@ class ColumnEncoder:
         return found, nulls
 
 
+def _from_moments(values: Array, column: Column) -> tuple[Array, Array | None]:
+    """NumPy's moments, of which some units are not Arrow's."""
+    gaps = np.isnat(values)
+    unit, step = np.datetime_data(values.dtype)
+    if step != 1:
+        values = values.astype(f"datetime64[{unit}]")
+    if gaps.any() and not column.nullable:
+        raise null_error(int(np.argmax(gaps)), column)
+    encoded = instants(values.view(np.int64), unit, gaps, column)
+    return np.ascontiguousarray(encoded), gaps.astype(np.uint8) if gaps.any() else None
+
+
 def as_arrays(encoded: Sequence[Scalar], column: Column) -> tuple[Array, Array | None]:
     """Encoded values, None for NULL -> an array and its null mask; strings stay what they are."""
     nulls = None
@@ -201,13 +208,8 @@ def as_arrays(encoded: Sequence[Scalar], column: Column) -> tuple[Array, Array |
     except OverflowError:
         large = (isinstance(v, int) and not INT64[0] <= v <= INT64[1] for v in encoded)
         row = list(large).index(True)
-        raise InRow(
-            row,
-            RangeError(
-                f"column {column.name}: the value is out of range for {column.type}",
-                hint="engines keep DECIMAL as 64-bit integers: 18 digits",
-            ),
-        ) from None
+        hint = "engines keep DECIMAL as 64-bit integers: 18 digits"
+        raise range_error(row, column, encoded[row], hint) from None
 
 
 def _as_arrow(values: Any, source: Any) -> Any:
@@ -225,24 +227,41 @@ def _has_null_entries(values: Any) -> bool:
     return any(chunk.dictionary.null_count for chunk in values.chunks)
 
 
-def _null_error(row: int, column: Column) -> InRow:
-    return InRow(row, DataError(f"NULL in column {column.name}, which is NOT NULL"))
-
-
 def _check_row(values: Any, row: int, column: Column) -> None:
     """InRow if the value in a row is one that the definition refuses."""
-    if row >= 0:
-        try:
-            encode(_python_value(values[row], row, column), column)
-        except DataError as error:
-            raise InRow(row, error) from None
+    if row < 0:
+        return
+    ticks = _ticks(values.slice(row, 1))
+    try:
+        if ticks is not None and column.type.kind in (Kind.DATE, Kind.TIMESTAMP):
+            instants(*ticks, np.zeros(1, bool), column)
+        encode(_python_value(values[row], row, column), column)
+    except DataError as error:
+        raise InRow(row, error) from None
+    except InRow as error:
+        raise InRow(row, error.cause) from None
+
+
+def _ticks(values: Any) -> tuple[Array, str] | None:
+    """Whole numbers since 1970 and their unit; a moment with a time zone is UTC underneath."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(values.type):
+        ticks, unit = values.cast(pa.int64()), values.type.unit
+    elif pa.types.is_date32(values.type):
+        ticks, unit = values.cast(pa.int32()), "D"
+    elif pa.types.is_date64(values.type):
+        ticks, unit = values.cast(pa.int64()), "ms"
+    else:
+        return None
+    return ticks.to_numpy(), unit
 
 
 def _python_values(values: Any, column: Column) -> list[Any]:
     """Arrow's values as Python has them; InRow for one that Python cannot have."""
     try:
         listed: list[Any] = values.to_pylist()
-    except (ValueError, OverflowError):
+    except Exception:
         listed = [_python_value(value, row, column) for row, value in enumerate(values)]
     return listed
 
@@ -251,14 +270,11 @@ def _python_value(value: Any, row: int, column: Column) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError as error:
-        raise InRow(
-            row,
-            DataError(f"column {column.name} is {column.type}, and {error.object!r} is no UTF-8"),
-        ) from None
-    except (ValueError, OverflowError):
-        raise InRow(
-            row, RangeError(f"column {column.name}: the value is out of range for {column.type}")
-        ) from None
+        raise InRow(row, not_text(column, error.object, error)) from None
+    except Exception as error:
+        reason = f"a value of {value.type} is not: {shown_value(error)}"
+        text = f"column {column.name} is {column.type}, and {reason}"
+        raise InRow(row, DataError(text)) from None
 
 
 def _plain_texts(values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from viewlet.engine.values.buffers import Buffers
+from viewlet.engine.values.batch_memory import BatchMemory
 from viewlet.engine.values.string_codes import StringCodes
 
 
@@ -16,7 +16,7 @@ class Intake:
 
     columns: frozenset[int] | None = None
     strings: StringCodes | None = None
-    buffers: Buffers | None = None
+    buffers: BatchMemory | None = None
 
     def reads(self, position: int) -> bool:
         """Whether the values of a column are wanted."""

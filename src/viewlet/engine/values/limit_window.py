@@ -72,10 +72,12 @@ class Window:
         return Window(self.query, tuple(found), border)
 
     def visible(self) -> list[Row]:
+        """The rows within OFFSET and LIMIT."""
         flat = [row for row, count in self.rows for _ in range(count)]
         return flat[self.query.offset : _end(self.query)]
 
     def changes_since(self, before: Window) -> Weighted:
+        """The rows that came into sight, and those that went out of it with negative weights."""
         return difference(self.visible(), before.visible())
 
 

@@ -200,5 +200,6 @@ def rows_of(batch: Batch) -> list[Row]:
 
 
 def weighted_rows(columns: list[Vector], counts: Array) -> Weighted:
+    """Columns and counts -> (row, count) with Python values."""
     plain = [plain_values(column.values, column.nulls) for column in columns]
     return list(zip(zip(*plain, strict=True), counts.tolist(), strict=True))

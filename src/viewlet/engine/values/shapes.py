@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from viewlet.errors import DataError
-from viewlet.schema import Relation
+from viewlet.schema import Relation, shown_value
 
 
 def columns_of(relation: Relation, rows: Any) -> list[Any]:
@@ -83,7 +83,7 @@ def _from_item(relation: Relation, row: Any) -> Sequence[Any]:
 
 def _shape_error(relation: Relation, rows: Any) -> DataError:
     return DataError(
-        f"{rows!r} is not a row of {relation.name}",
+        f"{shown_value(rows)} is not a row of {relation.name}",
         hint="give a tuple, a list of tuples or dicts, a dict of columns, or an Arrow, pandas or "
         "polars table",
     )
@@ -112,7 +112,7 @@ def _plain(values: Any) -> Any:
     if isinstance(values, list | tuple) or _is_arrow(values):
         return values
     if type(values).__module__ == "numpy":
-        return values
+        return values if values.ndim == 1 else list(values)
     if hasattr(values, "to_arrow"):
         return values.to_arrow()
     if hasattr(values, "iloc"):
@@ -132,11 +132,8 @@ def _from_series(series: Any) -> Any:
             return values
     try:
         return pa.array(series, from_pandas=True)
-    except pa.ArrowException:  # values of several types: one of them is said to be wrong later
-        return [
-            None if is_missing else value
-            for value, is_missing in zip(series, series.isna(), strict=True)
-        ]
+    except Exception:  # Arrow's, and those of the objects in it, which are told apart later
+        return series.tolist()
 
 
 _PLAIN = {str, bool, int, decimal.Decimal, dt.date}
@@ -177,11 +174,16 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
     elif isinstance(rows, pa.RecordBatch):
         table = pa.Table.from_batches([rows])
     elif hasattr(rows, "iloc"):  # pandas, whose index is no column
-        if not (rows.columns.is_unique and all(isinstance(name, str) for name in rows.columns)):
-            table = pa.Table.from_pandas(rows, preserve_index=False)
-        else:
-            named = {name: _from_series(rows[name]) for name in rows.columns}
-            return _named_columns(relation, named)
+        _check_distinct(relation, list(map(str, rows.columns)))
+        columns = {str(name): _from_series(rows[name]) for name in rows.columns}
+        return _named_columns(relation, columns)
     else:
         table = pa.table(rows)
+    _check_distinct(relation, table.column_names)
     return _named_columns(relation, dict(zip(table.column_names, table.columns, strict=True)))
+
+
+def _check_distinct(relation: Relation, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        name = next(name for place, name in enumerate(names) if name in names[:place])
+        raise DataError(f"the rows for {relation.name} have two columns {name}")

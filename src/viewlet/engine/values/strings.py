@@ -37,6 +37,7 @@ class Dictionary:
         return len(self.strings)
 
     def code(self, text: str | None) -> int:
+        """The code of a string, a new one if it has none."""
         found = self.codes.get(text)
         if found is None:
             found = self.codes[text] = len(self.strings)
@@ -96,6 +97,7 @@ class Translation:
             self._codes = _longer(self._codes, 2 * len(self._source))
 
     def one(self, code: int) -> int:
+        """The target's code of a string, from its code in the source."""
         self._reserve()
         translated = int(self._codes[code])
         if not translated and code:

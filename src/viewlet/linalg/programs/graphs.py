@@ -117,11 +117,11 @@ class PageRank:
 
     def remove_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Remove links; each must exist."""
-        wanted = [(int(i), int(j)) for i, j in links]
-        for i, j in wanted:
+        pairs = [(int(i), int(j)) for i, j in links]
+        for i, j in pairs:
             if self._page(i) and self._page(j) and j not in self._out(i):
                 raise DataError(f"there is no link from {i} to {j}")
-        self._change([(i, j, 0.0) for i, j in wanted])
+        self._change([(i, j, 0.0) for i, j in pairs])
 
     def _page(self, i: int) -> bool:
         if not 0 <= i < self.n:
@@ -212,9 +212,11 @@ class Reachability:
             )
 
     def add_links(self, links: Iterable[tuple[int, int]]) -> None:
+        """Add links; one that is there already changes nothing."""
         self._set(links, 1.0)
 
     def remove_links(self, links: Iterable[tuple[int, int]]) -> None:
+        """Remove links; one that is not there changes nothing."""
         self._set(links, 0.0)
 
     def _set(self, links: Iterable[tuple[int, int]], value: float) -> None:
@@ -232,6 +234,7 @@ class Reachability:
         return int(np.rint(self.live["S"][self._node(source), self._node(target)]))
 
     def reaches(self, source: int, target: int) -> bool:
+        """Whether some walk of the counted lengths leads from source to target."""
         return self.walks(source, target) > 0
 
     def matrix(self) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Matrix powers and T <- A T + B, solvers and eigenvectors among it (thesis 6.4.2, 6.4.3)."""
+"""Matrix powers and T <- A T + B, with solvers and eigenvectors (thesis 6.4, 6.4.2, 6.4.3)."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class Jacobi:
 
 def _jacobi_rows(a: Array, b: Array, rows: Any) -> tuple[Array, Array]:
     """The given rows of I - D^-1 A and of D^-1 b."""
-    places = np.arange(len(rows))
-    diagonal = a[places, rows]
+    positions = np.arange(len(rows))
+    diagonal = a[positions, rows]
     if not np.isfinite(a).all() or not np.isfinite(b).all():
         raise DataError("the equations hold NaN or infinite values", hint="nothing was changed")
     if (diagonal == 0.0).any():
@@ -119,7 +119,7 @@ def _jacobi_rows(a: Array, b: Array, rows: Any) -> tuple[Array, Array]:
             hint="Jacobi divides by the diagonal; reorder the equations",
         )
     j = -a / diagonal[:, None]
-    j[places, rows] = 0.0
+    j[positions, rows] = 0.0
     return j, b / diagonal[:, None]
 
 
@@ -152,6 +152,7 @@ class PowerIteration:
 
     @property
     def eigenvector(self) -> Array:
+        """The dominant eigenvector, of length 1."""
         vector: Array = self.live["T"][:, 0]
         return vector / np.linalg.norm(vector)
 

@@ -136,7 +136,7 @@ class Ridge(_Observations):
 
 
 class LeastSquares(Ridge):
-    """Ordinary least squares: beta = (X^T X)^-1 X^T Y (thesis Example 6.3.2).
+    """Ordinary least squares: beta = (X^T X)^-1 X^T Y (thesis Example 6.3.2, Example 6.3.3).
 
     >>> fit = la.LeastSquares(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
     >>> np.round(fit.coefficients.ravel(), 3)

@@ -66,10 +66,10 @@ def gather_blocks(flat: Any, starts: Any, ends: Any, out: Any) -> None:
 
 
 @_jit
-def scatter_blocks(blocks: Any, skip: int, places: Any, counts: Any, out: Any) -> None:
+def scatter_blocks(blocks: Any, skip: int, starts: Any, counts: Any, out: Any) -> None:
     """The useful part of each block -> its part of the output."""
-    for n in range(len(places)):
-        out[places[n] : places[n] + counts[n]] = blocks[n, skip : skip + counts[n]]
+    for n in range(len(starts)):
+        out[starts[n] : starts[n] + counts[n]] = blocks[n, skip : skip + counts[n]]
 
 
 @_jit
@@ -320,11 +320,11 @@ def overlap_combine(
 
 @_jit
 def overlap_hold(
-    slots: Any, rows: Any, kept: Any, out: Any, cover: Any, state: Any, cover_state: Any
+    slots: Any, rows: Any, counts: Any, out: Any, cover: Any, state: Any, cover_state: Any
 ) -> None:
-    """Keep the last kept[s] positions of each segment for later windows."""
+    """Keep the last counts[s] positions of each segment for later windows."""
     for s in range(len(slots)):
         end = rows[s + 1]
-        for i in range(kept[s]):
-            state[slots[s], i] = out[end - kept[s] + i]
-            cover_state[slots[s], i] = cover[end - kept[s] + i]
+        for i in range(counts[s]):
+            state[slots[s], i] = out[end - counts[s] + i]
+            cover_state[slots[s], i] = cover[end - counts[s] + i]

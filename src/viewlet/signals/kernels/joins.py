@@ -97,19 +97,19 @@ def temporal(
             now = start_l[i] if from_left else start_r[j]
             if now >= bound[s]:
                 break
-            kept = 0
+            count = 0
             if from_left:
                 for k in range(size_r):
                     row = active_r[k]
                     if end_r[row] > now:
-                        active_r[kept] = row
-                        kept += 1
+                        active_r[count] = row
+                        count += 1
                         if now >= done[s]:
                             if fill:
                                 left[n] = i
                                 right[n] = row
                             n += 1
-                size_r = kept
+                size_r = count
                 active_l[size_l] = i
                 size_l += 1
                 i += 1
@@ -117,14 +117,14 @@ def temporal(
                 for k in range(size_l):
                     row = active_l[k]
                     if end_l[row] > now:
-                        active_l[kept] = row
-                        kept += 1
+                        active_l[count] = row
+                        count += 1
                         if now >= done[s]:
                             if fill:
                                 left[n] = row
                                 right[n] = j
                             n += 1
-                size_l = kept
+                size_l = count
                 active_r[size_r] = j
                 size_r += 1
                 j += 1

@@ -12,7 +12,7 @@ _NEVER = np.iinfo(np.int64).min
 
 
 @_jit
-def lateness(offsets: Any, slots: Any, start: Any, seen: Any, bound: int, late: Any) -> Any:
+def lateness(offsets: Any, slots: Any, start: Any, newest: Any, bound: int, late: Any) -> Any:
     """Mark rows more than `bound` behind the latest of their key; move the keys' clocks.
 
     Rows are in arrival order within a segment. Returns the number of late rows, the first of them
@@ -20,7 +20,7 @@ def lateness(offsets: Any, slots: Any, start: Any, seen: Any, bound: int, late: 
     """
     count, first, reordered = 0, -1, 0
     for s in range(len(slots)):
-        latest = seen[slots[s]]
+        latest = newest[slots[s]]
         for i in range(offsets[s], offsets[s + 1]):
             time = start[i]
             if latest != _NEVER and time < latest - bound:
@@ -33,7 +33,7 @@ def lateness(offsets: Any, slots: Any, start: Any, seen: Any, bound: int, late: 
                 reordered += 1
             else:
                 latest = time
-        seen[slots[s]] = latest
+        newest[slots[s]] = latest
     return count, first, reordered
 
 

@@ -111,11 +111,11 @@ def masked_offsets(offsets: Any, mask: Any) -> Any:
     """The offsets of the segments once rows outside of the mask are gone."""
     out = np.zeros(len(offsets), np.int64)
     for s in range(len(offsets) - 1):
-        kept = 0
+        count = 0
         for i in range(offsets[s], offsets[s + 1]):
             if mask[i]:
-                kept += 1
-        out[s + 1] = out[s] + kept
+                count += 1
+        out[s + 1] = out[s] + count
     return out
 
 
@@ -192,11 +192,11 @@ def learn(keys: Any, low: int, table: Any, known: int, fresh: Any) -> int:
     """
     top = len(table)
     for i in range(len(keys)):
-        place = keys[i] - low
-        if place < 0 or place >= top:
+        offset = keys[i] - low
+        if offset < 0 or offset >= top:
             return -1
-        if table[place] < 0:
-            table[place] = known
+        if table[offset] < 0:
+            table[offset] = known
             fresh[known] = keys[i]
             known += 1
     return known
@@ -212,32 +212,32 @@ def look_up(keys: Any, low: int, table: Any, codes: Any, counts: Any) -> None:
 
 
 @_jit
-def tally(keys: Any, low: int, table: Any, start: Any, step: int, seen: Any, first: Any) -> Any:
+def tally(keys: Any, low: int, table: Any, start: Any, step: int, counts: Any, first: Any) -> Any:
     """Rows per key, and whether the times of every key are first, first + step, ...
 
-    seen[code] = (rows, time of the next event), begins as (0, smallest int64). Returns how many
+    counts[code] = (rows, time of the next event), begins as (0, smallest int64). Returns how many
     rows were counted (not all when a key is unknown), and whether the times are even.
     """
     none = np.iinfo(np.int64).min
     top = len(table)
     even = step > 0
     for i in range(len(keys)):
-        place = keys[i] - low
-        if place < 0 or place >= top:
+        offset = keys[i] - low
+        if offset < 0 or offset >= top:
             return i, False
-        code = table[place]
+        code = table[offset]
         if code < 0:
             return i, False
-        seen[code, 0] += 1
+        counts[code, 0] += 1
         if even:
             time = start[i]
-            due = seen[code, 1]
+            due = counts[code, 1]
             if time != due:
                 if due == none:
                     first[code] = time
                 else:
                     even = False
-            seen[code, 1] = time + step
+            counts[code, 1] = time + step
     return len(keys), even
 
 
@@ -245,7 +245,7 @@ def tally(keys: Any, low: int, table: Any, start: Any, step: int, seen: Any, fir
 def deal(
     keys: Any,
     low: int,
-    places: Any,
+    codes: Any,
     bits: int,
     cursor: Any,
     column: Any,
@@ -255,19 +255,19 @@ def deal(
 ) -> None:
     """Move a column into blocks of keys, stable; cursor[block] is the block's next position.
 
-    places[key - low] is block << bits | the key's number within the block; `mark` writes the latter
+    codes[key - low] is block << bits | the key's number within the block; `mark` writes the latter
     beside the value.
     """
     mask = np.int64((1 << bits) - 1)
     for i in range(len(keys)):
         # unsigned: an index that might be negative costs a check
-        place = np.int64(places[np.uint64(keys[i] - low)])
-        block = np.uint64(place >> bits)
+        code = np.int64(codes[np.uint64(keys[i] - low)])
+        block = np.uint64(code >> bits)
         at = cursor[block]
         cursor[block] = at + 1
         out[at] = column[i]
         if mark:
-            local[at] = place & mask
+            local[at] = code & mask
 
 
 @_jit

@@ -20,10 +20,10 @@ _LINE = 64
 def _store(typing: Any, array: Any, index: Any, first: Any, step: Any) -> Any:
     """array[index + i] = first + i step for the eight i of a line, which must begin there."""
 
-    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, given[0]).data
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         line = ir.VectorType(ir.IntType(64), _WIDTH)
-        place = builder.bitcast(builder.gep(data, [given[1]]), line.as_pointer())
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), line.as_pointer())
 
         def everywhere(value: Any) -> Any:
             vector = ir.Constant(line, ir.Undefined)
@@ -32,8 +32,10 @@ def _store(typing: Any, array: Any, index: Any, first: Any, step: Any) -> Any:
             return vector
 
         numbers = ir.Constant(line, list(range(_WIDTH)))
-        values = builder.add(everywhere(given[2]), builder.mul(everywhere(given[3]), numbers))
-        store = builder.store(values, place, align=_LINE)
+        values = builder.add(
+            everywhere(arguments[2]), builder.mul(everywhere(arguments[3]), numbers)
+        )
+        store = builder.store(values, address, align=_LINE)
         hint = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
         store.set_metadata("nontemporal", hint)
         return context.get_dummy_value()
@@ -44,7 +46,7 @@ def _store(typing: Any, array: Any, index: Any, first: Any, step: Any) -> Any:
 def _fence(typing: Any) -> Any:
     """Other threads see the lines written so far before anything that is written after."""
 
-    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.fence("seq_cst")
         return context.get_dummy_value()
 

@@ -36,13 +36,13 @@ def layout(
     base: Any,
     begin: Any,
     old: Any,
-    place: Any,
+    position: Any,
 ) -> Any:
     """Plan the stretches of a batch; returns their number and the length of the flat array.
 
     last[slot] is the index of the key's last sample, length[slot] its remembered history,
     `opening` the zeros before the very first sample. Per stretch: segment, base (index of its
-    first entry), begin (place of that entry), old (entries that are history); per row: place.
+    first entry), begin (position of that entry), old (entries that are history); per row: position.
     finish[segment] appends `tail` zeros at the end of the signal.
     """
     n = at = 0
@@ -78,14 +78,14 @@ def layout(
             else:
                 at += gap
             if write:
-                place[i] = at
+                position[i] = at
             at += 1
             previous = here
             if dense:
                 # the rest of the segment follows without gaps
                 if write:
                     for r in range(i + 1, high):
-                        place[r] = at + r - i - 1
+                        position[r] = at + r - i - 1
                 at += high - i - 1
                 previous = here + high - i - 1
                 break
@@ -101,7 +101,7 @@ def spread(
     begin: Any,
     old: Any,
     known: Any,
-    place: Any,
+    position: Any,
     contiguous: bool,
     offsets: Any,
     column: Any,
@@ -126,7 +126,7 @@ def spread(
             flat[at : at + count] = column[offsets[s] : offsets[s + 1]]
     else:
         for i in range(len(column)):
-            flat[place[i]] = column[i]
+            flat[position[i]] = column[i]
 
 
 @_jit
@@ -157,7 +157,7 @@ def window_ends(
     anchor: Any,
     known: Any,
     offsets: Any,
-    place: Any,
+    position: Any,
     contiguous: bool,
     size: int,
     hop: int,
@@ -181,13 +181,13 @@ def window_ends(
         p += shift
         e += shift
         row = offsets[s]
-        # place of the last sample that is present at or before p; history ends with one
+        # position of the last sample that is present at or before p; history ends with one
         opens = k == 0 or segment[k - 1] != s
         present = begin[k] + old[k] - 1 if opens and known[s] else begin[k] - size - 1
         while p < end:
             if not contiguous:
-                while row < offsets[s + 1] and place[row] <= p:
-                    present = place[row]
+                while row < offsets[s + 1] and position[row] <= p:
+                    present = position[row]
                     row += 1
             if contiguous or present > p - size:
                 if write:

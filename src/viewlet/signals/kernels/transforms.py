@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from viewlet.signals.kernels.vectors import WIDTH, Code, Vector, emitted, transposed
+from viewlet.signals.kernels.vectors import WIDTH, Vector, VectorCode, emitted, transposed
 
 LANES = WIDTH
 _ROW = 2 * LANES  # a row: re of all lanes, im of all lanes
@@ -54,81 +54,89 @@ class _Complex(NamedTuple):
 # --- pieces of vector code -----------------------------------------------------------------------
 
 
-def _row(code: Code, z: Any, row: Any) -> _Complex:
-    at = code.place(row, 0, _ROW)
-    return _Complex(code.load(z, at), code.load(z, code.place(at, LANES)))
+def _row(code: VectorCode, z: Any, row: Any) -> _Complex:
+    at = code.index(row, 0, _ROW)
+    return _Complex(code.load(z, at), code.load(z, code.index(at, LANES)))
 
 
-def _put_row(code: Code, value: _Complex, z: Any, row: Any) -> None:
-    at = code.place(row, 0, _ROW)
+def _put_row(code: VectorCode, value: _Complex, z: Any, row: Any) -> None:
+    at = code.index(row, 0, _ROW)
     code.store(value.re, z, at)
-    code.store(value.im, z, code.place(at, LANES))
+    code.store(value.im, z, code.index(at, LANES))
 
 
-def _factor(code: Code, table: Any, place: Any) -> _Complex:
-    """The complex number at a place of a table of numbers, for all lanes."""
-    return _Complex(code.everywhere(table, place), code.everywhere(table, code.place(place, 1)))
+def _factor(code: VectorCode, table: Any, index: Any) -> _Complex:
+    """The complex number at an index of a table of numbers, for all lanes."""
+    return _Complex(code.everywhere(table, index), code.everywhere(table, code.index(index, 1)))
 
 
-def _lanes(code: Code, places: Any, shift: Any) -> list[Any]:
+def _lanes(code: VectorCode, starts: Any, shift: Any) -> list[Any]:
     """Where the lanes' windows lie, `shift` numbers after their begin."""
-    return [code.place(code.number(places, code.place(n)), shift) for n in range(LANES)]
+    return [code.index(code.number(starts, code.index(n)), shift) for n in range(LANES)]
 
 
-def _read(code: Code, flat: Any, places: Any, shift: Any) -> list[Vector]:
+def _read(code: VectorCode, flat: Any, starts: Any, shift: Any) -> list[Vector]:
     """Eight numbers of every window -> eight vectors over the lanes."""
-    return transposed([code.load(flat, at) for at in _lanes(code, places, shift)])
+    return transposed([code.load(flat, at) for at in _lanes(code, starts, shift)])
 
 
 def _write(
-    code: Code, values: list[_Complex], flat: Any, places: Any, shift: Any, count: int = 8
+    code: VectorCode, values: list[_Complex], flat: Any, starts: Any, shift: Any, count: int = 8
 ) -> None:
     """Four complex vectors over the lanes -> eight numbers of every window (the first `count`)."""
     vectors = transposed([part for value in values for part in value])
-    for vector, at in zip(vectors, _lanes(code, places, shift), strict=True):
+    for vector, at in zip(vectors, _lanes(code, starts, shift), strict=True):
         code.store(vector.mixed(vector, range(count)) if count < 8 else vector, flat, at)
 
 
-def _by_four(code: Code, z: Any, row: Any, distance: Any, table: Any, at: Any) -> None:
+def _by_four(code: VectorCode, z: Any, row: Any, distance: Any, table: Any, at: Any) -> None:
     """Rows row + (0, 1, 2, 3) distance, times the table's three factors from `at` on.
 
     Without a table all factors are 1.
     """
-    places = [row]
+    rows = [row]
     for _ in range(3):
-        places.append(code.place(places[-1], distance))
-    a, b, c, d = (_row(code, z, place) for place in places)
+        rows.append(code.index(rows[-1], distance))
+    a, b, c, d = (_row(code, z, target) for target in rows)
     e, f, g, h = a.plus(c), a.minus(c), b.plus(d), b.minus(d).turned()
     out = [e.plus(g), f.plus(h), e.minus(g), f.minus(h)]
     if table is not None:
         for n in range(1, 4):
-            out[n] = out[n].times(_factor(code, table, code.place(at, 2 * n - 2)))
-    for place, value in zip(places, out, strict=True):
-        _put_row(code, value, z, place)
+            out[n] = out[n].times(_factor(code, table, code.index(at, 2 * n - 2)))
+    for target, value in zip(rows, out, strict=True):
+        _put_row(code, value, z, target)
 
 
-def _by_two(code: Code, z: Any, row: Any) -> None:
-    other = code.place(row, 1)
+def _by_two(code: VectorCode, z: Any, row: Any) -> None:
+    other = code.index(row, 1)
     a, b = _row(code, z, row), _row(code, z, other)
     _put_row(code, a.plus(b), z, row)
     _put_row(code, a.minus(b), z, other)
 
 
-def _enter(code: Code, flat: Any, places: Any, shift: Any, z: Any) -> None:
+def _enter(code: VectorCode, flat: Any, starts: Any, shift: Any, z: Any) -> None:
     """z[n] = number n of every window, for the eight n from `shift` on."""
-    for n, vector in enumerate(_read(code, flat, places, shift)):
-        code.store(vector, z, code.place(shift, n * LANES, LANES))
+    for n, vector in enumerate(_read(code, flat, starts, shift)):
+        code.store(vector, z, code.index(shift, n * LANES, LANES))
 
 
-def _leave(code: Code, z: Any, where: Any, row: Any, flat: Any, places: Any) -> None:
+def _leave(code: VectorCode, z: Any, where: Any, row: Any, flat: Any, starts: Any) -> None:
     """The conjugates of rows where[row], where[row + 1], ... as eight numbers of every window."""
-    rows = [code.number(where, code.place(row, n)) for n in range(4)]
-    values = [_row(code, z, place).conjugate() for place in rows]
-    _write(code, values, flat, places, code.place(row, 0, 2))
+    rows = [code.number(where, code.index(row, n)) for n in range(4)]
+    values = [_row(code, z, each).conjugate() for each in rows]
+    _write(code, values, flat, starts, code.index(row, 0, 2))
 
 
 def _separate(
-    code: Code, z: Any, where: Any, roots: Any, k: Any, half: Any, flat: Any, places: Any, full: int
+    code: VectorCode,
+    z: Any,
+    where: Any,
+    roots: Any,
+    k: Any,
+    half: Any,
+    flat: Any,
+    starts: Any,
+    full: int,
 ) -> None:
     """Frequencies k to k + 3 and half - k - 3 to half - k of every window.
 
@@ -139,66 +147,66 @@ def _separate(
     direct, mirror = [], []
     one_half = code.constant(0.5)
     for n in range(4):
-        here = code.place(k, n)
+        here = code.index(k, n)
         there = code.minus(half, here)
         a = _row(code, z, code.number(where, here))
         b = _row(code, z, code.number(where, there)).conjugate()
         mean = _Complex((a.re + b.re) * one_half, (a.im + b.im) * one_half)
-        turn = a.minus(b).turned().times(_factor(code, roots, code.place(here, 0, 2)))
+        turn = a.minus(b).turned().times(_factor(code, roots, code.index(here, 0, 2)))
         direct.append(mean.plus(turn))
         mirror.append(mean.minus(turn).conjugate())
-    low = code.place(k, 0, 2)
-    high = code.minus(code.place(half, -6, 2), low)
+    low = code.index(k, 0, 2)
+    high = code.minus(code.index(half, -6, 2), low)
     if full:
-        size = code.place(half, 0, 4)
+        size = code.index(half, 0, 4)
         negative = [value.conjugate() for value in reversed(direct)]
-        place = code.minus(code.place(size, -6), low)
-        _write(code, negative, flat, places, place, 6 if full == 2 else 8)
-        place = code.place(low, code.place(half, 0, 2))
-        _write(code, [value.conjugate() for value in mirror], flat, places, place)
-    _write(code, direct, flat, places, low)
-    _write(code, mirror[::-1], flat, places, high)
+        mirrored = code.minus(code.index(size, -6), low)
+        _write(code, negative, flat, starts, mirrored, 6 if full == 2 else 8)
+        mirrored = code.index(low, code.index(half, 0, 2))
+        _write(code, [value.conjugate() for value in mirror], flat, starts, mirrored)
+    _write(code, direct, flat, starts, low)
+    _write(code, mirror[::-1], flat, starts, high)
 
 
 def _unite(
-    code: Code, flat: Any, places: Any, k: Any, half: Any, scales: Any, z: Any, begin: bool
+    code: VectorCode, flat: Any, starts: Any, k: Any, half: Any, scales: Any, z: Any, begin: bool
 ) -> None:
     """`_separate` undone and conjugated: rows k to k + 3 and half - k - 3 to half - k.
 
     scales[k] = w[k] / N, scales[0] = 1 / N. The imaginary parts of the first and the last frequency
     (`begin`) count as zero.
     """
-    low = code.place(k, 0, 2)
-    direct = _read(code, flat, places, low)
-    mirror = _read(code, flat, places, code.minus(code.place(half, -6, 2), low))
-    scale = code.everywhere(scales, code.place(0))
+    low = code.index(k, 0, 2)
+    direct = _read(code, flat, starts, low)
+    mirror = _read(code, flat, starts, code.minus(code.index(half, -6, 2), low))
+    scale = code.everywhere(scales, code.index(0))
     for n in range(4):
-        here = code.place(k, n)
+        here = code.index(k, n)
         a = _Complex(direct[2 * n], direct[2 * n + 1])
         b = _Complex(mirror[6 - 2 * n], mirror[7 - 2 * n])
         if begin and n == 0:
             a, b = _Complex(a.re, code.constant(0.0)), _Complex(b.re, code.constant(0.0))
         b = b.conjugate()
         mean = _Complex((a.re + b.re) * scale, (a.im + b.im) * scale)
-        factor = _factor(code, scales, code.place(here, 0, 2))
+        factor = _factor(code, scales, code.index(here, 0, 2))
         turn = a.minus(b).conjugate().times(factor).turned()
         _put_row(code, mean.conjugate().plus(turn), z, here)
         if not (begin and n == 0):
             _put_row(code, mean.minus(turn.conjugate()), z, code.minus(half, here))
 
 
-def _unite_middle(code: Code, flat: Any, places: Any, k: Any, scales: Any, z: Any) -> None:
+def _unite_middle(code: VectorCode, flat: Any, starts: Any, k: Any, scales: Any, z: Any) -> None:
     """Row k = half / 2, whose mirror it is itself."""
-    scale = code.everywhere(scales, code.place(0))
-    at = code.place(k, 0, 2)
-    re, im = (code.gathered(flat, _lanes(code, places, code.place(at, n))) for n in range(2))
+    scale = code.everywhere(scales, code.index(0))
+    at = code.index(k, 0, 2)
+    re, im = (code.gathered(flat, _lanes(code, starts, code.index(at, n))) for n in range(2))
     _put_row(code, _Complex((re + re) * scale, (im + im) * scale), z, k)
 
 
-def _move(code: Code, a: Any, at: Any, b: Any, place: Any, add: bool) -> None:
+def _move(code: VectorCode, a: Any, at: Any, b: Any, target: Any, add: bool) -> None:
     """Eight numbers of a to b, or added to what b has."""
     numbers = code.load(a, at)
-    code.store(code.load(b, place) + numbers if add else numbers, b, place)
+    code.store(code.load(b, target) + numbers if add else numbers, b, target)
 
 
 _take_samples: Any = emitted(_enter)
@@ -222,9 +230,9 @@ _copy_eight: Any = emitted(_move, add=False)
 @_jit
 def _scratch(numbers: int) -> Any:
     """Memory that begins at a line of the cache: no vector of it then lies across two lines."""
-    whole = np.empty(numbers + _LINE // 8)
-    skip = (-whole.ctypes.data % _LINE) // 8
-    return whole[skip : skip + numbers]
+    memory = np.empty(numbers + _LINE // 8)
+    skip = (-memory.ctypes.data % _LINE) // 8
+    return memory[skip : skip + numbers]
 
 
 @_inlined
@@ -295,9 +303,9 @@ def _inverse(
     scales: Any,
     z: Any,
     out: Any,
-    places: Any,
+    starts: Any,
 ) -> None:
-    """The windows of eight half spectra, which begin at `sources`, to `places` of out."""
+    """The windows of eight half spectra, which begin at `sources`, to `starts` in out."""
     half = len(where) - 1
     _take_begin(numbers, sources, 0, half, scales, z)
     for k in range(4, half // 2, 4):
@@ -305,7 +313,7 @@ def _inverse(
     _take_middle(numbers, sources, half // 2, scales, z)
     _rows(z, half, twiddles)
     for row in range(0, half, 4):
-        _give_samples(z, where, row, out, places)
+        _give_samples(z, where, row, out, starts)
 
 
 @_jit
@@ -327,20 +335,20 @@ def backward(spectra: Any, twiddles: Any, where: Any, scales: Any, out: Any) -> 
 
 
 @_inlined
-def _lay(windows: Any, at: int, size: int, shared: int, out: Any, place: int) -> None:
-    """A window to its place: the first `shared` numbers are added to what is there."""
+def _lay(windows: Any, at: int, size: int, shared: int, out: Any, target: int) -> None:
+    """A window to its target: the first `shared` numbers are added to what is there."""
     k = 0
     while k + LANES <= shared:
-        _add_eight(windows, at + k, out, place + k)
+        _add_eight(windows, at + k, out, target + k)
         k += LANES
     while k < shared:
-        out[place + k] += windows[at + k]
+        out[target + k] += windows[at + k]
         k += 1
     while k + LANES <= size:
-        _copy_eight(windows, at + k, out, place + k)
+        _copy_eight(windows, at + k, out, target + k)
         k += LANES
     while k < size:
-        out[place + k] = windows[at + k]
+        out[target + k] = windows[at + k]
         k += 1
 
 

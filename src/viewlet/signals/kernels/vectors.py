@@ -49,53 +49,57 @@ class Vector:
         return Vector(self._builder, self._builder.shuffle_vector(self.value, other.value, mask))
 
 
-class Code:
+class VectorCode:
     """Where a piece of code reads and writes: pointers to numbers, and places counted from them."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
 
-    def place(self, base: Any, step: Any = 0, scale: int = 1) -> Any:
+    def index(self, base: Any, step: Any = 0, scale: int = 1) -> Any:
         """base * scale + step."""
         base, step = (
-            ir.Constant(_INDEX, given) if isinstance(given, int) else given
-            for given in (base, step)
+            ir.Constant(_INDEX, operand) if isinstance(operand, int) else operand
+            for operand in (base, step)
         )
         return self._builder.add(self._builder.mul(base, ir.Constant(_INDEX, scale)), step)
 
     def minus(self, a: Any, b: Any) -> Any:
+        """a - b, of integers."""
         return self._builder.sub(a, b)
 
-    def number(self, pointer: Any, place: Any) -> Any:
-        """One number (a place, when the pointer is one to integers)."""
-        return self._builder.load(self._builder.gep(pointer, [place]))
+    def number(self, pointer: Any, index: Any) -> Any:
+        """One number (an index, when the pointer is one to integers)."""
+        return self._builder.load(self._builder.gep(pointer, [index]))
 
-    def gathered(self, pointer: Any, places: Sequence[Any]) -> Vector:
+    def gathered(self, pointer: Any, indices: Sequence[Any]) -> Vector:
         """Eight numbers from anywhere."""
         vector = ir.Constant(_VECTOR, ir.Undefined)
-        for lane, place in enumerate(places):
-            number = self.number(pointer, place)
+        for lane, index in enumerate(indices):
+            number = self.number(pointer, index)
             vector = self._builder.insert_element(vector, number, ir.Constant(_LANE, lane))
         return Vector(self._builder, vector)
 
-    def everywhere(self, pointer: Any, place: Any) -> Vector:
+    def everywhere(self, pointer: Any, index: Any) -> Vector:
         """The same number in all lanes."""
         vector = ir.Constant(_VECTOR, ir.Undefined)
         first = ir.Constant(_LANE, 0)
-        vector = self._builder.insert_element(vector, self.number(pointer, place), first)
+        vector = self._builder.insert_element(vector, self.number(pointer, index), first)
         mask = ir.Constant(ir.VectorType(_LANE, WIDTH), [0] * WIDTH)
         return Vector(self._builder, self._builder.shuffle_vector(vector, vector, mask))
 
     def constant(self, number: float) -> Vector:
+        """The number in every lane."""
         return Vector(self._builder, ir.Constant(_VECTOR, [number] * WIDTH))
 
-    def load(self, pointer: Any, place: Any) -> Vector:
-        address = self._builder.gep(pointer, [place])
+    def load(self, pointer: Any, index: Any) -> Vector:
+        """The lanes that begin at an entry of an array."""
+        address = self._builder.gep(pointer, [index])
         address = self._builder.bitcast(address, _VECTOR.as_pointer())
         return Vector(self._builder, self._builder.load(address, align=8))
 
-    def store(self, vector: Vector, pointer: Any, place: Any) -> None:
-        address = self._builder.gep(pointer, [place])
+    def store(self, vector: Vector, pointer: Any, index: Any) -> None:
+        """Write the lanes to the entries of an array that begin at this one."""
+        address = self._builder.gep(pointer, [index])
         address = self._builder.bitcast(address, vector.value.type.as_pointer())
         self._builder.store(vector.value, address, align=8)
 
@@ -126,14 +130,14 @@ def emitted(emit: Callable[..., None], **fixed: Any) -> Any:
     parameters = [parameter for parameter in known if parameter.name not in fixed]
 
     def definition(typing: Any, *arguments: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             values = [
                 context.make_array(kind)(context, builder, value).data
                 if isinstance(kind, types.Array)
                 else value
-                for kind, value in zip(signature.args, given, strict=True)
+                for kind, value in zip(signature.args, arguments, strict=True)
             ]
-            emit(Code(builder), *values, **fixed)
+            emit(VectorCode(builder), *values, **fixed)
             return context.get_dummy_value()
 
         kinds = (a if isinstance(a, types.Array) else types.int64 for a in arguments)

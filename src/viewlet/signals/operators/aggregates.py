@@ -218,22 +218,22 @@ def _matrix(columns: Columns) -> tuple[list[tuple[str, bool]], Array]:
 
 def _results(what: Mapping[str, str], channels: list[tuple[str, bool]], cells: Array) -> Columns:
     """Output columns from count, sum, minimum, maximum and sum of squares of each channel."""
-    places: dict[str, tuple[int, bool]] = {}
+    columns_of_channel: dict[str, tuple[int, bool]] = {}
     at = 0
     for name, complex_ in channels:
-        places[name] = (at, complex_)
+        columns_of_channel[name] = (at, complex_)
         at += 2 if complex_ else 1
     out: Columns = {}
     for label, request in what.items():
         function, _, channel = request.partition(":")
-        for name in [channel] if channel else list(places):
+        for name in [channel] if channel else list(columns_of_channel):
             require(
-                name in places,
+                name in columns_of_channel,
                 f"the events have no channel {name} to aggregate",
-                f"they have {', '.join(places)}",
+                f"they have {', '.join(columns_of_channel)}",
             )
-            target = label if channel or len(places) == 1 else f"{name}_{label}"
-            out[target] = _result(function, cells, *places[name])
+            target = label if channel or len(columns_of_channel) == 1 else f"{name}_{label}"
+            out[target] = _result(function, cells, *columns_of_channel[name])
     return out
 
 

@@ -38,6 +38,7 @@ class Schema:
     function: Function | None = None
 
     def with_(self, **changes: Any) -> Schema:
+        """The same schema with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
@@ -50,6 +51,7 @@ class Node:
     inputs: tuple[Node, ...]
 
     def run(self, state: OperatorState, *batches: Any) -> Any:
+        """Batches of its inputs -> the batch of its output; what must wait is left in the state."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -177,9 +179,9 @@ def results(value: Any, batch: Any, what: str) -> Columns:
     """The columns that a user's function returned: an array, or a mapping of names to arrays."""
     if isinstance(value, View):
         return dict(value._columns)
-    given = dict(value) if isinstance(value, Mapping) else {sole_name(batch.columns): value}
+    columns = dict(value) if isinstance(value, Mapping) else {sole_name(batch.columns): value}
     out: Columns = {}
-    for name, column in given.items():
+    for name, column in columns.items():
         array = np.asarray(as_array(column))
         if array.ndim == 0:
             array = np.full(batch.rows, array)

@@ -59,8 +59,8 @@ def _deliver(
         offsets = counts_to_offsets(counts)
         return Samples(batch.slots, offsets, batch.frontier, out, first, None)
     begin = layout.begin[:-1]
-    stretch_of_row = np.searchsorted(layout.begin, layout.place, side="right") - 1
-    within = layout.place - begin[stretch_of_row] - (size - 1)
+    stretch_of_row = np.searchsorted(layout.begin, layout.position, side="right") - 1
+    within = layout.position - begin[stretch_of_row] - (size - 1)
     ready = within >= 0
     where = (starts[stretch_of_row] + within)[ready]
     offsets = np.append(0, np.cumsum(ready))[batch.offsets]
@@ -113,7 +113,7 @@ class Fir(Node):
         number = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
         first = np.repeat(begins, blocks) + number * step
         limit = np.repeat(ends, blocks)
-        place = np.repeat(starts, blocks) + number * step
+        starts_of_blocks = np.repeat(starts, blocks) + number * step
         count = np.minimum(step, np.repeat(counts, blocks) - number * step)
         real = taps.dtype.kind == "f"
         forward, back = (spectra.rfft, spectra.irfft) if real else (spectra.fft, spectra.ifft)
@@ -127,7 +127,7 @@ class Fir(Node):
             spectrum = forward(piece, axis=1)
             spectrum *= response
             smooth = back(spectrum, width, axis=1, overwrite_x=True)
-            kernel.scatter_blocks(smooth, size - 1, place[part], count[part], out)
+            kernel.scatter_blocks(smooth, size - 1, starts_of_blocks[part], count[part], out)
 
     def describe(self) -> str:
         taps = f"{len(self.taps)} values {array_hash(self.taps)}"

@@ -57,7 +57,7 @@ def group_rows(
         kernel.scatter(codes, lane, bits, offsets[:-1].copy(), column, out)
         return out
 
-    kept = np.append(offsets[slots], rows)
+    bounds = np.append(offsets[slots], rows)
     step = kernel.first_step(codes, start)
     clock: Ints | Regular | None = None
     grouped: Columns = {}
@@ -76,7 +76,7 @@ def group_rows(
             grouped[name] = scattered(column)
     if clock is None:
         clock = scattered(start)
-    return slots, kept, clock, None if end is None else scattered(end), grouped
+    return slots, bounds, clock, None if end is None else scattered(end), grouped
 
 
 def single_clock(start: Ints) -> Ints | Regular:

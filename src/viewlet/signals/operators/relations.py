@@ -85,14 +85,14 @@ class AsOf(Node):
         ready = _leading(left.offsets, released)
         state.put_pool("left", left.keep(~ready))
         state.put_pool("right", right.keep(~_leading(right.offsets, expired)))
-        found = partner[ready]
+        partners = partner[ready]
         out = left.keep(ready)
         columns: Columns = {f"left.{name}": column for name, column in out.columns.items()}
         for name, column in right.columns.items():
-            columns[f"right.{name}"] = _filled(column, found)
+            columns[f"right.{name}"] = _filled(column, partners)
         out = Events(left.slots, out.offsets, bound, columns, out.start, out.end)
         if self.how == "inner":
-            out = out.keep(found >= 0)
+            out = out.keep(partners >= 0)
         return _combined(out, self.combine)
 
 
@@ -137,7 +137,7 @@ class Align(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Samples:
         left, right = batches
-        if self._whole(state, left, right):
+        if self._is_gapless(state, left, right):
             return self._ranges(left, right)
         left, right, bound = pair(state, left, right)
         index_l, index_r = left.indices(), right.indices()
@@ -151,7 +151,7 @@ class Align(Node):
         )
         return samples(left.slots, offsets, bound, columns, index_l[li])
 
-    def _whole(self, state: OperatorState, left: Samples, right: Samples) -> bool:
+    def _is_gapless(self, state: OperatorState, left: Samples, right: Samples) -> bool:
         """Whether both signals are here to their end, without gaps, and nothing waits."""
         return (
             state.pool("left") is None

@@ -297,11 +297,15 @@ class Downsample(Node):
     def run(self, state: OperatorState, *batches: Any) -> Samples:
         (batch,) = batches
         index = batch.indices()
-        kept = batch.keep(kernel.every_nth(batch.offsets, index, self.factor))
+        sampled = batch.keep(kernel.every_nth(batch.offsets, index, self.factor))
         bounded = (batch.frontier != INF) & (batch.frontier != NEVER)
         frontier = np.where(bounded, -(-batch.frontier // self.factor), batch.frontier)
         return samples(
-            kept.slots, kept.offsets, frontier, kept.columns, kept.indices() // self.factor
+            sampled.slots,
+            sampled.offsets,
+            frontier,
+            sampled.columns,
+            sampled.indices() // self.factor,
         )
 
 

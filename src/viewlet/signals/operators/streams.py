@@ -38,33 +38,33 @@ class Source(Node):
         floor: Ints = raw.frontier
         if self.clock == "stream":
             return self._release(state, raw, floor, self.reorder > 0)
-        seen = state.keyed("seen", raw.slots, (), np.int64, NEVER)
+        newest = state.keyed("seen", raw.slots, (), np.int64, NEVER)
         moved = (floor != NEVER) & (floor != INF)
         if moved.any():
             slots = raw.slots[moved]
-            seen[slots] = np.maximum(seen[slots], floor[moved] + self.reorder)
+            newest[slots] = np.maximum(newest[slots], floor[moved] + self.reorder)
         if isinstance(raw.clock, Regular) and raw.clock.step >= 0:
             some = raw.counts > 0
             begin = raw.clock.first[some]
-            if (begin >= seen[raw.slots[some]]).all():
+            if (begin >= newest[raw.slots[some]]).all():
                 latest = begin + (raw.counts[some] - 1) * raw.clock.step
-                seen[raw.slots[some]] = latest
-                return self._release(state, raw, self._frontier(seen[raw.slots], floor), False)
+                newest[raw.slots[some]] = latest
+                return self._release(state, raw, self._frontier(newest[raw.slots], floor), False)
         late = np.zeros(raw.rows, np.bool_)
         count, first, reordered = kernel.lateness(
-            raw.offsets, raw.slots, raw.start, seen, self.reorder, late
+            raw.offsets, raw.slots, raw.start, newest, self.reorder, late
         )
         if count:
             if self.late == "fail":
                 segment = int(np.searchsorted(raw.offsets, first, side="right")) - 1
                 slot = raw.slots[segment]
                 raise late_error(
-                    state.key_text(slot), int(raw.start[first]), int(seen[slot]), self.reorder
+                    state.key_text(slot), int(raw.start[first]), int(newest[slot]), self.reorder
                 )
             state.count("late", count)
             raw = raw.keep(~late)
         state.count("reordered", reordered)
-        return self._release(state, raw, self._frontier(seen[raw.slots], floor), reordered > 0)
+        return self._release(state, raw, self._frontier(newest[raw.slots], floor), reordered > 0)
 
     def _frontier(self, latest: Ints, floor: Ints) -> Ints:
         return np.maximum(np.where(latest == NEVER, NEVER, latest - self.reorder), floor)
@@ -123,13 +123,13 @@ class Select(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Any:
         (batch,) = batches
-        seen = view(state, self.inputs[0].schema, batch)
+        visible = view(state, self.inputs[0].schema, batch)
         if self.functions is not None:
-            given: Any = {name: function(seen) for name, function in self.functions.items()}
+            selected: Any = {name: function(visible) for name, function in self.functions.items()}
         else:
             assert self.function is not None
-            given = self.function(seen)
-        columns = results(given, batch, "select")
+            selected = self.function(visible)
+        columns = results(selected, batch, "select")
         if self.schema.form == "uniform":
             columns = {name: numeric(column) for name, column in columns.items()}
         return with_columns(batch, columns)

@@ -19,9 +19,9 @@ from viewlet.signals.batches import (
     Deferred,
     Frames,
     Ints,
-    Pipeline,
     Samples,
-    Step,
+    WindowPipeline,
+    WindowStep,
     WindowView,
     as_array,
     counts_to_offsets,
@@ -66,7 +66,14 @@ class Window(Node):
         total = int(layout.begin[-1])
         counts = np.zeros(len(slots), np.int64)
         plan = (layout.segment, layout.base, layout.begin[:-1], layout.old, total, slots, anchor)
-        rows = (layout.known, batch.offsets, layout.place, layout.contiguous, self.size, self.hop)
+        rows = (
+            layout.known,
+            batch.offsets,
+            layout.position,
+            layout.contiguous,
+            self.size,
+            self.hop,
+        )
         number = kernel.window_ends(*plan, *rows, False, counts, _NONE, _NONE)
         starts, at = np.empty(number, np.int64), np.empty(number, np.int64)
         kernel.window_ends(*plan, *rows, True, np.zeros_like(counts), starts, at)
@@ -95,12 +102,12 @@ class Transform(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Frames:
         (batch,) = batches
-        step = Step(self.label, self.function, self.views)
+        step = WindowStep(self.label, self.function, self.views)
         columns: Columns = {}
         for name, column in batch.columns.items():
             if isinstance(column, WindowView):
-                columns[name] = Pipeline(column, (step,))
-            elif isinstance(column, Pipeline):
+                columns[name] = WindowPipeline(column, (step,))
+            elif isinstance(column, WindowPipeline):
                 columns[name] = column.then(step)
             else:
                 columns[name] = step(column)
@@ -118,8 +125,8 @@ class SelectFrames(Node):
 
     def run(self, state: OperatorState, *batches: Any) -> Frames:
         (batch,) = batches
-        seen = view(state, self.inputs[0].schema, batch)
-        columns = results(self.function(seen), batch, "select")
+        visible = view(state, self.inputs[0].schema, batch)
+        columns = results(self.function(visible), batch, "select")
         return Frames(batch.slots, batch.offsets, batch.frontier, columns, batch.at)
 
 
@@ -217,7 +224,7 @@ class OverlapAdd(Node):
         base = state.keyed("base", slots, (), np.int64)
         held = state.keyed("held", slots, (), np.int64)
         hop = self.inputs[0].schema.hop
-        if self.merge == "sum" and 0 < hop <= size and self._whole(batch, held, hop):
+        if self.merge == "sum" and 0 < hop <= size and self._is_gapless(batch, held, hop):
             return self._sum(state, batch, size, hop)
         arrays = {name: numeric(column) for name, column in batch.columns.items()}
         size = size or next(iter(arrays.values())).shape[1]
@@ -263,7 +270,7 @@ class OverlapAdd(Node):
         kept_index = index if final.all() else index[final]
         return samples(slots, out_offsets, frontier, columns, kept_index)
 
-    def _whole(self, batch: Frames, held: Ints, hop: int) -> bool:
+    def _is_gapless(self, batch: Frames, held: Ints, hop: int) -> bool:
         """Whether every signal is here from its first window to its last, without a gap."""
         some = batch.counts > 0
         spans = batch.at[batch.offsets[1:][some] - 1] - batch.at[batch.offsets[:-1][some]]
@@ -315,14 +322,14 @@ class _Sum:
     def _without_last(self) -> tuple[Any, InverseReal | None]:
         """The column without an inverse transform at its end, which then sums its own windows."""
         column = self.column
-        if isinstance(column, Pipeline) and len(column.steps) > 1 and _alone():
+        if isinstance(column, WindowPipeline) and len(column.steps) > 1 and _alone():
             last = column.steps[-1].function
             if isinstance(last, InverseReal):
-                return Pipeline(column.windows, column.steps[:-1]), last
+                return WindowPipeline(column.windows, column.steps[:-1]), last
         return column, None
 
     def _parts(self, column: Any) -> Iterator[tuple[int, Array]]:
-        if isinstance(column, Pipeline) and _alone():
+        if isinstance(column, WindowPipeline) and _alone():
             for at, values in column.parts():
                 yield at, numeric(values)
         else:
@@ -334,8 +341,8 @@ class _Sum:
         for at, values in parts:
             segment = int(np.searchsorted(self.offsets, at, side="right")) - 1
             if last is not None:
-                place = (self.offsets, segment, at, self.hop, self.rows, out)
-                if last.add(values, *place):
+                target = (self.offsets, segment, at, self.hop, self.rows, out)
+                if last.add(values, *target):
                     continue
                 values = numeric(last(values))
             _require_size(values, self.size)

@@ -17,7 +17,7 @@ _MOST = 1 << 24
 """Values that are kept in all: 128 MB."""
 
 
-class Buffers:
+class BatchMemory:
     """Arrays of 64-bit values that nobody reads now."""
 
     def __init__(self) -> None:
