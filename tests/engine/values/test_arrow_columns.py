@@ -247,3 +247,34 @@ def test_numpy_goes_the_same_way() -> None:
     assert _batch(strided, Column("x", INTEGER), None) == list(range(0, 200, 2))
     swapped = np.arange(100, dtype=">i4")
     assert _batch(swapped, Column("x", INTEGER), None) == list(range(100))
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("count", [2, 100])
+def test_strings_that_nobody_reads_get_no_codes(count: int, limit: int | None) -> None:
+    relation = Relation("r", (Column("x", VARCHAR, limit=limit),))
+    texts = [f"{i:03}" for i in range(count)]
+    for given in ([(text,) for text in texts], pa.table({"x": texts})):
+        strings = StringCodes()
+        make_batch(relation, given, intake=Intake(frozenset(), strings))
+        assert len(strings) == 1  # NULL's
+
+
+def test_strings_under_nulls_have_any_length() -> None:
+    texts = pa.array(["abc", "long", "ab"])
+    masked = pa.Array.from_buffers(
+        pa.string(), 3, [pa.py_buffer(bytes([0b101])), *texts.buffers()[1:]]
+    )
+    assert _batch(masked, Column("x", VARCHAR, limit=3), None) == ["abc", None, "ab"]
+    with pytest.raises(RangeError, match="row 2 for r"):
+        _batch(texts, Column("x", VARCHAR, limit=3), None)
+
+
+@pytest.mark.parametrize("places", [pa.int8(), pa.uint8(), pa.uint32()])
+def test_a_bad_string_of_a_dictionary_is_named(places: pa.DataType) -> None:
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"a\xff")]
+    )
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], places), broken)
+    with pytest.raises(DataError, match="row 3 for r: column x"):
+        _batch(coded, Column("x", VARCHAR), StringCodes())

@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.engine.values.string_codes import addresses_of, form_of, text_addresses
+from viewlet.engine.values.string_codes import (
+    addresses_of,
+    form_of,
+    row_of_entry,
+    text_addresses,
+)
 from viewlet.storage.columns import Array
 from viewlet.storage.memory import address_of
 from viewlet.storage.string_store import first_longer
@@ -26,9 +31,7 @@ def first_longer_text(values: Any, nulls: int, limit: int) -> int:
 
     if isinstance(values, pa.DictionaryArray):
         entry = first_longer_text(values.dictionary, 0, limit)
-        if entry < 0:
-            return -1
-        return int(np.argmax(np.asarray(values.indices.fill_null(-1)) == entry))
+        return -1 if entry < 0 else row_of_entry(values, entry)
     if len(values) == 0:
         return -1
     form = form_of(values)

@@ -118,7 +118,7 @@ class StringCodes:
         known = np.empty(len(strings), np.int64)
         row = self.read(strings.buffers(), strings.offset, len(strings), 0, known, form_of(strings))
         if row >= 0:
-            return int(np.argmax(np.asarray(places.fill_null(-1)) == row))
+            return row_of_entry(values, row)
         width = places.type.bit_width // 8
         data = places.buffers()[1].address + width * places.offset if len(places) else 0
         return int(
@@ -162,6 +162,15 @@ def utf8(text: str) -> bytes:
             f"{text!r} is no text: it has half of a surrogate pair",
             hint='decode bytes with errors="replace", or keep them out of VARCHAR',
         ) from None
+
+
+def row_of_entry(values: Any, entry: int) -> int:
+    """The first row of an Arrow array that names an entry of its dictionary; 0 if none does."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = values.indices
+    return max(0, int(pc.index(places, pa.scalar(entry, places.type)).as_py()))
 
 
 def addresses_of(buffers: Sequence[Any]) -> Array:
