@@ -28,6 +28,7 @@ import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from viewlet.errors import DataError, RangeError, RangeFailure, ResolutionError
@@ -90,7 +91,7 @@ class Type:
         """Numbers that are represented as int."""
         return self.kind in (Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL)
 
-    @property
+    @cached_property
     def physical(self) -> Physical:
         """What kernels make of its values: int, float or string."""
         return _PHYSICAL[self.kind]
@@ -346,19 +347,22 @@ def units_of_double(value: float, units: int) -> int:
     half a unit counts as that half: 1.005, which is a little less, is 101 hundredths.
     """
     size = abs(value)
-    if not size < 9223372036854775808.0:
+    if not size < 9223372036854775808.0 or int(size) >= 9223372036854775807 // units:
         _no_decimal()
+    total = nearest_units(size, units)
+    return total if value >= 0.0 else -total
+
+
+def nearest_units(size: float, units: int) -> int:
+    """The same for a double that is not negative, and not too large."""
     whole = int(size)
-    if whole >= 9223372036854775807 // units:
-        _no_decimal()
     part = (size - float(whole)) * float(units)
     count = int(part)
     rest = part - float(count)
     half = (float(count) + 0.5) / float(units)
     if rest >= 0.5 or (rest > 0.49 and float(whole) + half == size):
         count += 1
-    total = whole * units + count
-    return total if value >= 0.0 else -total
+    return whole * units + count
 
 
 def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:

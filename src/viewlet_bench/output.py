@@ -29,6 +29,9 @@ FIELDS = (
 
 HEADINGS = {
     "tuples_per_s": "tuples/s",
+    "user_per_s": "user's/s",
+    "user_ratio": "user's ratio",
+    "reference_per_s": "reference/s",
     "tuples_per_cpu_s": "per CPU s",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",

@@ -2,9 +2,11 @@
 
 For every query and batch size all rows come round-robin through a new engine, which keeps the view
 and all of its auxiliary maps. `tuples_per_s` and the latencies count the engine's work on coded
-batches; coding the strings (`code_s`) is apart. Against DuckDB, `ratio` is the mean time that
-re-evaluating takes, sampled along the stream, over the mean time of a batch; `ratio_end` is the
-same at its end, where the tables are full.
+batches; coding the strings (`code_s`) is apart. `user_per_s` is what a user gets: the same stream
+as Arrow tables, or as single tuples, from a call to its return. Against DuckDB, `ratio` is the mean
+time that re-evaluating takes, sampled along the stream, over the mean time of a batch in the
+engine, and `user_ratio` over that of a user's batch; `ratio_end` is the engine's at the end of the
+stream, where the tables are full.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from viewlet.engine.local.native_engine import NativeEngine
 from viewlet.errors import ResolutionError
 from viewlet_bench.duck import Duck
+from viewlet_bench.end_to_end import end_to_end
 from viewlet_bench.feed import RowFeed, RowSource, make_feed
 from viewlet_bench.growth import growth_row
 from viewlet_bench.output import Row
@@ -36,10 +39,12 @@ OPTIONS = frozenset(
 COLUMNS = (
     "query",
     "batch",
+    "user_per_s",
     "tuples_per_s",
     "tuples_per_cpu_s",
     "p50_ms",
     "p99_ms",
+    "user_ratio",
     "ratio",
     "ratio_end",
     "growth",
@@ -168,8 +173,11 @@ def measure(query: CompiledQuery, source: RowSource, settings: BenchSettings) ->
         started = time.perf_counter()
         NativeEngine.over(done.engine).rows(query.answer.name)
         row["read_ms"] = 1e3 * (time.perf_counter() - started)
+        row |= end_to_end(feed, batch, settings.seconds)
         if settings.against:
             row |= against_duckdb(feed, done, single, 3 * settings.seconds)
+            if row["reference_ms"] is not None:
+                row["user_ratio"] = row["reference_ms"] / row["user_ms"]
         yield row
         del done
         gc.collect()

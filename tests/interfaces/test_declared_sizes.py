@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -181,6 +182,146 @@ def test_small_integers(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
     with pytest.raises(RangeError, match="out of range"):
         put(db, "t", "n", [32768], tmp_path)
     assert contents(db, "t") == [-32768, 32767]
+
+
+MANY = 50
+"""Values that go through Arrow and native code, from whatever they came in."""
+
+
+def by_large_strings(
+    db: viewlet.Database, table: str, column: str, values: list[Any], _: Path
+) -> None:
+    db.insert(table, pa.table({column: pa.array(values, pa.large_string())}))
+
+
+def by_string_views(
+    db: viewlet.Database, table: str, column: str, values: list[Any], _: Path
+) -> None:
+    db.insert(table, pa.table({column: pa.array(values, pa.string_view())}))
+
+
+def by_slices(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    """In two chunks, with longer strings before and behind what is given."""
+    middle = len(values) // 2
+    halves = [
+        pa.array(["too long", *part, "too long"]) for part in (values[:middle], values[middle:])
+    ]
+    chunks = [half.slice(1, len(half) - 2) for half in halves]
+    db.insert(table, pa.table({column: pa.chunked_array(chunks)}))
+
+
+def by_unsigned_dictionary(
+    db: viewlet.Database, table: str, column: str, values: list[Any], _: Path
+) -> None:
+    """As polars has categories; one of them is longer, and in no row."""
+    strings = pa.array(["too long", *dict.fromkeys(v for v in values if v is not None)])
+    places = [None if v is None else strings.to_pylist().index(v) for v in values]
+    coded = pa.DictionaryArray.from_arrays(pa.array(places, pa.uint32()), strings)
+    db.insert(table, pa.table({column: coded}))
+
+
+def by_numpy(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
+    db.insert(table, {column: np.array(values, object)})
+
+
+AT_ONCE: list[Put] = [
+    *(by_tuples, by_dicts, by_arrow, by_dictionary, by_pandas, by_numpy),
+    *(by_large_strings, by_string_views, by_slices, by_unsigned_dictionary),
+]
+
+
+@pytest.mark.parametrize("put", AT_ONCE)
+def test_many_texts_are_as_long_as_declared(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (s VARCHAR(3))")
+    fitting = ["abc", "äöü", None, "😀😀😀", ""] * MANY
+    put(db, "t", "s", fitting, tmp_path)
+    expected = sorted(text for text in fitting if text is not None)
+    assert contents(db, "t") == expected
+    for bad in ("abcd", "äöüä", "    a"):
+        with pytest.raises(RangeError, match=rf"row 251 for t: column s: .* {len(bad)} characters"):
+            put(db, "t", "s", [*fitting, bad, "ab"], tmp_path)
+    assert contents(db, "t") == expected
+    put(db, "t", "s", ["ab  "] * MANY, tmp_path)
+    assert contents(db, "t") == sorted([*expected, *["ab "] * MANY])
+
+
+@pytest.mark.parametrize("put", [by_tuples, by_dicts, by_arrow, by_pandas])
+def test_many_moments_are_rounded(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (m TIMESTAMP(1))")
+    before, after = (
+        dt.datetime(1960, 1, 1, 10, 0, 0, 50_000),
+        dt.datetime(2024, 1, 1, 0, 0, 0, 50_000),
+    )
+    put(db, "t", "m", [before, None, after] * MANY, tmp_path)
+    assert {m.isoformat() for m in contents(db, "t")} == {
+        "1960-01-01T10:00:00",
+        "2024-01-01T00:00:00.100000",
+    }
+
+
+@pytest.mark.parametrize("type", ["int32", "int64", "uint16", "uint64", "double"])
+def test_many_small_integers(db: viewlet.Database, type: str) -> None:
+    db.execute("CREATE TABLE t (n SMALLINT)")
+    fitting = [0, 32767] * MANY
+    db.insert("t", pa.table({"n": pa.array(fitting, type)}))
+    with pytest.raises(RangeError, match=r"row 101 for t: column n: 32768.* out of range"):
+        db.insert("t", pa.table({"n": pa.array([*fitting, 32768], type)}))
+    assert contents(db, "t") == sorted(fitting)
+
+
+def test_columns_that_no_view_reads_are_checked(db: viewlet.Database) -> None:
+    db.execute("CREATE STREAM r (k INT, s VARCHAR(3), n SMALLINT, m TIMESTAMP(0))")
+    db.execute("CREATE VIEW v AS SELECT k, COUNT(*) AS c FROM r GROUP BY k")
+    now = dt.datetime(2024, 1, 1)
+    good = (1, "abc", 7, now)
+    put = db.inserter("r")
+    for bad in ((1, "abcd", 7, now), (1, "abc", 32768, now)):
+        for count in (1, MANY):
+            with pytest.raises(RangeError, match=f"row {count + 1} for r"):
+                db.insert("r", [*[good] * count, bad])
+            with pytest.raises(RangeError, match=f"row {count + 1} for r"):
+                columns = zip(*[good] * count, bad, strict=True)
+                db.insert("r", pa.table(dict(zip("ksnm", map(list, columns), strict=True))))
+        with pytest.raises(RangeError, match="row 1 for r"):
+            db.insert("r", bad)
+        with pytest.raises(RangeError, match="row 1 for r"):
+            put(*bad)
+    assert db.view("v").rows() == []
+    put(1, "abc   ", 7, now)
+    db.insert("r", [good] * MANY)
+    assert [tuple(row) for row in db.view("v").rows()] == [(1, MANY + 1)]
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_single_rows_are_held(db: viewlet.Database, kind: str) -> None:
+    """Again and again, for strings that came lately are known by their codes."""
+    db.execute(f"CREATE {kind} r (s CHAR(2), m TIMESTAMP(0))")
+    db.execute("CREATE VIEW v AS SELECT s, m, COUNT(*) AS c FROM r GROUP BY s, m")
+    put = db.inserter("r")
+    given, held_moment = dt.datetime(2024, 1, 1, 0, 0, 0, 500_000), dt.datetime(2024, 1, 1, 0, 0, 1)
+    for _ in range(3):
+        put("äö  ", given)
+        put("äö", held_moment)
+        with pytest.raises(RangeError, match="row 1 for r: column s: 'äöü' has 3 characters"):
+            put("äöü", given)
+    assert [tuple(row) for row in db.view("v").rows()] == [("äö", held_moment, 6)]
+    db.delete("r", ("äö   ", given))
+    assert [tuple(row) for row in db.view("v").rows()] == [("äö", held_moment, 5)]
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_a_relation_that_is_declared_again_has_its_new_size(
+    db: viewlet.Database, kind: str
+) -> None:
+    view = "CREATE VIEW v AS SELECT s, COUNT(*) AS c FROM r GROUP BY s"
+    db.execute(f"CREATE {kind} r (s VARCHAR(3)); {view}")
+    db.insert("r", ("abc",))
+    db.execute(f"DROP VIEW v; DROP {kind} r; CREATE {kind} r (s VARCHAR(5)); {view}")
+    db.insert("r", ("abcde",))
+    db.execute(f"DROP VIEW v; DROP {kind} r; CREATE {kind} r (s VARCHAR(4)); {view}")
+    with pytest.raises(RangeError):
+        db.insert("r", ("abcde",))
+    assert db.view("v").rows() == []
 
 
 def test_the_row_is_named(db: viewlet.Database) -> None:

@@ -123,7 +123,7 @@ def odd_values() -> list[Any]:
     ]
 
 
-READS = ("changes", "explain", "query", "stats", "view")
+READS = ("changes", "explain", "inserter", "query", "stats", "view")
 WRITES = ("apply", "apply_spark", "delete", "execute", "insert", "sink")
 OTHERS = ("checkpoint", "subscribe", "watch")
 

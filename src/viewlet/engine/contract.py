@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from viewlet.calculus.query import Query, sort_rows
 from viewlet.engine.values.batching import Batch
+from viewlet.engine.values.intake import Intake
 from viewlet.program.fill_plan import Ended
 from viewlet.program.ir import Program
 from viewlet.schema import Relation, Scalar
@@ -54,6 +55,10 @@ class Engine(Protocol):
 
     def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
         """`ended` are the streams of which rows have come already; other streams are empty."""
+        ...
+
+    def intake(self, names: Sequence[str]) -> Intake:
+        """What it wants of the rows that these relations are given, until the next `install`."""
         ...
 
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None: ...
@@ -113,6 +118,15 @@ class Distributing(Protocol):
     @property
     def places(self) -> Mapping[str, Location]:
         """Where it keeps each map."""
+        ...
+
+
+@runtime_checkable
+class PlainRows(Protocol):
+    """An engine with a short way for single rows of a user's own values."""
+
+    def apply_plain_row(self, name: str, row: Sequence[Any], weight: int) -> bool:
+        """`apply_row` of a row that is not encoded; False, and nothing done, if it must be."""
         ...
 
 

@@ -23,6 +23,7 @@ from viewlet.engine.contract import (
 )
 from viewlet.engine.tables import Table, negated
 from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
+from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.reading import vector_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
 from viewlet.errors import UnsupportedError, ViewletError
@@ -77,6 +78,9 @@ class ReferenceEngine:
     def _use(self, machine: Interpreter, tables: dict[str, Table]) -> None:
         self._machine, self._tables = machine, tables
         self._before, self._last = {}, []
+
+    def intake(self, names: Sequence[str]) -> Intake:
+        return EVERYTHING
 
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         net: dict[str, Gmr] = {}

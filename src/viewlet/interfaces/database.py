@@ -100,6 +100,16 @@ class Database:
             return 1
         return self._writes.apply([Change(relation, rows, 1)])
 
+    def inserter(self, relation: str) -> Callable[..., None]:
+        """A function that inserts one row, given as its values: the quickest way for single rows.
+
+        >>> put = db.inserter("r")
+        >>> put(3, 4)
+        >>> db.view("v")[3].total
+        4
+        """
+        return self._writes.inserter(relation)
+
     def delete(self, relation: str, rows: Any) -> int:
         """Delete rows, each one copy; a row that a table does not have is a DataError.
 

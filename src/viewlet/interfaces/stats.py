@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import perf_counter
 
 from viewlet.engine.contract import MapSize
+from viewlet.native.compiled import CODE_TIME
 
 _KEPT = 10_000
 """Refresh times that percentiles are taken of: the newest."""
@@ -15,6 +17,10 @@ _KEPT = 10_000
 @dataclass(frozen=True)
 class Stats:
     """Figures of one view. Maps are shared: two views may both count one.
+
+    Times are those of a user: from the call of `insert`, `delete` or `apply` to its return, rows
+    converted and subscribers called. Making or loading machine code, which the first batches do, is
+    apart in `code_s`.
 
     `bytes_per_row` is over the records of the view's state maps, not over its visible rows. `jobs`
     and `stages` are what Spark ran for the last batch; 0 on other engines.
@@ -31,6 +37,22 @@ class Stats:
     rows_per_s: float
     jobs: int = 0
     stages: int = 0
+    code_s: float = 0.0
+
+
+Moment = tuple[float, float]
+"""When a call began: the time, and the seconds that had gone into machine code by then."""
+
+
+def now() -> Moment:
+    """The moment at which a call begins."""
+    return perf_counter(), CODE_TIME.seconds
+
+
+def since(began: Moment) -> tuple[float, float]:
+    """Seconds that a call has taken without making machine code, and those of making it."""
+    code_seconds = CODE_TIME.seconds - began[1]
+    return perf_counter() - began[0] - code_seconds, code_seconds
 
 
 @dataclass
@@ -40,11 +62,13 @@ class Timings:
     refreshes: int = 0
     changed_rows: int = 0
     seconds: float = 0.0
+    code_seconds: float = 0.0
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
-    def add(self, seconds: float, rows: int) -> None:
+    def add(self, seconds: float, rows: int, code_seconds: float = 0.0) -> None:
         """Count one refresh that changed so many rows of the view."""
         self.refreshes += 1
+        self.code_seconds += code_seconds
         self.changed_rows += rows
         self.seconds += seconds
         self.recent.append(seconds)
@@ -75,4 +99,5 @@ class Timings:
             self.changed_rows / self.seconds if self.seconds else 0.0,
             jobs,
             stages,
+            self.code_seconds,
         )

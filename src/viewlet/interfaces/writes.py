@@ -7,12 +7,13 @@ A callback that raises takes the batch back; whatever raises before has changed 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from viewlet.engine.contract import PlainRows
 from viewlet.engine.values.batching import Batch, make_batch
+from viewlet.engine.values.intake import EVERYTHING
 from viewlet.errors import DataError, ViewletError
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -22,7 +23,7 @@ from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import check_frame, frames_engine
-from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.stats import Moment, Timings, now, since
 from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Writes:
         self._state = state
         self._checkpoints = checkpoints
         self._subscribers = subscribers
+        engine = state.engine
+        self._apply_plain_row = engine.apply_plain_row if isinstance(engine, PlainRows) else None
 
     def apply_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go by `apply`, which says why."""
@@ -50,6 +53,7 @@ class Writes:
         if type(relation) is not str:
             return False
         with state.lock:
+            began = now()
             route = state.routes.get(relation)
             if (
                 route is None
@@ -58,18 +62,33 @@ class Writes:
                 or state.is_delivering
                 or self._checkpoints.is_due
                 or len(row) != route.width
-                or isinstance(row[0], tuple | list | Mapping)
             ):
                 return False
-            encoded = route.encode(row)
             journal = state.journal
+            plain = self._apply_plain_row if journal is None else None
+            if plain is not None and plain(route.only, row, weight):
+                self._applied((route,), began, 1, b"")
+                return True
+            if isinstance(row[0], tuple | list | Mapping):
+                return False
+            encoded = route.encode(row)
             record = journal.prepare_row(relation, encoded, weight) if journal is not None else b""
-            start = time.perf_counter()
             state.engine.apply_row(route.only, encoded, weight)
-            ticket = self._applied((route,), time.perf_counter() - start, 1, record)
+            ticket = self._applied((route,), began, 1, record)
         if journal is not None:
             journal.wait(ticket)
         return True
+
+    def inserter(self, relation: str) -> Callable[..., None]:
+        """A function of a row's values that inserts the row."""
+        self._state.definitions.relation(relation)
+        apply_row, apply = self.apply_row, self.apply
+
+        def put(*row: Any) -> None:
+            if not apply_row(relation, row, 1):
+                apply([Change(relation, row, 1)])
+
+        return put
 
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
@@ -82,36 +101,44 @@ class Writes:
         """All changes as one atomic batch; the number of its rows."""
         journal = self._state.journal
         with self._state.lock:
+            began = now()
             self._prepare()
             routed = [(self._route(_checked(change).relation), change) for change in changes]
-            batches = [
-                (route, make_batch(route.relation, change.rows, change.weights))
-                for route, change in routed
-            ]
+            batches = [(route, self._batch(route, change)) for route, change in routed]
             named = [(route.relation.name, batch) for route, batch in batches]
             record = journal.prepare(named) if journal is not None else b""
-            ticket = self._apply_batches(batches, record)
+            ticket = self._apply_batches(batches, began, record)
         if journal is not None:
             journal.wait(ticket)
         return sum(len(batch) for _, batch in batches)
 
+    def _batch(self, route: RelationRoute, change: Change) -> Batch:
+        """A change as the engine wants it; a log wants all of it, and the strings themselves."""
+        state = self._state
+        logged = state.journal is not None
+        intake = EVERYTHING if logged else state.engine.intake(route.instances)
+        return make_batch(route.relation, change.rows, change.weights, intake)
+
     def replay(self, changes: Sequence[tuple[str, Batch]]) -> None:
         """A batch from the log, as it was applied before."""
         with self._state.lock:
-            self._apply_batches([(self._route(name), batch) for name, batch in changes], b"")
+            routed = [(self._route(name), batch) for name, batch in changes]
+            self._apply_batches(routed, now(), b"")
 
-    def _apply_batches(self, batches: Sequence[tuple[RelationRoute, Batch]], record: bytes) -> int:
+    def _apply_batches(
+        self, batches: Sequence[tuple[RelationRoute, Batch]], began: Moment, record: bytes
+    ) -> int:
         fed = [(instance, batch) for route, batch in batches for instance in route.instances]
-        start = time.perf_counter()
         self._state.engine.apply(fed)
         routes = list(dict.fromkeys(route for route, _ in batches))
         count = sum(len(batch) for _, batch in batches)
-        return self._applied(routes, time.perf_counter() - start, count, record)
+        return self._applied(routes, began, count, record)
 
     def apply_frames(self, changes: Iterable[FrameChange], batch_id: str | None) -> None:
         """The rows of DataFrames as one atomic batch; one with a known `batch_id` is done."""
         state = self._state
         with state.lock:
+            began = now()
             self._prepare()
             engine = frames_engine(state.engine, state.engine_name)
             if engine.is_committed(batch_id):
@@ -124,9 +151,8 @@ class Writes:
                 check_frame(frame, route.relation)
                 routes.append(route)
                 fed += [(instance, frame, weight) for instance in route.instances]
-            start = time.perf_counter()
             engine.apply_frames(fed, batch_id=batch_id)
-            self._applied(list(dict.fromkeys(routes)), time.perf_counter() - start, 0, b"")
+            self._applied(list(dict.fromkeys(routes)), began, 0, b"")
 
     def sink(self, relation: str, weight: int) -> Callable[[DataFrame, int], None]:
         """For foreachBatch; a micro-batch is known by its query, relation and number."""
@@ -159,7 +185,7 @@ class Writes:
         return route
 
     def _applied(
-        self, routes: Sequence[RelationRoute], seconds: float, count: int, record: bytes
+        self, routes: Sequence[RelationRoute], began: Moment, count: int, record: bytes
     ) -> int:
         """After the engine: callbacks, whose errors take the batch back, then log and statistics.
 
@@ -178,11 +204,12 @@ class Writes:
                 route.has_rows = True
                 if route.relation.is_stream:
                     state.definitions.saw_rows((route.relation.name,))
-        timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
-        for timing in timings:
-            timing.add(seconds, count)
         for subscription, batch in delivered:
             subscription.settle(batch)
+        timings = routes[0].timings if len(routes) == 1 else _all_timings(routes)
+        seconds, code_seconds = since(began)
+        for timing in timings:
+            timing.add(seconds, count, code_seconds)
         return ticket
 
 

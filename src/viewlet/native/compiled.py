@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import builtins
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -105,6 +106,13 @@ class NativeFunction(fingerprint.Callee):
         return self._entry
 
     def _linked(self) -> Callable[..., Any]:
+        started = time.perf_counter()
+        try:
+            return self._made()
+        finally:
+            CODE_TIME.seconds += time.perf_counter() - started
+
+    def _made(self) -> Callable[..., Any]:
         cache = code_cache()
         code = cache.read(self.symbol)
         if code is None:
@@ -200,6 +208,15 @@ class Compiled(NativeFunction):
             self.body.encode(), repr(self.py_func.__annotations__).encode()
         )
 
+
+class CodeTime:
+    """Seconds that this process has spent on making and loading machine code."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+CODE_TIME = CodeTime()
 
 OUTLINED: dict[str, Compiled] = {}
 """By the names of their bodies."""

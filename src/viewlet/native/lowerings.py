@@ -71,6 +71,24 @@ def stores(element: str, *, narrow: bool = False) -> Lowering:
     return lower
 
 
+def loads_anywhere(element: str, widen: str = "") -> Lowering:
+    """(address) -> the element at an address that need not be a multiple of its size."""
+
+    def lower(w: Writer, address: str) -> str:
+        pointer = w.take(f"inttoptr i64 {address} to ptr")
+        value = w.take(f"load {element}, ptr {pointer}, align 1")
+        return w.take(f"{widen} {element} {value} to i64") if widen else value
+
+    return lower
+
+
+def stores_anywhere(w: Writer, address: str, value: str) -> str:
+    """(address, value) -> nothing; an i64 at an address that need not be a multiple of 8."""
+    pointer = w.take(f"inttoptr i64 {address} to ptr")
+    w.line(f"store i64 {value}, ptr {pointer}, align 1")
+    return ""
+
+
 def prefetches(w: Writer, address: str) -> str:
     """Ask for the cache line at an address."""
     w.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from typing import Any
 
 from viewlet.native.compiled import compiled
 from viewlet.native.intrinsics import intrinsic
@@ -20,10 +21,18 @@ from viewlet.native.lowerings import (
     float_word,
     instruction,
     loads,
+    loads_anywhere,
     prefetches,
     stack_memory,
     stores,
+    stores_anywhere,
 )
+
+
+def address_of(array: Any) -> int:
+    """Where the first element of a NumPy array is."""
+    return int(array.__array_interface__["data"][0])
+
 
 CHUNK = 1024
 """Numbers that a function can keep beside its locals."""
@@ -75,6 +84,30 @@ def load_byte(address: int, index: int) -> int:
 def store_byte(address: int, index: int, value: int) -> None:
     """Write the byte at address + index."""
     ctypes.c_uint8.from_address(int(address + index)).value = value
+
+
+@intrinsic(loads_anywhere("i64"))
+def load_word(address: int) -> int:
+    """The eight bytes at any address, as an int64."""
+    return ctypes.c_int64.from_address(int(address)).value
+
+
+@intrinsic(loads_anywhere("double"))
+def load_float_word(address: int) -> float:
+    """The eight bytes at any address, as a float64."""
+    return ctypes.c_double.from_address(int(address)).value
+
+
+@intrinsic(loads_anywhere("i32", "zext"))
+def load_half_word(address: int) -> int:
+    """The four bytes at any address, as a number without a sign."""
+    return ctypes.c_uint32.from_address(int(address)).value
+
+
+@intrinsic(stores_anywhere)
+def store_word(address: int, value: int) -> None:
+    """Write the eight bytes at any address."""
+    ctypes.c_int64.from_address(int(address)).value = value
 
 
 @intrinsic(prefetches)

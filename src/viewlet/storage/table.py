@@ -17,7 +17,7 @@ perhaps `undo`, from one thread at a time. The arrays may be memory-mapped files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 import numpy as np
@@ -31,7 +31,9 @@ from viewlet.storage.columns import (
     CAPACITY,
     CHAIN,
     HEADER,
+    INDEXES,
     KEYS,
+    LINK,
     LOG,
     LOG_CAPACITY,
     LOGGED,
@@ -45,7 +47,16 @@ from viewlet.storage.columns import (
     Layout,
 )
 from viewlet.storage.hashmap import group_slot
-from viewlet.storage.memory import load, load_half, mix, store
+from viewlet.storage.memory import (
+    address_of,
+    float_bits,
+    load,
+    load_byte,
+    load_float,
+    load_half,
+    mix,
+    store,
+)
 from viewlet.storage.multimap import (
     add_int,
     begin,
@@ -59,7 +70,8 @@ _BITS = 63
 _FEW = 8
 """Words of a row up to which the index tells rows apart by themselves."""
 _WIDEST_KEY = 16
-_LOG_ROWS = 4096
+_LOG_ROWS = 1 << 17
+"""Of an undo log, that stay after a batch: 2 MB."""
 
 # What `put_row` answers.
 DONE, FULL, MISSING, DUPLICATE = 0, 1, 2, 3
@@ -85,17 +97,86 @@ def begin_rows(m: int) -> None:
 
 
 @compiled
-def put_rows(m: int, rows: int, weights: int, first: int, count: int) -> int:
-    """count[row i] += weight i from row `first` on; the number of rows done when it gets full."""
+def put_rows(m: int, rows: int, weights: int, first: int, count: int, doubt: int) -> int:
+    """count[row i] += weight i from row `first` on; the number of rows done when it gets full.
+
+    Writes 1 to `doubt` where `missing_row` and `duplicate_key` might find something: most batches
+    bring rows once each, with keys that no other row has, and need not be looked at again.
+    """
     keys = load(m, KEYS)
+    keyed = load(m, INDEXES) > 1
+    link = load(m + 8 * (HEADER + BLOCK), LINK) if keyed else 0
     for i in range(first, count):
         if i + AHEAD < count:
             ask_for_row(m, rows + 8 * keys * (i + AHEAD))
         at = upsert_row(m, rows + 8 * keys * i)
         if at == 0:
             return i
-        add_int(m, at, keys, load(weights, i))
+        weight = load(weights, i)
+        if weight != 1:
+            store(doubt, 0, 1)
+        if keyed and (load(at, keys) != 0 or load(at, link) != _ALONE):
+            store(doubt, 0, 1)
+        add_int(m, at, keys, weight)
     return count
+
+
+_ALONE = -1
+"""The link word of a record that is the only one in its chain: no next and no previous one."""
+
+
+@compiled
+def lay_out(columns: int, width: int, first: int, count: int, rows: int, words: int) -> None:
+    """Columns from row `first` on -> rows of `words` words; `columns` are described at _ABOUT."""
+    for i in range(count * words):
+        store(rows, i, 0)
+    for c in range(width):
+        about = columns + 8 * _ABOUT * c
+        values = load(about, 0) + 8 * first
+        nulls = load(about, 2)
+        word = load(about, 3)
+        if load(about, 1) != 0:
+            for i in range(count):
+                store(rows, words * i + word, float_bits(load_float(values, i)))
+        else:
+            for i in range(count):
+                store(rows, words * i + word, load(values, i))
+        if nulls != 0:
+            mask = load(about, 4)
+            bit = load(about, 5)
+            for i in range(count):
+                gap = load_byte(nulls, first + i) << bit
+                store(rows, words * i + mask, load(rows, words * i + mask) | gap)
+
+
+_ABOUT = 6
+"""Words that describe a column to `lay_out`: address of its values, 1 for doubles, address of its
+null bytes or 0, its word in a row, word and bit of its null mask."""
+
+
+@compiled
+def put_columns(
+    m: int, columns: int, width: int, rows: int, weights: int, first: int, count: int, doubt: int
+) -> int:
+    """`put_rows` of columns, a block at a time, of which the rows lie in the cache at `rows`."""
+    words = load(m, KEYS)
+    sealed = words > _FEW
+    while first < count:
+        block = min(_BLOCK_ROWS, count - first)
+        lay_out(columns, width, first, block, rows, words)
+        if sealed:
+            seal_rows(m, rows, block)
+        # Later rows of a block are asked for while earlier ones are put; the first ones here.
+        for i in range(min(AHEAD, block)):
+            ask_for_row(m, rows + 8 * words * i)
+        done = put_rows(m, rows, weights + 8 * first, 0, block, doubt)
+        first += done
+        if done < block:
+            return first
+    return count
+
+
+_BLOCK_ROWS = 64
 
 
 @compiled
@@ -190,6 +271,7 @@ class TableRows:
             (Index(CHAIN, key),) if relation.key else (),
         )
         self._arrays = arrays
+        self._doubt = np.ones(1, np.int64)
         name = f"{self.layout.name}.head"
         known = name in arrays.names()
         words = self.layout.descriptor_words
@@ -217,20 +299,6 @@ class TableRows:
 
     # Changes.
 
-    def words(self, columns: Sequence[Array], nulls: Sequence[Array | None]) -> Array:
-        """Columns (strings as codes) -> one line of words for each row, not yet sealed."""
-        rows = np.zeros((len(columns[0]), self.width), np.int64)
-        for i, column in enumerate(self.relation.columns):
-            if column.type.physical is Physical.FLOAT:
-                rows[:, self.first + i] = _float_words(columns[i])
-            else:
-                rows[:, self.first + i] = columns[i]
-            gaps = nulls[i]
-            if gaps is not None and i in self._bits:
-                word, bit = self._bits[i]
-                rows[:, self._mask_word + word] |= np.asarray(gaps, np.int64) << bit
-        return rows
-
     def null_bit(self, column: int) -> tuple[int, int]:
         """The word and the bit that say that a column is NULL."""
         word, bit = self._bits[column]
@@ -241,26 +309,55 @@ class TableRows:
         begin_rows(self.address)
         if self._head[LOG_CAPACITY] > _LOG_ROWS:
             self._pool.trim_log(_LOG_ROWS)
+        self._doubt[0] = 0
 
-    def put(self, rows: Array, weights: Array) -> None:
-        """Add weights to the rows' counts; `fault` says whether that was right."""
-        count = len(rows)
+    def put(self, columns: Sequence[Array], nulls: Sequence[Array | None], weights: Array) -> None:
+        """Add weights to the counts of rows, whose strings are codes; `fault` says whether that
+        was right."""
+        alive: list[Array] = []
+        about = np.zeros((len(columns), _ABOUT), np.int64)
+        for i, column in enumerate(self.relation.columns):
+            is_float = column.type.physical is Physical.FLOAT
+            values = np.ascontiguousarray(columns[i], np.float64 if is_float else np.int64)
+            alive.append(values)
+            about[i, :4] = address_of(values), is_float, 0, self.first + i
+            gaps = nulls[i]
+            if gaps is not None and i in self._bits:
+                gaps = np.ascontiguousarray(gaps, np.uint8)
+                alive.append(gaps)
+                about[i, 2], about[i, 4:] = address_of(gaps), self.null_bit(i)
+        rows = np.empty(_BLOCK_ROWS * self.width, np.int64)
+        address, width, block = address_of(about), len(columns), address_of(rows)
+        self._put(
+            len(weights),
+            weights,
+            lambda given, done, count, doubt: put_columns(
+                self.address, address, width, block, given, done, count, doubt
+            ),
+        )
+        del alive
+
+    def _put(self, count: int, weights: Array, put: Callable[[int, int, int, int], int]) -> None:
+        """All rows, with more room wherever `put` (address of weights, rows done, rows in all,
+        address of a doubt) finds none."""
         used, capacity = self._pool.used, int(self._head[CAPACITY])
         if used + count > capacity and count > capacity:
             self._pool.reserve(used + count)
-        rows = np.ascontiguousarray(rows)
         weights = np.ascontiguousarray(weights, np.int64)
-        if self.first:
-            seal_rows(self.address, rows.ctypes.data, count)
-        done = 0
+        given, doubt, done = address_of(weights), address_of(self._doubt), 0
         while done < count:
-            done = put_rows(self.address, rows.ctypes.data, weights.ctypes.data, done, count)
+            done = put(given, done, count, doubt)
             if done < count:
                 self._pool.make_room()
 
     def make_room(self) -> None:
         """Let the arrays grow before a batch, where they may have to move."""
         self._pool.make_room()
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether `fault` might find something in the batches that were put."""
+        return bool(self._doubt[0])
 
     def fault(self) -> tuple[Fault, int] | None:
         """What is wrong with the rows that were put, and with which record."""
@@ -315,7 +412,15 @@ class TableRows:
                 f"the saved rows of table {self.relation.name} have another shape than the table"
             )
         self.begin()
-        self.put(np.ascontiguousarray(rows[:, : self.width]), rows[:, self.width])
+        words = np.ascontiguousarray(rows[:, : self.width])
+        address = address_of(words)
+        self._put(
+            len(words),
+            rows[:, self.width],
+            lambda given, done, count, doubt: put_rows(
+                self.address, address, given, done, count, doubt
+            ),
+        )
         self.begin()
 
 
@@ -327,11 +432,3 @@ def key_positions(relation: Relation) -> tuple[int, ...]:
             hint=f"declare one of at most {_WIDEST_KEY}",
         )
     return tuple(relation.names.index(name) for name in relation.key)
-
-
-def _float_words(values: Array) -> Array:
-    """Floats as words, of which equal ones are equal: one zero, one NaN."""
-    plain = np.array(values, np.float64)
-    plain[plain == 0.0] = 0.0
-    plain[np.isnan(plain)] = np.nan
-    return plain.view(np.int64)

@@ -15,6 +15,7 @@ import pytest
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.errors import DataError, RangeError
 from viewlet.program.text import parse_program
+from viewlet.schema import INTEGER, Column, Relation
 
 RELATION = parse_program(
     "relation r(a: INTEGER not null, c: DECIMAL(12,2), d: DATE, s: VARCHAR, f: DOUBLE, b: BOOLEAN,"
@@ -104,3 +105,11 @@ def test_weights_are_checked() -> None:
         make_batch(pair, [(1,), (2,)], [1])
     with pytest.raises(DataError, match=r"0\.5 is not a weight"):
         make_batch(pair, [(1,)], [0.5])
+
+
+def test_a_series_of_several_types_is_refused_by_row() -> None:
+    relation = Relation("r", (Column("x", INTEGER),))
+    good = make_batch(relation, pd.DataFrame({"x": pd.Series([1, None, 3], dtype=object)}))
+    assert good.columns[0].tolist() == [1, 0, 3]
+    with pytest.raises(DataError, match="row 2 for r: column x is INTEGER, and 'a' is not"):
+        make_batch(relation, pd.DataFrame({"x": pd.Series([1, "a", None, 2.5], dtype=object)}))

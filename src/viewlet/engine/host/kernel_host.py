@@ -29,6 +29,7 @@ from viewlet.schema import Physical, Relation
 from viewlet.storage.absorb import absorb
 from viewlet.storage.columns import RANKS as MAP_RANKS
 from viewlet.storage.columns import Array, Arrays
+from viewlet.storage.memory import address_of
 from viewlet.storage.multimap import begin_all, clear_buffer, commit_all, next_all, rollback_all
 
 
@@ -198,8 +199,3 @@ def refusal(error: BaseException, *, outcome: str = "the batch was undone") -> B
     if isinstance(error, OverflowError):
         return RangeError(f"{error}; {outcome}", hint="use DOUBLE where sums grow this large")
     return error
-
-
-def address_of(array: Array) -> int:
-    """Where an array's first element is."""
-    return int(array.__array_interface__["data"][0])

@@ -13,6 +13,7 @@ import numpy as np
 
 from viewlet.engine.tables import duplicate_key, missing_row
 from viewlet.engine.values.batching import Batch, plain_values
+from viewlet.engine.values.string_codes import StringCodes
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import DataError, RangeError
 from viewlet.schema import Physical, Relation, Scalar
@@ -23,7 +24,9 @@ from viewlet.storage.table import Fault, TableRows, key_positions
 class StoredTable:
     """One table; strings are codes of `dictionary`."""
 
-    def __init__(self, relation: Relation, arrays: Arrays, dictionary: Dictionary) -> None:
+    def __init__(
+        self, relation: Relation, arrays: Arrays, dictionary: Dictionary | StringCodes
+    ) -> None:
         self.relation = relation
         self.rows = TableRows(relation, arrays)
         self.dictionary = dictionary
@@ -41,7 +44,7 @@ class StoredTable:
     def put(self, coded: Batch) -> None:
         """Add rows with codes for strings, without any check."""
         if len(coded):
-            self.rows.put(self.rows.words(coded.columns, coded.nulls), coded.weights)
+            self.rows.put(coded.columns, coded.nulls, coded.weights)
 
     def check(self) -> None:
         """DataError if the rows put since `begin` cannot be."""
@@ -102,7 +105,8 @@ def put_all(tables: Mapping[str, StoredTable], changes: Sequence[tuple[str, Batc
             if name in tables:
                 tables[name].put(batch)
         for table in tables.values():
-            table.check()
+            if table.rows.is_doubtful:
+                table.check()
     except BaseException as error:
         for table in tables.values():
             table.rows.undo()

@@ -10,7 +10,7 @@ from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import MapRef
 from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.map_words import words_of_map
-from viewlet.engine.host.stored_tables import StoredTable
+from viewlet.engine.host.stored_tables import StoredTable, text_columns
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import database_of
 from viewlet.engine.values.batching import Batch, weighted_rows
@@ -20,6 +20,7 @@ from viewlet.program.check import check
 from viewlet.program.fill_plan import FillPlan
 from viewlet.program.interpret import defined_contents, with_defined_maps
 from viewlet.program.ir import Map, Program
+from viewlet.schema import Relation
 
 _FEW_ROWS = 2_000
 """Of tables, from which definitions are evaluated as they stand: some 50 microseconds each."""
@@ -82,27 +83,23 @@ def load(engine: LocalEngine, tables: Mapping[str, StoredTable]) -> None:
         table = tables.get(relation.name)
         if table is not None:
             # Constant maps are computed from plain rows, all others from the used columns.
+            used = engine.reads(relation.name)
+            translate = Translation(table.dictionary, engine.dictionary)
             batches[relation.name] = (
                 table.batch()
                 if relation.static
-                else translated(
-                    table,
-                    table.coded(engine.reads(relation.name)),
-                    Translation(table.dictionary, engine.dictionary),
-                )
+                else translated(relation, table.coded(used), translate, used)
             )
     engine.load(batches)
 
 
 def translated(
-    table: StoredTable, coded: Batch, translate: Translation, used: frozenset[int] | None = None
+    relation: Relation, coded: Batch, translate: Translation, used: Container[int]
 ) -> Batch:
-    """A batch in the tables' codes -> the same in the program's, where it looks at them."""
-    if not table.texts:
-        return coded
+    """A batch in codes of the engine's strings -> in those of a program, where it reads them."""
     columns = list(coded.columns)
-    for i in table.texts:
-        if used is None or i in used:
+    for i in text_columns(relation):
+        if i in used:
             columns[i] = translate(columns[i])
     return Batch(columns, coded.nulls, coded.weights, coded=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from viewlet.engine.contract import MapSize, Row, Weighted
 from viewlet.engine.host.stored_tables import StoredTable, put_all
@@ -11,10 +12,13 @@ from viewlet.engine.local.local_fill import filled, translated
 from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import ViewReader
+from viewlet.engine.values.batch_memory import BatchMemory
 from viewlet.engine.values.batching import Batch
+from viewlet.engine.values.intake import Intake
 from viewlet.engine.values.reading import rows_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.engine.values.string_codes import StringCodes
+from viewlet.engine.values.strings import Translation
 from viewlet.errors import UnsupportedError
 from viewlet.kernels.jit import source
 from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
@@ -29,7 +33,8 @@ class NativeEngine:
     """Implements engine.contract.Engine: LocalEngine for the maps, StoredTable for each table."""
 
     def __init__(self) -> None:
-        self._strings = Dictionary()
+        self._strings = StringCodes()
+        self._buffers = BatchMemory()
         self._tables: dict[str, StoredTable] = {}
         self._use(LocalEngine(_NOTHING))
 
@@ -61,6 +66,10 @@ class NativeEngine:
             kept = [name for name, table in stored.items() if table is self._tables.get(name)]
             plan = fill_plan(self.program, program, kept, ended)
             self._use(filled(program, plan, self._engine, stored))
+        # Declared sizes are no part of what makes relations equal: those of these are the current.
+        self._relations = {r.name: r for r in program.relations}
+        for relation in tables:
+            stored[relation.name].relation = relation
         self._tables = stored
         self._paths = {}
         self._touched = []
@@ -73,6 +82,20 @@ class NativeEngine:
 
     # Changes.
 
+    def intake(self, names: Sequence[str]) -> Intake:
+        """Of a table all columns, of a stream those that triggers look at; strings as codes."""
+        columns = None
+        if not any(name in self._tables for name in names):
+            columns = frozenset[int]().union(*(self._engine.reads(name) for name in names))
+        return Intake(columns, self._strings, self._buffers)
+
+    def _for_program(self, name: str, batch: Batch) -> Batch:
+        """A batch as its trigger reads it: strings as codes of the program's dictionary."""
+        if not batch.coded:
+            return batch
+        used = self._engine.reads(name)
+        return translated(self._relations[name], batch, self._translation, used)
+
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         """Tables first: they say whether the batch can be; then the program's maps."""
         touched = {name: self._tables[name] for name, _ in changes if name in self._tables}
@@ -82,26 +105,35 @@ class NativeEngine:
         ]
         put_all(touched, coded)
         self._touched = list(touched.values())
-        fed = []
-        for name, batch in coded:
-            if name in touched and name in self._relations:
-                used = self._engine.reads(name)
-                batch = translated(touched[name], batch, self._translation, used)
-            if name in self._relations:
-                fed.append((name, batch))
+        fed = [
+            (name, self._for_program(name, batch))
+            for name, batch in coded
+            if name in self._relations
+        ]
         try:
             self._engine.apply(fed)
         except BaseException:
             self._undo_tables()
             raise
+        for _, batch in changes:
+            self._buffers.give_back(batch.borrowed)
         self._reading.advance()
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
-        path = self._paths.get(name)
-        if path is None:
-            path = self._paths[name] = self._path(name)
+        path = self._paths.get(name) or self._path(name)
         self._touched = path.tables
         path.put(row, weight)
+        self._run(path)
+
+    def apply_plain_row(self, name: str, row: Sequence[Any], weight: int) -> bool:
+        path = self._paths.get(name) or self._path(name)
+        self._touched = path.tables
+        if not path.put_plain(row, weight):
+            return False
+        self._run(path)
+        return True
+
+    def _run(self, path: RowPath) -> None:
         try:
             path.trigger.run()
         except BaseException:
@@ -112,7 +144,9 @@ class NativeEngine:
     def _path(self, name: str) -> RowPath:
         table = self._tables.get(name)
         relation = table.relation if table is not None else self._relations[name]
-        return RowPath(relation, table, self._engine, self._translation, self._strings)
+        path = RowPath(relation, table, self._engine, self._translation, self._strings)
+        self._paths[name] = path
+        return path
 
     def undo(self) -> None:
         self._undo_tables()
@@ -173,7 +207,7 @@ class NativeEngine:
         ended: Ended,
     ) -> None:
         """The saved program with its maps -> this one, as at a change of views."""
-        self._strings = Dictionary()
+        self._strings = StringCodes()
         self._tables = {}
         for relation, rows in read_tables(Path(directory), tables):
             table = StoredTable(relation, MemoryArrays(), self._strings)

@@ -7,20 +7,28 @@ the row lie at a fixed address, where the native code of table and trigger both 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from viewlet.engine.contract import Row
-from viewlet.engine.host.kernel_host import address_of, refusal
+from viewlet.engine.host.kernel_host import refusal
 from viewlet.engine.host.stored_tables import StoredTable, table_refusal
 from viewlet.engine.local.trigger_engine import LocalEngine
-from viewlet.engine.values.strings import Dictionary, Translation
+from viewlet.engine.values.encoders import Encoder, encoder
+from viewlet.engine.values.string_codes import StringCodes
+from viewlet.engine.values.strings import Translation
+from viewlet.errors import DataError
 from viewlet.kernels.frame import COLUMNS, control_words
 from viewlet.native.compiled import code_of
 from viewlet.schema import Physical, Relation
+from viewlet.storage.memory import address_of
 from viewlet.storage.multimap import next_all
 from viewlet.storage.table import FULL, put_row
+
+_RECENT = 1 << 12
+"""Strings of a column whose codes are remembered."""
 
 
 class OneRow:
@@ -77,7 +85,11 @@ class OneRow:
 
 
 class RowPath:
-    """A relation's row in preallocated arrays, for its table (None: a stream) and its trigger."""
+    """A relation's row in preallocated arrays, for its table (None: a stream) and its trigger.
+
+    `put` takes encoded rows; `put_plain` takes those of users, which it encodes and lays out in
+    one go, and leaves to `put` whatever has a NULL or a value of another type.
+    """
 
     def __init__(
         self,
@@ -85,7 +97,7 @@ class RowPath:
         table: StoredTable | None,
         engine: LocalEngine,
         translation: Translation,
-        strings: Dictionary,
+        strings: StringCodes,
     ) -> None:
         width = len(relation.columns)
         self.tables = [] if table is None else [table]
@@ -102,7 +114,7 @@ class RowPath:
         self._checks = (0, 0) if table is None else (int(table.rows.keyed), first)
         self._bytes = self._words.data.cast("B")[8 * first :]
         self._pack = struct.Struct("=" + "".join(letters)).pack_into
-        self._plain = all(kind in (Physical.INT, Physical.BOOL) for kind in kinds)
+        self._plain = Physical.STR not in kinds
         self._kinds = kinds
         self._had_nulls = False
         self._address = int(self._words.ctypes.data)
@@ -111,6 +123,12 @@ class RowPath:
         self._strings = strings
         self._dictionary = engine.dictionary
         self._used = engine.reads(relation.name)
+        self._word_of = [
+            self._text_word(i, encoder(column))
+            if column.type.physical is Physical.STR
+            else encoder(column)
+            for i, column in enumerate(relation.columns)
+        ]
         texts = {i for i, kind in enumerate(kinds) if kind is Physical.STR}
         codes = int(self._codes.ctypes.data)
         nulls = int(self._nulls.ctypes.data)
@@ -123,6 +141,20 @@ class RowPath:
             },
             {i: nulls + i for i in range(width)},
         )
+
+    def put_plain(self, row: Sequence[Any], weight: int) -> bool:
+        """The same for values of a user; False if `put` has to look at them."""
+        if self._had_nulls:
+            return False
+        try:
+            words = [word(value) for word, value in zip(self._word_of, row, strict=True)]
+            self._pack(self._bytes, 0, *words)
+        except (DataError, struct.error, TypeError, ValueError):
+            return False  # NULL, or what `schema.encode` refuses in its own words
+        self.trigger.weight[0] = weight
+        if self._table is not None:
+            self._put(self._table, weight)
+        return True
 
     def put(self, row: Row, weight: int) -> None:
         """Lay the row out, and put it into its table; DataError if that cannot be."""
@@ -150,9 +182,6 @@ class RowPath:
                 if table is not None:
                     word, bit = table.rows.null_bit(i)
                     self._view[word] |= 1 << bit
-            elif self._kinds[i] is Physical.FLOAT:
-                # One zero and one NaN: equal floats are equal words.
-                words[i] = value + 0.0 if value == value else np.nan  # type: ignore[operator]
             elif self._kinds[i] is Physical.STR:
                 words[i] = self._code(i, str(value))
         self._pack(self._bytes, 0, *words)
@@ -167,6 +196,29 @@ class RowPath:
         if i in self._used:
             self._code_view[i] = self._translation.one(code)
         return code
+
+    def _text_word(self, i: int, encode: Encoder) -> Callable[[Any], Any]:
+        """`_code` of a string that has come lately, by one dict; of others once it is encoded.
+
+        What is no string at all is None, which has no word.
+        """
+        recent: dict[Any, tuple[int, int]] = {}
+        code_view, used = self._code_view, i in self._used
+
+        def word(value: Any) -> int | None:
+            if type(value) is not str:
+                return None
+            codes = recent.get(value)
+            if codes is None:
+                code = self._code(i, str(encode(value)))
+                if len(recent) >= _RECENT:
+                    recent.clear()
+                codes = recent[value] = code, code_view[i]
+            elif used:
+                code_view[i] = codes[1]
+            return codes[0]
+
+        return word
 
     def _put(self, table: StoredTable, weight: int) -> None:
         rows = table.rows

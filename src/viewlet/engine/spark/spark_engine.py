@@ -39,6 +39,7 @@ from viewlet.engine.spark.spark_fill import cluster_of, fill, kept_tables
 from viewlet.engine.spark.sql_program import SqlProgram
 from viewlet.engine.spark.stages import StagedProgram, staged
 from viewlet.engine.values.batching import Batch, batch_of
+from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.reading import rows_of, visible, weighted_vectors
 from viewlet.engine.values.reading import weighted_rows as weighted_view_rows
 from viewlet.errors import StateError, UnsupportedError
@@ -228,6 +229,9 @@ class SparkEngine:
         cluster_of(new).save(new.saved_state())
 
     # Changes.
+
+    def intake(self, names: Sequence[str]) -> Intake:
+        return EVERYTHING
 
     def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()

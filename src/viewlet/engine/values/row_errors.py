@@ -24,3 +24,11 @@ def range_error(place: int, column: Column, value: object, hint: str | None = No
     """A value beyond the range of the column's type."""
     text = f"column {column.name}: {shown_value(value)} is out of range for {column.type}"
     return InRow(place, RangeError(text, hint=hint))
+
+
+def not_text(column: Column, value: object, error: ValueError) -> DataError:
+    """The error for a string that is no Unicode text."""
+    return DataError(
+        f"column {column.name} is {column.type}, and {value!a:.80} is not: {error}",
+        hint="give Unicode text; bytes have to be decoded first",
+    )

@@ -7,8 +7,11 @@ Columns that a mapping or a table leaves out are NULL; the order of named column
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from viewlet.errors import DataError
@@ -33,8 +36,12 @@ def columns_of(relation: Relation, rows: Any) -> list[Any]:
 
 
 def _from_rows(relation: Relation, rows: Iterable[Any]) -> list[Any]:
-    listed = rows if isinstance(rows, list | tuple) else list(rows)
+    listed: Sequence[Any] = rows if isinstance(rows, list | tuple) else list(rows)
     kinds = set(map(type, listed))
+    if kinds == {dict}:
+        columns = _from_dicts(relation, listed)
+        if columns is not None:
+            return columns
     if not kinds <= {tuple, list}:
         listed = [_from_item(relation, row) for row in listed]
     width = len(relation.columns)
@@ -48,6 +55,18 @@ def _from_rows(relation: Relation, rows: Iterable[Any]) -> list[Any]:
             hint=f"columns are ({', '.join(relation.names)})",
         )
     return list(zip(*listed, strict=True))
+
+
+def _from_dicts(relation: Relation, rows: Sequence[dict[str, Any]]) -> list[Any] | None:
+    """Rows that all have the same names, column by column; None if they do not."""
+    names = tuple(rows[0])
+    if len(names) < 2 or set(map(len, rows)) != {len(names)}:
+        return None
+    try:
+        columns = zip(*map(itemgetter(*names), rows), strict=True)
+    except KeyError:
+        return None
+    return _ordered(relation, dict(zip(names, columns, strict=True)), (None,) * len(rows))
 
 
 def _is_row(value: Any) -> bool:
@@ -97,18 +116,28 @@ def _plain(values: Any) -> Any:
     if hasattr(values, "to_arrow"):
         return values.to_arrow()
     if hasattr(values, "iloc"):
-        return _arrow_column(values)
+        return _from_series(values)
     return list(values)
 
 
-def _arrow_column(values: Any) -> Any:
-    """A pandas Series as Arrow; as objects where these are of several kinds, to be told apart."""
+def _from_series(series: Any) -> Any:
+    """A pandas Series, whose missing values are NaN, as Arrow or as a list without any."""
     import pyarrow as pa
 
+    if series.dtype == object:
+        values: list[Any] = series.tolist()
+        kinds = set(map(type, values))
+        kinds.discard(type(None))
+        if len(kinds) == 1 and kinds <= _PLAIN:
+            return values
     try:
-        return pa.array(values, from_pandas=True)
-    except Exception:  # Arrow's, and those of the objects in it
-        return values.tolist()
+        return pa.array(series, from_pandas=True)
+    except Exception:  # Arrow's, and those of the objects in it, which are told apart later
+        return series.tolist()
+
+
+_PLAIN = {str, bool, int, decimal.Decimal, dt.date}
+"""Types of objects in a Series of which none is a missing value."""
 
 
 def _is_arrow(values: Any) -> bool:
@@ -126,16 +155,15 @@ def _named_columns(relation: Relation, columns: Mapping[str, Any]) -> list[Any]:
 
 def _ordered(relation: Relation, named: Mapping[str, Any], missing: Any) -> list[Any]:
     """The named values in the relation's order, `missing` where there is none."""
+    names = relation.names
     for name in named:
-        if name not in relation.names:
-            close = difflib.get_close_matches(str(name), relation.names, 1)
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, 1)
             raise DataError(
                 f"{relation.name} has no column {name}",
-                hint=f"did you mean {close[0]}?"
-                if close
-                else f"columns are ({', '.join(relation.names)})",
+                hint=f"did you mean {close[0]}?" if close else f"columns are ({', '.join(names)})",
             )
-    return [named.get(name, missing) for name in relation.names]
+    return [named.get(name, missing) for name in names]
 
 
 def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
@@ -145,9 +173,9 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
         table = rows
     elif isinstance(rows, pa.RecordBatch):
         table = pa.Table.from_batches([rows])
-    elif hasattr(rows, "iloc"):  # pandas: its missing values are NaN, and its index is no column
+    elif hasattr(rows, "iloc"):  # pandas, whose index is no column
         _check_distinct(relation, list(map(str, rows.columns)))
-        columns = {str(name): _arrow_column(rows[name]) for name in rows.columns}
+        columns = {str(name): _from_series(rows[name]) for name in rows.columns}
         return _named_columns(relation, columns)
     else:
         table = pa.table(rows)
@@ -156,6 +184,6 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
 
 
 def _check_distinct(relation: Relation, names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise DataError(f"the rows for {relation.name} have two columns {name}")
+    if len(set(names)) < len(names):
+        name = next(name for place, name in enumerate(names) if name in names[:place])
+        raise DataError(f"the rows for {relation.name} have two columns {name}")

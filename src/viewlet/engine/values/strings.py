@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.engine.values.string_codes import StringCodes
 from viewlet.functions import FUNCTIONS, Apply, Const, Ref, ScalarExpr, evaluate
 from viewlet.kernels.scalar_source import Lookup, Texts
 from viewlet.schema import Physical, Scalar
+from viewlet.storage.arrow_buffers import translate_codes
 from viewlet.storage.columns import Array
+from viewlet.storage.memory import address_of
 
 _MANY = 256
 _FEW = 32  # strings that are matched one by one as fast as by Arrow
@@ -67,47 +70,56 @@ class Dictionary:
         codes[unknown] = np.arange(coming.start, coming.stop)
         return codes
 
+    def texts(self, codes: Iterable[int]) -> list[str | None]:
+        """The strings of a few codes."""
+        return [self.strings[code] for code in codes]
+
     def decode(self, codes: Array) -> Array:
         """The strings of codes; a few codes do not pay for the size of the dictionary."""
         if len(codes) > len(self.strings) // 8:
             lookup = np.array(self.strings, dtype=object)
             return np.asarray(lookup[codes])
         found = np.empty(len(codes), object)
-        found[:] = [self.strings[code] for code in codes.tolist()]
+        found[:] = self.texts(codes.tolist())
         return found
 
 
 class Translation:
-    """Codes of one dictionary -> codes of another, given there when first asked for."""
+    """Codes of a store or a dictionary -> codes of another, given there when first asked for."""
 
-    def __init__(self, source: Dictionary, target: Dictionary) -> None:
+    def __init__(self, source: Dictionary | StringCodes, target: Dictionary) -> None:
         self._source = source
         self._target = target
         self._codes: Array = np.zeros(64, np.int64)
 
     def _reserve(self) -> None:
         if len(self._source) > len(self._codes):
-            longer = np.zeros(2 * len(self._source), np.int64)
-            longer[: len(self._codes)] = self._codes
-            self._codes = longer
+            self._codes = _longer(self._codes, 2 * len(self._source))
 
     def one(self, code: int) -> int:
         """The target's code of a string, from its code in the source."""
         self._reserve()
-        found = int(self._codes[code])
-        if not found and code:
-            found = self._codes[code] = self._target.code(self._source.strings[code])
-        return found
+        translated = int(self._codes[code])
+        if not translated and code:
+            (text,) = self._source.texts((code,))
+            translated = self._codes[code] = self._target.code(text)
+        return translated
 
     def __call__(self, codes: Array) -> Array:
         self._reserve()
-        found = self._codes[codes]
-        unknown = codes[(found == 0) & (codes != 0)]
-        if not len(unknown):
-            return found
-        for code in np.unique(unknown).tolist():
-            self._codes[code] = self._target.code(self._source.strings[code])
-        return self._codes[codes]
+        codes = np.ascontiguousarray(codes)
+        translated = np.empty(len(codes), np.int64)
+        if self._translate(codes, translated):
+            known = self._codes[codes]
+            unknown = np.unique(codes[(known == 0) & (codes != 0)])
+            self._codes[unknown] = self._target.encode(self._source.decode(unknown))
+            self._translate(codes, translated)
+        return translated
+
+    def _translate(self, codes: Array, translated: Array) -> int:
+        """How many codes have no translation yet."""
+        count, target = len(codes), address_of(translated)
+        return translate_codes(address_of(self._codes), address_of(codes), count, target)
 
 
 class _Table:
