@@ -742,3 +742,6 @@ CREATE VIEW v AS SELECT r.a FROM r NATURAL JOIN s ON r.b = s.b
 
 CREATE VIEW v AS SELECT r.a FROM r LEFT CROSS JOIN s
 --! ParseError 1:36 | LEFT CROSS JOIN is not a join | write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN
+
+UPDATE r SET s.a = 5
+--! UnsupportedError 1:14 | a table's name in SET is not supported | write a: UPDATE changes columns of its own table alone

@@ -107,6 +107,20 @@ class Names:
         raise AssertionError
 
 
+def without_capture(part: Expr, origin: Expr, around: Iterable[Expr], keys: frozenset[str]) -> Expr:
+    """A part of a product, made from `origin`, whose new variables have no name from around it.
+
+    (n_1 := ...) * (x := Sum[](q(n) * Sum[](r(n) * n)))
+        -> the inner n may not become n_1 when the Sum is taken apart: it would be the outer one
+    """
+    introduced = all_names(part) - all_names(origin)
+    if not introduced:
+        return part
+    outside = keys.union(*(all_names(other) for other in around))
+    names = Names(all_names(part) | all_names(origin) | outside)
+    return rename(part, {name: names.fresh(name) for name in sorted(introduced & outside)})
+
+
 # --- polynomial expansion -------------------------------------------------------------------------
 
 

@@ -43,6 +43,7 @@ from viewlet.calculus.rewrite import (
     monomials_to_expr,
     rename,
     substitute,
+    without_capture,
 )
 from viewlet.calculus.scope import NONE, Names, all_names, inputs, outputs, visible
 from viewlet.calculus.text import to_text
@@ -122,7 +123,10 @@ def _outputs(factors: Iterable[Expr]) -> Names:
 
 def simplify_nested(factors: Factors, keys: Names) -> Factors:
     """Bodies of lifts, extremes and Exists, from the inside."""
-    return tuple(_simplify_body(f) for f in factors)
+    return tuple(
+        without_capture(_simplify_body(f), f, (o for o in factors if o is not f), keys)
+        for f in factors
+    )
 
 
 def _simplify_body(factor: Expr) -> Expr:

@@ -79,6 +79,9 @@ def update(tree: exp.Update, text: str, tokens: Sequence[Token], start: Position
     for part, written in zip(tree.expressions, _listed(values), strict=True):
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
             raise fault(ParseError, "SET needs column = value", part)
+        if part.this.table:
+            hint = f"write {part.this.name}: UPDATE changes columns of its own table alone"
+            raise fault(UnsupportedError, "a table's name in SET is not supported", part.this, hint)
         if any(part.this.name == name for name, _ in assignments):
             raise fault(ParseError, f"SET names {part.this.name} twice", part)
         equals = next(i for i, token in enumerate(written) if token.token_type is TokenType.EQ)

@@ -42,7 +42,7 @@ from viewlet.calculus.expr import (
     terms_of,
     walk,
 )
-from viewlet.calculus.rewrite import is_scalar_sum, project
+from viewlet.calculus.rewrite import is_scalar_sum, project, without_capture
 from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 from viewlet.calculus.simplify import simplify, simplify_monomials
 from viewlet.planner.maps import Maps
@@ -75,7 +75,12 @@ class Materializer:
         keys, monomials = simplify_monomials(expr, outputs(expr))
         terms = []
         for monomial in monomials:
-            factors = [self._nested(factor) for factor in monomial.factors]
+            factors = [
+                without_capture(
+                    self._nested(f), f, (o for o in monomial.factors if o is not f), keys
+                )
+                for f in monomial.factors
+            ]
             product = product_of(Value(monomial.coefficient), *factors)
             terms.append(project(keys, product))
         return sum_of(*terms)
