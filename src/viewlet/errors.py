@@ -41,9 +41,9 @@ class ViewletError(Exception):
         super().__init__(self._render())
 
     def _render(self) -> str:
-        place = f"{self.position}: " if self.position else ""
+        prefix = f"{self.position}: " if self.position else ""
         hint = f"\nhint: {self.hint}" if self.hint else ""
-        return f"{place}{self.message}{hint}"
+        return f"{prefix}{self.message}{hint}"
 
 
 class ParseError(ViewletError):

@@ -57,10 +57,10 @@ class FreshNames:
 
     def take(self, name: str, forms: Forms = PLAIN) -> bool:
         """Give this name, if all its forms are free; whether they were."""
-        made = [form.format(name) for form in forms]
-        free = all(self.is_free(each) for each in made)
+        names = [form.format(name) for form in forms]
+        free = all(self.is_free(each) for each in names)
         if free:
-            self._used.update(made)
+            self._used.update(names)
         return free
 
     def fresh(self, base: str, forms: Forms = PLAIN) -> str:

@@ -230,7 +230,7 @@ def encode(value: Any, column: Column) -> Scalar:
                 raise DataError(f"NULL in column {column.name}, which is NOT NULL")
             return None
         encoded: Scalar = _ENCODERS[column.type.kind](value, column.type)
-        return encoded if column.limit is None else held(encoded, column)
+        return encoded if column.limit is None else sized_value(encoded, column)
     except RangeError as error:
         raise RangeError(f"column {column.name}: {error.message}") from None
     except DataError:
@@ -273,7 +273,7 @@ def shown_value(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def held(value: Any, column: Column) -> Scalar:
+def sized_value(value: Any, column: Column) -> Scalar:
     """An encoded value as the column's declared size holds it, as in PostgreSQL.
 
     Text that is longer is an error, except for blanks at its end, which are cut; a TIMESTAMP is
@@ -299,11 +299,11 @@ def signed_range(bits: int) -> tuple[int, int]:
 
 def rounded_moment(moment: int, unit: int) -> int:
     """To whole units, half away from 1970: TIMESTAMP(0) has the unit of a second."""
-    whole = moment // unit
-    rest = 2 * (moment - whole * unit)
-    if rest > unit or (rest == unit and moment >= 0):
-        whole += 1
-    return whole * unit
+    count = moment // unit
+    twice_remainder = 2 * (moment - count * unit)
+    if twice_remainder > unit or (twice_remainder == unit and moment >= 0):
+        count += 1
+    return count * unit
 
 
 def decode(value: Scalar, type: Type) -> Any:
@@ -355,14 +355,14 @@ def units_of_double(value: float, units: int) -> int:
 
 def nearest_units(size: float, units: int) -> int:
     """The same for a double that is not negative, and not too large."""
-    whole = int(size)
-    part = (size - float(whole)) * float(units)
+    integer = int(size)
+    part = (size - float(integer)) * float(units)
     count = int(part)
-    rest = part - float(count)
+    fraction = part - float(count)
     half = (float(count) + 0.5) / float(units)
-    if rest >= 0.5 or (rest > 0.49 and float(whole) + half == size):
+    if fraction >= 0.5 or (fraction > 0.49 and float(integer) + half == size):
         count += 1
-    return whole * units + count
+    return integer * units + count
 
 
 def _in_range(value: int, bounds: tuple[int, int], type: Type) -> int:

@@ -44,9 +44,9 @@ from viewlet.storage.tree_nodes import (
     LEVEL,
     NEXT,
     entry_at,
+    int_total,
     node_at,
     record_at,
-    whole_total,
 )
 
 SUMS = ((0, TOTAL), (1, TOTAL), (0, COUNT), (0, NEGATIVES), (1, NEGATIVES))
@@ -91,7 +91,7 @@ def look(m: int, group: int, bound: int) -> tuple[int, float, int, int, bool]:
         walked += 1
         record = next_counted(m, tree, record, 2, 0)
     if root >= 0:
-        ordered = ordered and whole_total(tree, node_at(tree, root), COUNT_WORD) == walked
+        ordered = ordered and int_total(tree, node_at(tree, root), COUNT_WORD) == walked
     whole, real = 0, 0.0
     number = root
     while number >= 0:
@@ -115,7 +115,7 @@ def negatives(m: int, group: int) -> tuple[int, int]:
     if root < 0:
         return 0, 0
     node = node_at(tree, root)
-    return whole_total(tree, node, NEGATIVE_WORD), whole_total(tree, node, NEGATIVE_WORD + 1)
+    return int_total(tree, node, NEGATIVE_WORD), int_total(tree, node, NEGATIVE_WORD + 1)
 
 
 def groups(m: int) -> list[int]:

@@ -116,7 +116,7 @@ class Distributing(Protocol):
     """An engine of many nodes."""
 
     @property
-    def places(self) -> Mapping[str, Location]:
+    def locations(self) -> Mapping[str, Location]:
         """Where it keeps each map."""
         ...
 
@@ -139,9 +139,9 @@ class Finder(Protocol):
         ...
 
 
-def visible_rows(query: Query, found: Weighted) -> list[Row]:
+def visible_rows(query: Query, rows: Weighted) -> list[Row]:
     """Rows with multiplicities -> what the user reads."""
-    return sort_rows(query, found)
+    return sort_rows(query, rows)
 
 
 def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:

@@ -54,9 +54,9 @@ class ReferenceEngine:
         what the triggers of other engines are compared with.
         """
         old = self._machine
-        stored = {r.name: self._kept(r) for r in tables}
-        kept = [name for name, table in stored.items() if table is self._tables.get(name)]
-        plan = fill_plan(old.program, program, kept, ended)
+        stored = {r.name: self._stored_table(r) for r in tables}
+        unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
+        plan = fill_plan(old.program, program, unchanged, ended)
         atoms = Atoms(
             relations=lambda name: stored[name].rows if name in stored else _EMPTY,
             maps=lambda map, column: old.store[map, column],
@@ -71,7 +71,7 @@ class ReferenceEngine:
                 machine.store[map.name, column] = evaluate(expr, map.key_names, source)
         self._use(machine, stored)
 
-    def _kept(self, relation: Relation) -> Table:
+    def _stored_table(self, relation: Relation) -> Table:
         old = self._tables.get(relation.name)
         return old if old is not None and old.relation == relation else Table(relation)
 
@@ -84,18 +84,20 @@ class ReferenceEngine:
 
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         net: dict[str, Gmr] = {}
-        known = {r.name: r for r in self.program.relations}
+        relations = {r.name: r for r in self.program.relations}
         for name, batch in changes:
             table = self._tables.get(name)
-            relation = table.relation if table is not None else known.get(name)
+            relation = table.relation if table is not None else relations.get(name)
             if relation is not None:
                 delta = net.setdefault(name, Gmr())
                 for row, weight in weighted_rows(relation, batch):
                     delta.add(row, weight)
-        kept = [(self._tables[name], delta) for name, delta in net.items() if name in self._tables]
-        for table, delta in kept:
+        table_deltas = [
+            (self._tables[name], delta) for name, delta in net.items() if name in self._tables
+        ]
+        for table, delta in table_deltas:
             table.check(delta)
-        fed = [(name, delta) for name, delta in net.items() if name in known and len(delta)]
+        fed = [(name, delta) for name, delta in net.items() if name in relations and len(delta)]
         self._last = []
         self._before = self._copy_of_targets(name for name, _ in fed)
         try:
@@ -104,9 +106,9 @@ class ReferenceEngine:
         except BaseException:
             self.undo()
             raise
-        for table, delta in kept:
+        for table, delta in table_deltas:
             table.apply(delta)
-        self._last = kept
+        self._last = table_deltas
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         table = self._tables.get(name)
@@ -118,7 +120,7 @@ class ReferenceEngine:
         triggers = [self.program.trigger(name) for name in names]
         written = {s.target for t in triggers if t is not None for s in t.statements}
         store = self._machine.store
-        return {place: store[place].copy() for place in store if place[0] in written}
+        return {column: store[column].copy() for column in store if column[0] in written}
 
     def undo(self) -> None:
         self._machine.store.update(self._before)
@@ -139,8 +141,8 @@ class ReferenceEngine:
         return Batch([v.values for v in vectors], [v.nulls for v in vectors], ones)
 
     def rows(self, view: str) -> list[Row]:
-        found = self._view(view)
-        return visible_rows(found.query, self._machine.rows(found))
+        definition = self._view(view)
+        return visible_rows(definition.query, self._machine.rows(definition))
 
     def changes(self, view: str) -> Weighted:
         after = self.rows(view)

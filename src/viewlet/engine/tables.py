@@ -42,8 +42,8 @@ class Table:
         for row, weight in delta.items():
             key = self._key(row)
             if key not in after:
-                held = self._by_key.get(key)
-                after[key] = Gmr([(held, 1)] if held is not None else [])
+                stored_row = self._by_key.get(key)
+                after[key] = Gmr([(stored_row, 1)] if stored_row is not None else [])
             after[key].add(row, weight)
         for key, rows in after.items():
             if sum(multiplicity(weight) for _, weight in rows.items()) > 1:
@@ -71,9 +71,9 @@ def negated(delta: Gmr) -> Gmr:
     return Gmr((row, -multiplicity(weight)) for row, weight in delta.items())
 
 
-def missing_row(relation: Relation, row: Sequence[Scalar], held: int) -> DataError:
+def missing_row(relation: Relation, row: Sequence[Scalar], count: int) -> DataError:
     """The error of a delete of what is not there."""
-    copies = f" only {held} times" if held else " not"
+    copies = f" only {count} times" if count else " not"
     return DataError(
         f"cannot delete from table {relation.name}: row {row_text(relation, row)} is{copies} there",
         hint="delete rows with exactly the values that were inserted",

@@ -101,7 +101,7 @@ from viewlet.storage.multimap import (
     refuse_null_key,
     upsert,
 )
-from viewlet.storage.tree_nodes import whole_total
+from viewlet.storage.tree_nodes import int_total
 from viewlet.storage.ordered_index import find_root, first_counted, next_counted, only_root
 
 '''

@@ -56,7 +56,7 @@ def _count_negatives(writer: Writer, node: ir.IfMonotone) -> str:
         with writer.nest(f"if {root} >= 0:"):
             top = local_node(writer, node, root)
             counts = [
-                f"whole_total({block}, {top}, {layout.sum_word(node.index, position)})"
+                f"int_total({block}, {top}, {layout.sum_word(node.index, position)})"
                 for position in node.count_positions
             ]
             writer.line(f"{negatives} = {' + '.join(counts)}")

@@ -151,14 +151,14 @@ def read_rounded_decimals(
             value *= there
             above *= there
         size = abs(value)
-        whole = size // divisor
-        rest = size - whole * divisor
-        if rest >= divisor - rest:
-            whole += 1
+        quotient = size // divisor
+        remainder = size - quotient * divisor
+        if remainder >= divisor - remainder:
+            quotient += 1
         # The smallest number has no size of its own.
-        if above != value >> 63 or size < 0 or whole > high:
+        if above != value >> 63 or size < 0 or quotient > high:
             return i
-        store(target, i, whole if value >= 0 else -whole)
+        store(target, i, quotient if value >= 0 else -quotient)
     return -1
 
 
@@ -194,7 +194,9 @@ def read_double_units(data: int, count: int, nulls: int, units: int, high: int, 
 
 
 @compiled
-def read_whole_doubles(data: int, count: int, nulls: int, low: int, high: int, target: int) -> int:
+def read_integral_doubles(
+    data: int, count: int, nulls: int, low: int, high: int, target: int
+) -> int:
     """Doubles that are whole numbers -> these, where low <= value <= high."""
     for i in range(count):
         value = load_float_word(data + 8 * i)
@@ -215,31 +217,31 @@ def take_codes(
 ) -> int:
     """Places in a dictionary of `length` entries, of `width` bytes each -> the codes there."""
     for i in range(count):
-        place = 0
+        position = 0
         if nulls == 0 or load_byte(nulls, i) == 0:
             if width == 8:
-                place = load_word(data + 8 * i)
+                position = load_word(data + 8 * i)
             elif width == 4:
-                place = load_half_word(data + 4 * i)
+                position = load_half_word(data + 4 * i)
             elif width == 2:
-                place = load_byte(data, 2 * i) | load_byte(data, 2 * i + 1) << 8
+                position = load_byte(data, 2 * i) | load_byte(data, 2 * i + 1) << 8
             else:
-                place = load_byte(data, i)
-            if not 0 <= place < length:
+                position = load_byte(data, i)
+            if not 0 <= position < length:
                 return i
-            store(target, i, load_word(codes + 8 * place))
+            store(target, i, load_word(codes + 8 * position))
         else:
             store(target, i, 0)
     return -1
 
 
 @compiled
-def translate_codes(known: int, codes: int, count: int, target: int) -> int:
-    """codes[i] -> known[codes[i]]; the number of those that are 0 there and none themselves."""
+def translate_codes(table: int, codes: int, count: int, target: int) -> int:
+    """codes[i] -> table[codes[i]]; the number of those that are 0 there and none themselves."""
     unknown = 0
     for i in range(count):
         code = load_word(codes + 8 * i)
-        value = load_word(known + 8 * code)
+        value = load_word(table + 8 * code)
         store(target, i, value)
         unknown += 1 if value == 0 and code != 0 else 0
     return unknown

@@ -156,14 +156,14 @@ class Layout:
         for _ in self.indexes:
             link_words.append(word)
             word += 1
-        for name, found in (
+        for name, derived in (
             ("key_words", tuple(key_words)),
             ("value_words", tuple(value_words)),
             ("link_words", tuple(link_words)),
             ("row_width", row_width),
             ("width", word),
         ):
-            object.__setattr__(self, name, found)
+            object.__setattr__(self, name, derived)
 
     def _sum_widths(self, index: Index) -> list[int]:
         return [
@@ -201,9 +201,9 @@ class Layout:
     def _key_size(self, part: int) -> int:
         return 2 if self.keys[part].nullable else 1
 
-    def sum_word(self, index: int, place: int) -> int:
+    def sum_word(self, index: int, sum_number: int) -> int:
         """Where an entry of an ordered index holds a sum; its key and what is below come first."""
-        return 2 + sum(self._sum_widths(self.indexes[index])[:place])
+        return 2 + sum(self._sum_widths(self.indexes[index])[:sum_number])
 
     def entry_words(self, index: int) -> int:
         """Words of an entry of an ordered index."""
@@ -259,10 +259,10 @@ class Layout:
         block[GROUPS] = -1
         block[ENTRY] = self.entry_words(number)
         block[FREE_NODES : FREE_NODES + LARGEST + 1] = -1
-        for place, (column, what) in enumerate(index.sums):
+        for sum_number, (column, what) in enumerate(index.sums):
             kind = 2 * what + (self.values[column] is Physical.FLOAT)
-            at = SUM + 3 * place
-            block[at : at + 3] = (self.value_words[column], kind, self.sum_word(number, place))
+            at = SUM + 3 * sum_number
+            block[at : at + 3] = (self.value_words[column], kind, self.sum_word(number, sum_number))
 
 
 class Arrays(Protocol):
@@ -305,8 +305,8 @@ class MemoryArrays:
             if new is None:
                 # np.zeros leaves untouched pages to the system, np.resize would fill them.
                 home, new = None, np.zeros(shape, old.dtype)
-            kept = min(length, len(old))
-            new[:kept] = old[:kept]
+            common = min(length, len(old))
+            new[:common] = old[:common]
         self._homes[name] = home
         self._arrays[name] = new
         return new

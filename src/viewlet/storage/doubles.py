@@ -45,7 +45,7 @@ ELEMENT_WORDS = 5
 
 LIMIT = 2.0**1020
 _LIMIT_BITS = 1020
-_WHOLE = 2**53  # up to here, doubles have every integer
+_EXACT_LIMIT = 2**53  # up to here, doubles have every integer
 _INFINITY, _NAN = math.inf, math.nan
 _SHRINK, _GROW = 2.0**-64, 2.0**64
 _SMALL = 2.0**-10
@@ -107,9 +107,9 @@ def number_plus(
     high, error = two_sum(a, b)
     if (error == 0.0) & (a_middle == 0.0) & (b_middle == 0.0) & (a_low == 0.0) & (b_low == 0.0):
         return high, 0.0, 0.0
-    middle, rest = two_sum(a_middle, b_middle)
+    middle, residual = two_sum(a_middle, b_middle)
     middle, last = two_sum(middle, error)
-    return renormalized(high, middle, (a_low + b_low) + (rest + last))
+    return renormalized(high, middle, (a_low + b_low) + (residual + last))
 
 
 @compiled
@@ -262,7 +262,7 @@ def element_of(value: float, times: int) -> Element:
     """A value that so many rows have."""
     by = float(times)
     high = value * by
-    if (abs(high) < LIMIT) & (times >= -_WHOLE) & (times <= _WHOLE):
+    if (abs(high) < LIMIT) & (times >= -_EXACT_LIMIT) & (times <= _EXACT_LIMIT):
         return high, product_error(value, by, high), 0.0, 0, 0
     return odd_term(value, times)
 
@@ -288,10 +288,10 @@ def gather(a: Element, b: Element) -> Element:
     is_plain = (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT)
     if is_plain & (error == 0.0) & (b[1] == 0.0):
         return high, a[1], a[2] + b[2], 0, 0
-    second, rest = two_sum(b[1], error)
+    second, residual = two_sum(b[1], error)
     middle, last = two_sum(a[1], second)
     if is_plain:
-        return high, middle, a[2] + (b[2] + (rest + last)), 0, 0
+        return high, middle, a[2] + (b[2] + (residual + last)), 0, 0
     return any_plus(a, b)
 
 
@@ -319,11 +319,11 @@ def element_times(a: Element, times: int) -> Element:
     by = float(times)
     high = a[0] * by
     middle = a[1] * by
-    second, rest = two_sum(product_error(a[0], by, high), middle)
-    third = (rest + product_error(a[1], by, middle)) + a[2] * by
+    second, residual = two_sum(product_error(a[0], by, high), middle)
+    third = (residual + product_error(a[1], by, middle)) + a[2] * by
     high, middle, low = renormalized(high, second, third)
-    is_whole = (times >= -_WHOLE) & (times <= _WHOLE)
-    if (a[3] | a[4] == 0) & (abs(high) < LIMIT) & is_whole:
+    is_exact = (times >= -_EXACT_LIMIT) & (times <= _EXACT_LIMIT)
+    if (a[3] | a[4] == 0) & (abs(high) < LIMIT) & is_exact:
         return high, middle, low, 0, 0
     return odd_times(a[0], a[1], a[2], a[3], a[4], times)
 
@@ -336,11 +336,11 @@ def element_product(a: Element, b: Element) -> Element:
         refuse_product()
     right = a[0] * b[1]
     left = a[1] * b[0]
-    second, rest = two_sum(right, left)
+    second, residual = two_sum(right, left)
     second, last = two_sum(second, product_error(a[0], b[0], high))
     third = product_error(a[0], b[1], right) + product_error(a[1], b[0], left)
     third += (a[0] * b[2] + a[2] * b[0]) + a[1] * b[1]
-    high, middle, low = renormalized(high, second, third + (rest + last))
+    high, middle, low = renormalized(high, second, third + (residual + last))
     return high, middle, low, 0, 0
 
 
@@ -368,18 +368,18 @@ def close_value(high: float, middle: float, low: float, infinities: int, beyond:
 def gathered_value(a: Element) -> float:
     """element_value(gathered(a)), with a third of the additions in all but rare cases.
 
-    rest = RN(error + low) may lose bits, so that total + rest seems to lie in the middle between
-    two doubles where the sum does not. Elsewhere RN(total + rest) is the nearest double: rounding
-    is monotone, and no such middle is passed on the way. All of this is so while each word is
-    small beside the one before, which it may not be after a cancellation.
+    residual = RN(error + low) may lose bits, so that total + residual seems to lie in the middle
+    between two doubles where the sum does not. Elsewhere RN(total + residual) is the nearest
+    double: rounding is monotone, and no such middle is passed on the way. All of this is so while
+    each word is small beside the one before, which it may not be after a cancellation.
     """
     total = a[0] + a[1]
-    rest = (a[1] - (total - a[0])) + a[2]
-    value = total + rest
-    left = rest - (value - total)
-    twice = 2.0 * left
-    is_sure = (left == 0.0) | ((value + twice) - value != twice)
-    is_ordered = (abs(a[1]) <= abs(a[0])) & (abs(rest) <= abs(total) * _SMALL)
+    residual = (a[1] - (total - a[0])) + a[2]
+    value = total + residual
+    remainder = residual - (value - total)
+    twice = 2.0 * remainder
+    is_sure = (remainder == 0.0) | ((value + twice) - value != twice)
+    is_ordered = (abs(a[1]) <= abs(a[0])) & (abs(residual) <= abs(total) * _SMALL)
     if (a[3] | a[4] == 0) & (abs(a[0]) < LIMIT) & is_ordered & is_sure:
         return value
     return close_value(a[0], a[1], a[2], a[3], a[4])
@@ -418,9 +418,9 @@ def values_of(elements: Array) -> Array:
     numbers = np.ascontiguousarray(elements).view(np.float64)
     high, middle, low = numbers[:, 0], numbers[:, 1], numbers[:, 2]
     values = high + middle
-    rest = middle - (values - high)
-    other = values + 2.0 * rest
-    farther = (np.sign(rest) == np.sign(low)) & (other - values == 2.0 * rest)
+    residual = middle - (values - high)
+    other = values + 2.0 * residual
+    farther = (np.sign(residual) == np.sign(low)) & (other - values == 2.0 * residual)
     values = np.where(farther & (low != 0.0), other, values)
     for row in np.flatnonzero((elements[:, 3] | elements[:, 4]) != 0).tolist():
         counts = int(elements[row, 3]), int(elements[row, 4])

@@ -72,7 +72,7 @@ from viewlet.storage.memory import (
 from viewlet.storage.ordered_index import (
     clear_trees,
     link_tree,
-    nodes_wanted,
+    node_words_needed,
     refresh,
     remake,
     unlink_tree,
@@ -108,11 +108,11 @@ def upsert(m: int, by: Words, key: Words) -> int:
     tag = code & tags
     slot = code & mask
     while True:
-        held = load_half(slots, slot)
-        if held < 0:
+        tagged = load_half(slots, slot)
+        if tagged < 0:
             break
-        if held & tags == tag:
-            record = held & numbers_in(mask)
+        if tagged & tags == tag:
+            record = tagged & numbers_in(mask)
             at = records + record * stride
             same = True
             for i in range(len(key)):
@@ -136,14 +136,14 @@ def upsert(m: int, by: Words, key: Words) -> int:
 
 
 @compiled
-def find_records(m: int, rows: int, count: int, found: int) -> int:
+def find_records(m: int, rows: int, count: int, records: int) -> int:
     """The record of each of `count` keys, laid out as in the map; -1 where there is none."""
     unique = m + 8 * HEADER
     width = 8 * load(m, KEYS)
     hits = 0
     for i in range(count):
         record = record_in(unique, slot_for(m, unique, rows + i * width))
-        store(found, i, record)
+        store(records, i, record)
         hits += record >= 0
     return hits
 
@@ -157,9 +157,9 @@ def mark_of(marks: int, record: int) -> int:
 @compiled
 def set_mark(marks: int, record: int, mark: int) -> None:
     """Set the bit of one record, 0 or 1."""
-    place = record & 7
-    others = load_byte(marks, record >> 3) & ~(1 << place)
-    store_byte(marks, record >> 3, others | mark << place)
+    bit = record & 7
+    others = load_byte(marks, record >> 3) & ~(1 << bit)
+    store_byte(marks, record >> 3, others | mark << bit)
 
 
 @compiled
@@ -209,7 +209,7 @@ def lacks_room(m: int) -> bool:
             return True
         if load(ix, KIND) == TREE:
             room = load(ix, NODES_CAPACITY) - load(ix, NODES_USED)
-            if room < nodes_wanted(ix):
+            if room < node_words_needed(ix):
                 return True
     return False
 
@@ -273,10 +273,10 @@ def is_dead(m: int, at: int) -> bool:
 @compiled
 def all_zero(at: int, start: int, count: int) -> bool:
     """Whether so many words from a start are all zero."""
-    found = 0
+    bits = 0
     for i in range(count):
-        found |= load(at, start + i)
-    return found == 0
+        bits |= load(at, start + i)
+    return bits == 0
 
 
 @compiled

@@ -65,7 +65,7 @@ from viewlet.storage.tree_nodes import (
     LEVEL,
     NEXT,
     PARENT,
-    PLACE,
+    POSITION,
     RIGHT,
     ROOT,
     add_entry,
@@ -78,7 +78,7 @@ from viewlet.storage.tree_nodes import (
     node_at,
     node_words,
     own_int,
-    place_in_leaf,
+    position_in_leaf,
     pull,
     put_entry,
     record_at,
@@ -109,7 +109,7 @@ def only_root(m: int, ix: int) -> int:
 def own_entry(m: int, ix: int, record: int) -> int:
     """The entry of a record in its leaf."""
     leaf = node_at(ix, link_of(m, ix, record, LEAF))
-    return entry_at(ix, leaf, place_in_leaf(ix, leaf, record))
+    return entry_at(ix, leaf, position_in_leaf(ix, leaf, record))
 
 
 @compiled
@@ -117,16 +117,16 @@ def put_own(ix: int, i: int, at: int, entry: int) -> None:
     """What a record adds to sum i, into its entry; MOVED says how far that has moved."""
     word = load(ix, SUM + 3 * i)
     kind = load(ix, SUM + 3 * i + 1)
-    place = load(ix, SUM + 3 * i + 2)
+    sum_word = load(ix, SUM + 3 * i + 2)
     moved = MOVED + ELEMENT_WORDS * i
     if kind == SUM_FLOAT:
         own = load_element(at, word)
-        store_element(ix, moved, element_minus(own, load_element(entry, place)))
-        store_element(entry, place, own)
+        store_element(ix, moved, element_minus(own, load_element(entry, sum_word)))
+        store_element(entry, sum_word, own)
     else:
-        whole = own_int(at, word, kind)
-        store(ix, moved, minus(whole, load(entry, place)))
-        store(entry, place, whole)
+        own_value = own_int(at, word, kind)
+        store(ix, moved, minus(own_value, load(entry, sum_word)))
+        store(entry, sum_word, own_value)
 
 
 @outlined
@@ -141,13 +141,13 @@ def refresh(m: int, ix: int, record: int) -> None:
     while load_half(node, PARENT) >= 0:
         entry = entry_above(ix, node)
         for i in range(sums):
-            place = load(ix, SUM + 3 * i + 2)
+            sum_word = load(ix, SUM + 3 * i + 2)
             moved = MOVED + ELEMENT_WORDS * i
             if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
-                new = element_plus(load_element(entry, place), load_element(ix, moved))
-                store_element(entry, place, new)
+                new = element_plus(load_element(entry, sum_word), load_element(ix, moved))
+                store_element(entry, sum_word, new)
             else:
-                store(entry, place, plus(load(entry, place), load(ix, moved)))
+                store(entry, sum_word, plus(load(entry, sum_word), load(ix, moved)))
         node = node_at(ix, load_half(node, PARENT))
 
 
@@ -168,13 +168,13 @@ def remake(m: int, ix: int, record: int) -> None:
 
 
 @compiled
-def nodes_wanted(ix: int) -> int:
+def node_words_needed(ix: int) -> int:
     """Words of the nodes that one insert may take: one for each level, and two for the root."""
     return (load(ix, TALLEST) + 3) * node_words(ix, LARGEST)
 
 
 @compiled
-def goes_before(m: int, kind: int, key: int, entry: int) -> bool:
+def is_before(m: int, kind: int, key: int, entry: int) -> bool:
     """Whether a key, given by its address, is less than that of an entry; NaN is the greatest."""
     if kind == BY_FLOAT:
         mine = load_float(key, 0)
@@ -224,7 +224,7 @@ def link_tree(m: int, ix: int, record: int) -> None:
         while low < high:
             # No branch: which way it goes cannot be foreseen.
             middle = (low + high) >> 1
-            before = goes_before(m, kind, key, entry_at(ix, node, middle))
+            before = is_before(m, kind, key, entry_at(ix, node, middle))
             high = middle if before else high
             low = low if before else middle + 1
         if first == 0:
@@ -241,17 +241,17 @@ def leaf_at(ix: int, root: int, side: int) -> int:
         node = node_at(ix, number)
         if load_half(node, LEVEL) == 0:
             return number
-        place = 0 if side == LEFT else load_half(node, ENTRIES) - 1
-        number = load(entry_at(ix, node, place), BELOW)
+        position = 0 if side == LEFT else load_half(node, ENTRIES) - 1
+        number = load(entry_at(ix, node, position), BELOW)
 
 
 @compiled
-def pass_head(m: int, ix: int, record: int, number: int, place: int) -> None:
-    """Another record takes the group's slot; `record` is in leaf `number` at `place`."""
+def pass_head(m: int, ix: int, record: int, number: int, position: int) -> None:
+    """Another record takes the group's slot; `record` is in leaf `number` at `position`."""
     root = link_of(m, ix, record, ROOT)
     node = node_at(ix, number)
     if load_half(node, ENTRIES) > 1:
-        other = load(entry_at(ix, node, 1 if place == 0 else 0), BELOW)
+        other = load(entry_at(ix, node, 1 if position == 0 else 0), BELOW)
     else:
         leaf = leaf_at(ix, root, LEFT)
         if leaf == number:
@@ -268,15 +268,15 @@ def unlink_tree(m: int, ix: int, record: int) -> None:
     store(ix, ODD_KEYS, load(ix, ODD_KEYS) - odd_keys(ix, record_at(m, record)))
     number = link_of(m, ix, record, LEAF)
     node = node_at(ix, number)
-    place = place_in_leaf(ix, node, record)
+    position = position_in_leaf(ix, node, record)
     if load_half(node, ENTRIES) == 1 and load_half(node, PARENT) < 0:
         join_groups(ix, number, -1)
         close_group(m, ix, group_slot(m, ix, record_at(m, record)))
         free_node(ix, number)
         return
     if link_of(m, ix, record, ROOT) >= 0:
-        pass_head(m, ix, record, number, place)
-    cut_entry(m, ix, number, place)
+        pass_head(m, ix, record, number, position)
+    cut_entry(m, ix, number, position)
     shrink(m, ix, number)
 
 
@@ -295,49 +295,49 @@ def clear_trees(ix: int) -> None:
 
 
 @compiled
-def counted_from(ix: int, node: int, place: int, word: int, side: int) -> int:
-    """The first entry from a place on, away from the end `side`, that has something counted."""
+def counted_from(ix: int, node: int, position: int, word: int, side: int) -> int:
+    """The first entry from a position on, away from the end `side`, that has something counted."""
     count = load_half(node, ENTRIES)
     step = 1 if side == LEFT else -1
-    while 0 <= place < count:
-        if load(entry_at(ix, node, place), word) > 0:
-            return place
-        place += step
+    while 0 <= position < count:
+        if load(entry_at(ix, node, position), word) > 0:
+            return position
+        position += step
     return -1
 
 
 @compiled
-def first_counted(m: int, ix: int, root: int, place: int, side: int) -> int:
-    """The record nearest to one end (LEFT: least key) that count `place` counts, -1 if none."""
-    word = load(ix, SUM + 3 * place + 2)
+def first_counted(m: int, ix: int, root: int, sum_number: int, side: int) -> int:
+    """The record nearest to one end (LEFT: least key) that a sum counts; -1 if none."""
+    word = load(ix, SUM + 3 * sum_number + 2)
     number = root
     while number >= 0:
         node = node_at(ix, number)
         end = 0 if side == LEFT else load_half(node, ENTRIES) - 1
-        found = counted_from(ix, node, end, word, side)
-        if found < 0:
+        position = counted_from(ix, node, end, word, side)
+        if position < 0:
             return -1
-        number = load(entry_at(ix, node, found), BELOW)
+        number = load(entry_at(ix, node, position), BELOW)
         if load_half(node, LEVEL) == 0:
             return number
     return -1
 
 
 @compiled
-def next_counted(m: int, ix: int, record: int, place: int, side: int) -> int:
+def next_counted(m: int, ix: int, record: int, sum_number: int, side: int) -> int:
     """The counted record that follows, going away from the end `side`; -1 after the last."""
-    word = load(ix, SUM + 3 * place + 2)
+    word = load(ix, SUM + 3 * sum_number + 2)
     step = 1 if side == LEFT else -1
     node = node_at(ix, link_of(m, ix, record, LEAF))
-    here = place_in_leaf(ix, node, record)
+    here = position_in_leaf(ix, node, record)
     while True:
-        found = counted_from(ix, node, here + step, word, side)
-        if found >= 0:
-            below = load(entry_at(ix, node, found), BELOW)
+        position = counted_from(ix, node, here + step, word, side)
+        if position >= 0:
+            below = load(entry_at(ix, node, position), BELOW)
             if load_half(node, LEVEL) == 0:
                 return below
-            return first_counted(m, ix, below, place, side)
+            return first_counted(m, ix, below, sum_number, side)
         if load_half(node, PARENT) < 0:
             return -1
-        here = load_half(node, PLACE)
+        here = load_half(node, POSITION)
         node = node_at(ix, load_half(node, PARENT))

@@ -28,7 +28,7 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.hashmap import lacks_slot, rehash
 from viewlet.storage.multimap import find_records
-from viewlet.storage.ordered_index import nodes_wanted
+from viewlet.storage.ordered_index import node_words_needed
 from viewlet.storage.undivided import undivided
 
 _FIRST_CAPACITY = 64
@@ -77,7 +77,7 @@ class Pool:
         for table in self._tables:
             self._arrays.create(table, table_size(_FIRST_CAPACITY), np.int32)[:] = -1
         for number, nodes in self._nodes.items():
-            self._arrays.create(nodes, 2 * self._nodes_wanted(number), np.int64)
+            self._arrays.create(nodes, 2 * self._node_words_needed(number), np.int64)
         self.attach()
 
     def attach(self) -> None:
@@ -135,7 +135,7 @@ class Pool:
                 if lacks_slot(self._block_address(i)):
                     self._more_slots(i, 2 * len(self._arrays.array(self._tables[i])))
             for i in self._nodes:
-                if self._node_room(i) < self._nodes_wanted(i):
+                if self._node_room(i) < self._node_words_needed(i):
                     self._more_nodes(i)
             log_full = self.descriptor[LOGGED] == self.descriptor[LOG_CAPACITY]
             if self.descriptor[LOGGING] and log_full:
@@ -193,8 +193,8 @@ class Pool:
     def _more_nodes(self, number: int) -> None:
         nodes = self._arrays.array(self._nodes[number])
         factor = 4 if nodes.nbytes < _LEAP else 2
-        size = min(max(factor * len(nodes), self._nodes_wanted(number)), _LIMIT)
-        if self._node_room(number) + size - len(nodes) < self._nodes_wanted(number):
+        size = min(max(factor * len(nodes), self._node_words_needed(number)), _LIMIT)
+        if self._node_room(number) + size - len(nodes) < self._node_words_needed(number):
             raise RangeError(
                 f"an ordered index of map {self.layout.name} has more entries than it can number",
                 hint="spread it over partitions: connect(engine='spark')",
@@ -206,8 +206,8 @@ class Pool:
         block = self._block(number)
         return int(block[NODES_CAPACITY] - block[NODES_USED])
 
-    def _nodes_wanted(self, number: int) -> int:
-        return int(nodes_wanted(self._block_address(number)))
+    def _node_words_needed(self, number: int) -> int:
+        return int(node_words_needed(self._block_address(number)))
 
     def trim_log(self, rows: int) -> None:
         """Give back the memory of a log that one large batch had blown up."""
@@ -265,9 +265,9 @@ class Pool:
                 keys[:, word + 1] = full[:, 2 * i + 1]
             else:
                 possible &= full[:, 2 * i + 1] == 0
-        found = np.empty(len(full), np.int64)
-        find_records(self.address, keys.ctypes.data, len(full), found.ctypes.data)
-        return np.where(possible, found, -1)
+        records = np.empty(len(full), np.int64)
+        find_records(self.address, keys.ctypes.data, len(full), records.ctypes.data)
+        return np.where(possible, records, -1)
 
     def logged(self) -> Array:
         """The last batch's log: record number, then its old values as words."""

@@ -45,10 +45,10 @@ class Reserved:
 
     def _forget(self, start: int, end: int) -> None:
         """Bytes from `start` to `end` become zero, and their pages go back."""
-        whole = min(-(-start // _PAGE) * _PAGE, end)
-        np.frombuffer(self._memory, np.uint8, whole - start, start)[:] = 0
-        if whole < end:
-            self._memory.madvise(mmap.MADV_DONTNEED, whole, end - whole)
+        page_start = min(-(-start // _PAGE) * _PAGE, end)
+        np.frombuffer(self._memory, np.uint8, page_start - start, start)[:] = 0
+        if page_start < end:
+            self._memory.madvise(mmap.MADV_DONTNEED, page_start, end - page_start)
 
 
 def reserve() -> Reserved | None:

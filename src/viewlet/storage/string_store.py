@@ -44,7 +44,7 @@ SLOTS = 3
 MASK = 4
 BYTES_CAPACITY = 5
 CAPACITY = 6  # codes that `ends` and `slots` have room for
-WANTED = 7  # bytes of the string that found no room
+BYTES_NEEDED = 7  # bytes of the string that found no room
 HEAD = 8
 
 # What `code_of_bytes` answers instead of a code.
@@ -162,32 +162,32 @@ def find_code(head: int, at: int, size: int, code: int) -> int:
         if word == 0:
             return -1 - slot
         if unsigned_shift(word, 32) == tag:
-            known = word & _CODE
+            string_code = word & _CODE
             ends = load(head, ENDS)
-            start = load(ends, known - 1)
-            same_size = load(ends, known) - start == size
+            start = load(ends, string_code - 1)
+            same_size = load(ends, string_code) - start == size
             if same_size and same_bytes(load(head, BYTES) + start, at, size):
-                return known
+                return string_code
         slot = (slot + 1) & mask
 
 
 @compiled
 def code_of_bytes(head: int, at: int, size: int, code: int) -> int:
     """The code of a string, given now if it is new; FULL or INVALID have changed nothing."""
-    known = find_code(head, at, size, code)
-    if known >= 0:
-        return known
+    string_code = find_code(head, at, size, code)
+    if string_code >= 0:
+        return string_code
     count = load(head, COUNT)
     ends = load(head, ENDS)
     start = load(ends, count - 1)
     if count == load(head, CAPACITY) or start + size > load(head, BYTES_CAPACITY):
-        store(head, WANTED, size)
+        store(head, BYTES_NEEDED, size)
         return FULL
     if not is_utf8(at, size):
         return INVALID
     copy_bytes(at, load(head, BYTES) + start, size)
     store(ends, count, start + size)
-    store(load(head, SLOTS), -1 - known, unsigned_shift(code, 32) << 32 | count)
+    store(load(head, SLOTS), -1 - string_code, unsigned_shift(code, 32) << 32 | count)
     store(head, COUNT, count + 1)
     return count
 
@@ -289,13 +289,13 @@ def fill_slots(head: int) -> None:
     mask = load(head, MASK)
     ends = load(head, ENDS)
     data = load(head, BYTES)
-    for known in range(1, load(head, COUNT)):
-        start = load(ends, known - 1)
-        code = hash_bytes(data + start, load(ends, known) - start)
+    for string_code in range(1, load(head, COUNT)):
+        start = load(ends, string_code - 1)
+        code = hash_bytes(data + start, load(ends, string_code) - start)
         slot = code & mask
         while load(slots, slot) != 0:
             slot = (slot + 1) & mask
-        store(slots, slot, unsigned_shift(code, 32) << 32 | known)
+        store(slots, slot, unsigned_shift(code, 32) << 32 | string_code)
 
 
 class StringStore:
@@ -329,7 +329,7 @@ class StringStore:
         if count >= _MOST:
             raise RangeError(f"there are {count:,} different strings, which is the most")
         used = int(self._arrays.array("ends")[count - 1])
-        needed = used + int(self._head[WANTED])
+        needed = used + int(self._head[BYTES_NEEDED])
         if needed > self._head[BYTES_CAPACITY]:
             self._arrays.resize("bytes", 2 * needed)
         if count == capacity:

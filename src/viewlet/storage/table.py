@@ -251,7 +251,7 @@ class TableRows:
     def __init__(self, relation: Relation, arrays: Arrays) -> None:
         self.relation = relation
         nullable = [i for i, column in enumerate(relation.columns) if column.nullable]
-        self._bits = {column: divmod(place, _BITS) for place, column in enumerate(nullable)}
+        self._bits = {column: divmod(number, _BITS) for number, column in enumerate(nullable)}
         width = len(relation.columns)
         masks = -(-len(nullable) // _BITS)
         # The word of the first column: a row of many words has its hash before that.
@@ -259,7 +259,7 @@ class TableRows:
         self._mask_word = self.first + width
         self._keyed = bool(relation.key)
         seal = (KeyField(Physical.INT, False),) * self.first
-        key = tuple(self.first + place for place in key_positions(relation))
+        key = tuple(self.first + position for position in key_positions(relation))
         self.layout = Layout(
             f"table {relation.name}",
             (
@@ -273,11 +273,11 @@ class TableRows:
         self._arrays = arrays
         self._doubt = np.ones(1, np.int64)
         name = f"{self.layout.name}.head"
-        known = name in arrays.names()
+        is_stored = name in arrays.names()
         words = self.layout.descriptor_words
-        self._head = arrays.array(name) if known else arrays.create(name, words, np.int64)
+        self._head = arrays.array(name) if is_stored else arrays.create(name, words, np.int64)
         self._pool = Pool(self.layout, arrays, self._head, False)
-        if known:
+        if is_stored:
             self._pool.attach()
         else:
             self._pool.create()
@@ -331,8 +331,8 @@ class TableRows:
         self._put(
             len(weights),
             weights,
-            lambda given, done, count, doubt: put_columns(
-                self.address, address, width, block, given, done, count, doubt
+            lambda weights_at, done, count, doubt: put_columns(
+                self.address, address, width, block, weights_at, done, count, doubt
             ),
         )
         del alive
@@ -344,9 +344,9 @@ class TableRows:
         if used + count > capacity and count > capacity:
             self._pool.reserve(used + count)
         weights = np.ascontiguousarray(weights, np.int64)
-        given, doubt, done = address_of(weights), address_of(self._doubt), 0
+        weights_at, doubt, done = address_of(weights), address_of(self._doubt), 0
         while done < count:
-            done = put(given, done, count, doubt)
+            done = put(weights_at, done, count, doubt)
             if done < count:
                 self._pool.make_room()
 
@@ -371,7 +371,7 @@ class TableRows:
         """Back to the last `begin`."""
         rollback(self.address)
 
-    def held_before(self, record: int) -> int:
+    def count_before(self, record: int) -> int:
         """The count of a touched record before the batch."""
         log = self._pool.logged()
         return int(log[log[:, 0] == record, 1][0])
@@ -386,12 +386,12 @@ class TableRows:
         """How often each of the rows is there."""
         return self._pool.value_column(0, records)
 
-    def column(self, place: int, records: Array) -> tuple[Array, Array | None]:
+    def column(self, position: int, records: Array) -> tuple[Array, Array | None]:
         """One column of some records, codes for strings, with its null mask."""
-        values, _ = self._pool.key_column(self.first + place, records)
-        if place not in self._bits:
+        values, _ = self._pool.key_column(self.first + position, records)
+        if position not in self._bits:
             return values, None
-        word, bit = self.null_bit(place)
+        word, bit = self.null_bit(position)
         gaps = (self._pool.table()[records, word] >> bit & 1).astype(np.uint8)
         return values, gaps if gaps.any() else None
 
@@ -417,8 +417,8 @@ class TableRows:
         self._put(
             len(words),
             rows[:, self.width],
-            lambda given, done, count, doubt: put_rows(
-                self.address, address, given, done, count, doubt
+            lambda weights_at, done, count, doubt: put_rows(
+                self.address, address, weights_at, done, count, doubt
             ),
         )
         self.begin()

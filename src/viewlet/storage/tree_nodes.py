@@ -1,6 +1,6 @@
 """Nodes of ordered indexes: entries side by side in memory, with the sums of what is below them.
 
-    node     number of entries, level (0: a leaf) | parent, place in it | head, size class | entries
+    node     entry count, level (0: a leaf) | parent, position in it | head, size class | entries
     entry    key | a record, or a node of the level below | sums
 
 A leaf's entries are the records in the order of their keys, with what each adds to the sums. An
@@ -53,8 +53,8 @@ from viewlet.storage.memory import (
 LEFT, RIGHT = 0, 1
 
 # Halves of a node's front.
-ENTRIES, LEVEL, PARENT, PLACE, HEAD, CLASS = 0, 1, 2, 3, 4, 5
-NEXT = PLACE
+ENTRIES, LEVEL, PARENT, POSITION, HEAD, CLASS = 0, 1, 2, 3, 4, 5
+NEXT = POSITION
 """The roots of all groups are a list, so that groups can be enumerated: NEXT of a root is the next
 root, and its PARENT, which is negative, is -1 for the first of the list or -2 - previous root. HEAD
 of a root is the record in the group's slot. A free node's NEXT is the next free one.
@@ -80,9 +80,9 @@ def node_at(ix: int, number: int) -> int:
 
 
 @compiled
-def entry_at(ix: int, node: int, place: int) -> int:
+def entry_at(ix: int, node: int, position: int) -> int:
     """The address of an entry of a node."""
-    return node + 8 * (FRONT + place * load(ix, ENTRY))
+    return node + 8 * (FRONT + position * load(ix, ENTRY))
 
 
 @compiled
@@ -98,21 +98,21 @@ def set_link(m: int, ix: int, record: int, which: int, number: int) -> None:
 
 
 @compiled
-def place_in_leaf(ix: int, leaf: int, record: int) -> int:
+def position_in_leaf(ix: int, leaf: int, record: int) -> int:
     """Where a leaf has the entry of a record."""
     step = 8 * load(ix, ENTRY)
     at = leaf + 8 * FRONT
-    place = 0
+    position = 0
     while load(at, BELOW) != record:
         at += step
-        place += 1
-    return place
+        position += 1
+    return position
 
 
 @compiled
 def entry_above(ix: int, node: int) -> int:
     """The entry that stands for a node which is not a root."""
-    return entry_at(ix, node_at(ix, load_half(node, PARENT)), load_half(node, PLACE))
+    return entry_at(ix, node_at(ix, load_half(node, PARENT)), load_half(node, POSITION))
 
 
 @compiled
@@ -145,8 +145,8 @@ def pull_float(ix: int, node: int, entry: int, word: int) -> None:
 
 
 @compiled
-def whole_total(ix: int, node: int, word: int) -> int:
-    """A whole sum over the entries of a node.
+def int_total(ix: int, node: int, word: int) -> int:
+    """An integer sum over the entries of a node.
 
     It wraps: while a batch is undone record by record the sums in between may be too large.
     """
@@ -167,7 +167,7 @@ def pull(ix: int, node: int, entry: int) -> None:
         if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
             pull_float(ix, node, entry, word)
         else:
-            store(entry, word, whole_total(ix, node, word))
+            store(entry, word, int_total(ix, node, word))
 
 
 @compiled
@@ -178,7 +178,7 @@ def node_words(ix: int, size: int) -> int:
 
 @compiled
 def take_node(ix: int, size: int, level: int) -> int:
-    """An empty node for 2**size entries; `nodes_wanted` says how many an insert may take."""
+    """An empty node for 2**size entries; `node_words_needed` says how many an insert may take."""
     number = load(ix, FREE_NODES + size)
     if number >= 0:
         store(ix, FREE_NODES + size, load_half(node_at(ix, number), NEXT))
@@ -215,19 +215,19 @@ def copy_words(source: int, target: int, count: int) -> None:
 def adopt(m: int, ix: int, number: int, first: int, end: int) -> None:
     """Tell what some entries of a node stand for that they are there now.
 
-    Nodes know their place too, as a change of a value goes up past them; a leaf is searched for a
-    record, because records come and go much more often.
+    Nodes know their position too, as a change of a value goes up past them; a leaf is searched for
+    a record, because records come and go much more often.
     """
     node = node_at(ix, number)
     leaf = load_half(node, LEVEL) == 0
-    for place in range(first, end):
-        below = load(entry_at(ix, node, place), BELOW)
+    for position in range(first, end):
+        below = load(entry_at(ix, node, position), BELOW)
         if leaf:
             set_link(m, ix, below, LEAF, number)
         else:
             child = node_at(ix, below)
             store_half(child, PARENT, number)
-            store_half(child, PLACE, place)
+            store_half(child, POSITION, position)
 
 
 @compiled
@@ -245,13 +245,13 @@ def move_entries(m: int, ix: int, number: int, first: int, other: int) -> None:
 
 
 @compiled
-def put_entry(m: int, ix: int, number: int, place: int, key: int, below: int) -> None:
+def put_entry(m: int, ix: int, number: int, position: int, key: int, below: int) -> None:
     """A new entry where there is room. A new record's values are all zero, and so are its sums."""
     node = node_at(ix, number)
     words = load(ix, ENTRY)
     count = load_half(node, ENTRIES)
-    entry = entry_at(ix, node, place)
-    for i in range((count - place) * words - 1, -1, -1):
+    entry = entry_at(ix, node, position)
+    for i in range((count - position) * words - 1, -1, -1):
         store(entry, words + i, load(entry, i))
     store(entry, KEY, key)
     store(entry, BELOW, below)
@@ -259,23 +259,23 @@ def put_entry(m: int, ix: int, number: int, place: int, key: int, below: int) ->
         store(entry, i, 0)
     store_half(node, ENTRIES, count + 1)
     if load_half(node, LEVEL) > 0:
-        adopt(m, ix, number, place, count + 1)
+        adopt(m, ix, number, position, count + 1)
         pull(ix, node_at(ix, below), entry)
     else:
         set_link(m, ix, below, LEAF, number)
 
 
 @compiled
-def cut_entry(m: int, ix: int, number: int, place: int) -> None:
+def cut_entry(m: int, ix: int, number: int, position: int) -> None:
     """Remove an entry of a node; those behind it move up."""
     node = node_at(ix, number)
     words = load(ix, ENTRY)
     count = load_half(node, ENTRIES)
-    entry = entry_at(ix, node, place)
-    copy_words(entry + 8 * words, entry, (count - 1 - place) * words)
+    entry = entry_at(ix, node, position)
+    copy_words(entry + 8 * words, entry, (count - 1 - position) * words)
     store_half(node, ENTRIES, count - 1)
     if load_half(node, LEVEL) > 0:
-        adopt(m, ix, number, place, count - 1)
+        adopt(m, ix, number, position, count - 1)
 
 
 @compiled
@@ -337,7 +337,7 @@ def lift(m: int, ix: int, root: int) -> None:
 
 
 @compiled
-def add_entry(m: int, ix: int, number: int, place: int, key: int, below: int) -> None:
+def add_entry(m: int, ix: int, number: int, position: int, key: int, below: int) -> None:
     """Put an entry into a node, which is divided when it is full, and then those above it.
 
     Keys that come in order leave full nodes behind; others leave halves.
@@ -347,7 +347,7 @@ def add_entry(m: int, ix: int, number: int, place: int, key: int, below: int) ->
         count = load_half(node, ENTRIES)
         size = load_half(node, CLASS)
         if count < 1 << size:
-            put_entry(m, ix, number, place, key, below)
+            put_entry(m, ix, number, position, key, below)
             return
         if size < LARGEST:
             number = resize_root(m, ix, number, size + 1)
@@ -355,40 +355,40 @@ def add_entry(m: int, ix: int, number: int, place: int, key: int, below: int) ->
         if load_half(node, PARENT) < 0:
             number = push_down(m, ix, number)
             node = node_at(ix, number)
-        keep = count if place == count else count // 2
-        border = key if place == count else load(entry_at(ix, node, keep), KEY)
+        keep = count if position == count else count // 2
+        border = key if position == count else load(entry_at(ix, node, keep), KEY)
         other = take_node(ix, LARGEST, load_half(node, LEVEL))
         move_entries(m, ix, number, keep, other)
-        if place <= keep and keep < count:
-            put_entry(m, ix, number, place, key, below)
+        if position <= keep and keep < count:
+            put_entry(m, ix, number, position, key, below)
         else:
-            put_entry(m, ix, other, place - keep, key, below)
+            put_entry(m, ix, other, position - keep, key, below)
         pull(ix, node, entry_above(ix, node))
-        number, place, key, below = (
+        number, position, key, below = (
             load_half(node, PARENT),
-            load_half(node, PLACE) + 1,
+            load_half(node, POSITION) + 1,
             border,
             other,
         )
 
 
 @compiled
-def merge(m: int, ix: int, parent: int, place: int) -> bool:
+def merge(m: int, ix: int, parent: int, position: int) -> bool:
     """Two neighbors under one node become one, if three quarters of a node hold both."""
     above = node_at(ix, parent)
-    left = load(entry_at(ix, above, place), BELOW)
-    right = load(entry_at(ix, above, place + 1), BELOW)
+    left = load(entry_at(ix, above, position), BELOW)
+    right = load(entry_at(ix, above, position + 1), BELOW)
     node = node_at(ix, left)
     other = node_at(ix, right)
     if load_half(node, ENTRIES) + load_half(other, ENTRIES) > 3 << LARGEST >> 2:
         return False
     if load_half(node, LEVEL) > 0:
         # What was the first entry of a node has had no key.
-        store(entry_at(ix, other, 0), KEY, load(entry_at(ix, above, place + 1), KEY))
+        store(entry_at(ix, other, 0), KEY, load(entry_at(ix, above, position + 1), KEY))
     move_entries(m, ix, right, 0, left)
     free_node(ix, right)
-    cut_entry(m, ix, parent, place + 1)
-    pull(ix, node, entry_at(ix, above, place))
+    cut_entry(m, ix, parent, position + 1)
+    pull(ix, node, entry_at(ix, above, position))
     return True
 
 
@@ -403,14 +403,14 @@ def shrink(m: int, ix: int, number: int) -> None:
             break
         if count > 1 << LARGEST >> 1:
             return
-        place = load_half(node, PLACE)
+        position = load_half(node, POSITION)
         last = load_half(node_at(ix, parent), ENTRIES) - 1
         if count == 0:
-            cut_entry(m, ix, parent, place)
+            cut_entry(m, ix, parent, position)
             free_node(ix, number)
         elif not (
-            (place > 0 and merge(m, ix, parent, place - 1))
-            or (place < last and merge(m, ix, parent, place))
+            (position > 0 and merge(m, ix, parent, position - 1))
+            or (position < last and merge(m, ix, parent, position))
         ):
             return
         number = parent

@@ -64,20 +64,20 @@ PLACES = ["local", "replicated", "dist(e_a)", "dist(e_k)", "dist(e_a, e_k)"]
 
 @pytest.mark.parametrize("places", [PLACES[:3], pytest.param(PLACES, marks=pytest.mark.slow)])
 def test_from_every_place_to_every_other(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, places: list[str]
+    spark: Any, monkeypatch: pytest.MonkeyPatch, locations: list[str]
 ) -> None:
     """A map goes to where the new program has it: in place, by a shuffle, from or to the driver."""
     with viewlet.connect("spark", spark=spark, partitions=3) as db:
         db.execute(TABLES)
         came = events(0)
         db.insert("e", came)
-        for number, place in enumerate(_tour(places)):
+        for number, place in enumerate(_tour(locations)):
             engine_of(db)._hints = viewlet.Hints(maps={"v": place})
             with nothing_read_on_the_driver(monkeypatch):
                 db.execute(
                     f"CREATE OR REPLACE VIEW other AS SELECT COUNT(*) + {number} AS n FROM r"
                 )
-            assert str(engine_of(db).places["v"]) == place
+            assert str(engine_of(db).locations["v"]) == place
             assert rows(db, "v") == sums(came), place
         more = events(number)
         db.insert("e", more)

@@ -14,10 +14,10 @@ class DamagedFile(Exception):
 
 def digest_of(*parts: bytes | memoryview) -> str:
     """SHA-256 over all parts, cut to 128 bits, in hexadecimal."""
-    made = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
-        made.update(part)
-    return made.hexdigest()[: 2 * DIGEST_BYTES]
+        hasher.update(part)
+    return hasher.hexdigest()[: 2 * DIGEST_BYTES]
 
 
 def seal(payload: bytes, name: str = "") -> list[bytes]:

@@ -70,8 +70,8 @@ def _listed(manifest: Path, data: bytes) -> dict[str, tuple[int, str]]:
 
 
 def _digest(path: Path) -> str:
-    made = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
-            made.update(chunk)
-    return made.hexdigest()
+            hasher.update(chunk)
+    return hasher.hexdigest()

@@ -237,13 +237,13 @@ def _masked(payload: bytes) -> bytes:
 
 def _check(data: bytes, size: int) -> bytes:
     """A checksum that is never all zeros."""
-    made = hashlib.blake2b(data, digest_size=size).digest()
-    return made if any(made) else b"\1" * size
+    digest = hashlib.blake2b(data, digest_size=size).digest()
+    return digest if any(digest) else b"\1" * size
 
 
 def _next_chain(chain: bytes, head: bytes, payload: bytes) -> bytes:
-    made = hashlib.blake2b(chain, digest_size=_CHAIN)
-    made.update(head)
-    made.update(payload)
-    digest = made.digest()
+    hasher = hashlib.blake2b(chain, digest_size=_CHAIN)
+    hasher.update(head)
+    hasher.update(payload)
+    digest = hasher.digest()
     return digest if digest[-1] else digest[:-1] + b"\1"

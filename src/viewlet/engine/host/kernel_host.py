@@ -44,13 +44,13 @@ class BatchColumn:
 
 def batch_columns_of(relation: Relation, positions: Iterable[int]) -> tuple[BatchColumn, ...]:
     """How kernels read some columns of a relation's batches."""
-    found = []
+    columns = []
     for position in sorted(positions):
         column = relation.columns[position]
         real = column.type.physical is Physical.FLOAT
         dtype = np.dtype(np.float64 if real else np.int64)
-        found.append(BatchColumn(position, dtype, column.nullable))
-    return tuple(found)
+        columns.append(BatchColumn(position, dtype, column.nullable))
+    return tuple(columns)
 
 
 class KernelHost:
@@ -67,7 +67,7 @@ class KernelHost:
         self.state = state
         self.state_address = address_of(state)
         self.dictionary = dictionary
-        self.texts_known = 0  # strings that lookup tables and ranks have
+        self.texts_indexed = 0  # strings that lookup tables and ranks have
         self._texts = TextTables(module.texts, dictionary)
         for i, text in enumerate(module.texts.constants):
             state[module.frame.constants + i] = dictionary.code(text)
@@ -115,13 +115,13 @@ class KernelHost:
 
     def refresh_texts(self) -> None:
         """Let kernels know the strings that have come since the last time."""
-        if len(self.dictionary) != self.texts_known:
+        if len(self.dictionary) != self.texts_indexed:
             self.update_texts()
 
     def update_texts(self) -> None:
         """Lookup tables and ranks for all strings, and where they are now."""
         self._texts.update()
-        self.texts_known = len(self.dictionary)
+        self.texts_indexed = len(self.dictionary)
         frame, state = self.module.frame, self.state
         for i, table in enumerate(self._texts.tables):
             state[frame.tables + 2 * i] = address_of(table.values)

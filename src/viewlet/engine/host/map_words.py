@@ -38,8 +38,8 @@ def weights_in(layout: Layout, position: int, words: Array) -> list[Weight]:
     """The inverse for rows of a value column's words."""
     if layout.values[position] is Physical.FLOAT:
         return [_weight_in(row) for row in words]
-    whole: list[Weight] = words[:, 0].tolist()
-    return whole
+    integers: list[Weight] = words[:, 0].tolist()
+    return integers
 
 
 def _weight_in(words: Array) -> Weight:

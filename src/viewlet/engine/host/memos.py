@@ -42,7 +42,7 @@ class MemoPool(Pool):
     def make_room(self) -> None:
         words = self._words[: self.layout.key_width].tolist()
         value = evaluate(self._memo.scalar, self._arguments(words))
-        known = len(self._dictionary)
+        dictionary_size = len(self._dictionary)
         if self._memo.physical is Physical.STR and value is not None:
             value = self._dictionary.code(str(value))
         key = self._words.ctypes.data
@@ -56,11 +56,11 @@ class MemoPool(Pool):
         else:
             store(at, word, int(value or 0))
         store(at, self.layout.value_words[0], Memo.GAP if value is None else Memo.FOUND)
-        if len(self._dictionary) != known:
+        if len(self._dictionary) != dictionary_size:
             self._strings_came()
 
     def _arguments(self, words: list[int]) -> dict[str, Scalar]:
-        found: dict[str, Scalar] = {}
+        arguments: dict[str, Scalar] = {}
         for (name, slot), word in zip(self._memo.arguments, self.layout.key_words, strict=True):
             value: Scalar = words[word]
             if slot.nullable and words[word + 1]:
@@ -71,8 +71,8 @@ class MemoPool(Pool):
                 value = bool(value)
             elif slot.physical is Physical.FLOAT:
                 value = struct.unpack("<d", struct.pack("<q", words[word]))[0]
-            found[name] = value
-        return found
+            arguments[name] = value
+        return arguments
 
 
 def make_pools(

@@ -55,7 +55,7 @@ class StoredTable:
     def _error(self, fault: Fault, record: int) -> DataError:
         row = self.row(record)
         if fault is Fault.MISSING:
-            return missing_row(self.relation, row, self.rows.held_before(record))
+            return missing_row(self.relation, row, self.rows.count_before(record))
         return duplicate_key(self.relation, [row[i] for i in key_positions(self.relation)])
 
     def row(self, record: int) -> list[Scalar]:
@@ -75,11 +75,11 @@ class StoredTable:
     def coded(self, used: Iterable[int], records: Array | None = None) -> Batch:
         """The same with strings as codes; columns that are not used are empty arrays."""
         chosen = self.rows.live() if records is None else records
-        wanted = frozenset(used)
+        columns_used = frozenset(used)
         columns: list[Array] = []
         nulls: list[Array | None] = []
         for i in range(len(self.relation.columns)):
-            values, gaps = self.rows.column(i, chosen) if i in wanted else (_NOTHING, None)
+            values, gaps = self.rows.column(i, chosen) if i in columns_used else (_NOTHING, None)
             columns.append(values)
             nulls.append(gaps)
         return Batch(columns, nulls, self.rows.counts(chosen), coded=True)

@@ -66,9 +66,9 @@ def _move(
 ) -> None:
     """Fill maps from those of the program before."""
     translate = Translation(old.dictionary, new.dictionary)
-    known = {map.name for map in old.program.maps}
+    old_maps = {map.name for map in old.program.maps}
     sources = database_of(old.reader, relations=_rows_of(tables, tables))
-    database = with_defined_maps(new.program, sources, known)
+    database = with_defined_maps(new.program, sources, old_maps)
     for fill in plan.maps:
         for column, source in fill.copies():
             _copy(new, fill.map, column, old, source, translate)

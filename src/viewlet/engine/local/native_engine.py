@@ -50,9 +50,9 @@ class NativeEngine:
     @classmethod
     def over(cls, engine: LocalEngine) -> NativeEngine:
         """Read the views of an engine that something else feeds."""
-        found = cls()
-        found._use(engine)
-        return found
+        native = cls()
+        native._use(engine)
+        return native
 
     @property
     def program(self) -> Program:
@@ -61,10 +61,10 @@ class NativeEngine:
     # Program and tables.
 
     def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
-        stored = {r.name: self._kept(r) for r in tables}
+        stored = {r.name: self._stored_table(r) for r in tables}
         if program != self.program:
-            kept = [name for name, table in stored.items() if table is self._tables.get(name)]
-            plan = fill_plan(self.program, program, kept, ended)
+            unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
+            plan = fill_plan(self.program, program, unchanged, ended)
             self._use(filled(program, plan, self._engine, stored))
         # Declared sizes are no part of what makes relations equal: those of these are the current.
         self._relations = {r.name: r for r in program.relations}
@@ -74,7 +74,7 @@ class NativeEngine:
         self._paths = {}
         self._touched = []
 
-    def _kept(self, relation: Relation) -> StoredTable:
+    def _stored_table(self, relation: Relation) -> StoredTable:
         old = self._tables.get(relation.name)
         if old is not None and old.relation == relation:
             return old

@@ -127,6 +127,8 @@ class Pace:
 
     def took(self, in_two: bool, seconds: float, rows: int) -> None:
         """Maps grow and caches warm up: the last batches count most."""
-        known = self._seconds[in_two]
-        found = seconds / rows
-        self._seconds[in_two] = found if known is None else 0.5 * (known + found)
+        average = self._seconds[in_two]
+        seconds_per_row = seconds / rows
+        self._seconds[in_two] = (
+            seconds_per_row if average is None else 0.5 * (average + seconds_per_row)
+        )

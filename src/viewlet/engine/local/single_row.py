@@ -71,7 +71,7 @@ class OneRow:
             return
         host = self._host
         try:
-            if len(self._strings) != host.texts_known:
+            if len(self._strings) != host.texts_indexed:
                 host.update_texts()
             state = self._state
             state[: self._control_end] = self._control
@@ -223,12 +223,12 @@ class RowPath:
     def _put(self, table: StoredTable, weight: int) -> None:
         rows = table.rows
         try:
-            answer = FULL
-            while answer == FULL:
-                answer = self._put_row(rows.address, self._address, weight, *self._checks)
-                if answer == FULL:
+            status = FULL
+            while status == FULL:
+                status = self._put_row(rows.address, self._address, weight, *self._checks)
+                if status == FULL:
                     rows.make_room()
-            if answer:
+            if status:
                 table.check()
         except BaseException as error:
             rows.undo()

@@ -28,7 +28,7 @@ from viewlet.storage.columns import Array
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _CachedWindow:
     """A view's window in one state of the engine, and in the state before, for an undo."""
 
     state: int
@@ -43,7 +43,7 @@ class ViewReader:
         self._maps = maps
         self._states = count(1)
         self._state, self._previous = 0, -1
-        self._seen: dict[str, _Seen] = {}
+        self._cached_windows: dict[str, _CachedWindow] = {}
 
     def advance(self) -> None:
         """A batch was applied: what was read before it is of the previous state."""
@@ -100,16 +100,18 @@ class ViewReader:
     def _limited(self, view: View, delta: Weighted) -> Weighted:
         before = self._window_before(view)
         after = before.after(delta, lambda: self._window(view, before=False))
-        self._seen[view.name] = _Seen(self._state, after, (self._previous, before))
+        self._cached_windows[view.name] = _CachedWindow(
+            self._state, after, (self._previous, before)
+        )
         return after.changes_since(before)
 
     def _window_before(self, view: View) -> Window:
         """The window before the last batch: known if it was asked for then."""
-        seen = self._seen.get(view.name)
-        if seen is not None and seen.state == self._previous:
-            return seen.window
-        if seen is not None and seen.before is not None and seen.before[0] == self._previous:
-            return seen.before[1]
+        cached = self._cached_windows.get(view.name)
+        if cached is not None and cached.state == self._previous:
+            return cached.window
+        if cached is not None and cached.before is not None and cached.before[0] == self._previous:
+            return cached.before[1]
         return self._window(view, before=True)
 
     def _window(self, view: View, before: bool) -> Window:

@@ -121,7 +121,7 @@ class SparkEngine:
         return self._plan
 
     @property
-    def places(self) -> Mapping[str, Location]:
+    def locations(self) -> Mapping[str, Location]:
         return self._plan.distributed.locations
 
     @property

@@ -25,10 +25,10 @@ from viewlet.storage.arrow_buffers import (
     read_double_units,
     read_doubles,
     read_halves,
+    read_integral_doubles,
     read_nulls,
     read_quotients,
     read_rounded_decimals,
-    read_whole_doubles,
     read_words,
 )
 from viewlet.storage.columns import Array
@@ -181,7 +181,7 @@ def _of_doubles(column: Column, cast: Any) -> ColumnReader | None:
     if type.is_exact:
         low, high = _bounds(column)
         return ColumnReader(
-            lambda data, offset, count, nulls, target: read_whole_doubles(
+            lambda data, offset, count, nulls, target: read_integral_doubles(
                 data + 8 * offset, count, nulls, low, high, target
             ),
             cast,

@@ -1,4 +1,4 @@
-"""Columns of a batch as their declarations hold them: schema.held for whole arrays.
+"""Columns of a batch as their declarations hold them: schema.sized_value for whole arrays.
 
 VARCHAR(n) and TIMESTAMP(n) say more than the type that they are kept as. (SMALLINT does too: its
 bounds are those that arrow_columns reads whole numbers within.)
