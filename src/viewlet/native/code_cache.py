@@ -141,9 +141,9 @@ def _objection(directory: Path) -> str | None:
 @cache
 def _private_directory() -> Path:
     """A new directory that only this user can enter; it goes when the process that made it ends."""
-    made = tempfile.mkdtemp(prefix="viewlet-kernels-")
-    atexit.register(_remove_own, made, os.getpid())
-    return Path(made)
+    folder = tempfile.mkdtemp(prefix="viewlet-kernels-")
+    atexit.register(_remove_own, folder, os.getpid())
+    return Path(folder)
 
 
 def _remove_own(directory: str, process: int) -> None:
@@ -186,17 +186,17 @@ def _signature(signed: bytes | memoryview, secret: bytes) -> bytes:
 def _secret(directory: Path) -> bytes | None:
     """The directory's secret, made now if there is none; None where it cannot be kept."""
     path = directory / "secret"
-    known = _own_content(path, _OTHERS)
-    if known is not None and len(known) == _SECRET_BYTES:
-        return known
+    secret = _own_content(path, _OTHERS)
+    if secret is not None and len(secret) == _SECRET_BYTES:
+        return secret
     new = secrets.token_bytes(_SECRET_BYTES)
     try:
         _write(path, new, replace=path.exists() or path.is_symlink())
     except OSError:
         return None
     # Another process may have been first.
-    known = _own_content(path, _OTHERS)
-    return known if known is not None and len(known) == _SECRET_BYTES else None
+    secret = _own_content(path, _OTHERS)
+    return secret if secret is not None and len(secret) == _SECRET_BYTES else None
 
 
 def _own_content(path: Path, forbidden: int) -> bytes | None:

@@ -41,9 +41,9 @@ def compiled(function: F) -> F:
 def compiled_apart(function: F) -> F:
     """The same, but the module keeps the Python function. Others that are compiled apart and call
     it there get calls of its machine code."""
-    made = Compiled(function)
-    fingerprint.PLAIN[function] = made
-    return _registered(function, made)
+    wrapper = Compiled(function)
+    fingerprint.PLAIN[function] = wrapper
+    return _registered(function, wrapper)
 
 
 def outlined(function: F) -> F:
@@ -52,20 +52,20 @@ def outlined(function: F) -> F:
     So what every map needs, and no kernel calls often, is compiled once and not into every kernel.
     Its arguments and its result must be annotated. It may call functions outlined before it.
     """
-    made = Compiled(function, is_outlined=True)
-    OUTLINED[made.body] = made
-    return _registered(function, made)
+    wrapper = Compiled(function, is_outlined=True)
+    OUTLINED[wrapper.body] = wrapper
+    return _registered(function, wrapper)
 
 
-def _registered(function: F, made: Compiled) -> F:
+def _registered(function: F, wrapper: Compiled) -> F:
     """What a module gets for a function: its machine code, or the function where that is off.
 
     The digests of kernels are the same either way, so it is entered as what it would have been.
     """
     if not is_enabled():
-        fingerprint.PLAIN[function] = made
+        fingerprint.PLAIN[function] = wrapper
         return function
-    compiled_function: Any = made
+    compiled_function: Any = wrapper
     return compiled_function  # type: ignore[no-any-return]
 
 
@@ -108,11 +108,11 @@ class NativeFunction(fingerprint.Callee):
     def _linked(self) -> Callable[..., Any]:
         started = time.perf_counter()
         try:
-            return self._made()
+            return self._loaded()
         finally:
             CODE_TIME.seconds += time.perf_counter() - started
 
-    def _made(self) -> Callable[..., Any]:
+    def _loaded(self) -> Callable[..., Any]:
         cache = code_cache()
         code = cache.read(self.symbol)
         if code is None:

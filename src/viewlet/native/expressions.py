@@ -50,7 +50,7 @@ _COMPARED: dict[type[ast.cmpop], dict[str, str]] = {
     ast.Gt: {BOOL: "icmp ugt", INT: "icmp sgt", FLOAT: "fcmp ogt"},
     ast.GtE: {BOOL: "icmp uge", INT: "icmp sge", FLOAT: "fcmp oge"},
 }
-_KNOWN: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+_CONSTANT_FOLDS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -99,7 +99,7 @@ class Expressions(Writer):
             return Value(kind, tuple(self.converted(part, each) for part, each in parts))
         if kind not in _WIDTH or value.kind not in _WIDTH or _WIDTH[value.kind] > _WIDTH[kind]:
             raise Untranslatable(f"{value.kind} where {kind} is expected")
-        if value.known:
+        if value.is_constant:
             return constant(float(value.data) if kind == FLOAT else int(value.data))
         if value.kind == BOOL:
             value = Value(INT, self.take(f"zext i1 {value.data} to i64"))
@@ -121,7 +121,7 @@ class Expressions(Writer):
 
     def truth(self, value: Value) -> Value:
         """Whether a value counts as true: not zero."""
-        if value.known:
+        if value.is_constant:
             return constant(bool(value.data))
         if value.kind == INT:
             return Value(BOOL, self.take(f"icmp ne i64 {value.data}, 0"))
@@ -159,7 +159,7 @@ class Expressions(Writer):
         kind, slot = variable
         if isinstance(slot, str):
             return Value(kind, self.take(f"load {TYPES[kind]}, ptr {slot}"))
-        if variable.known:
+        if variable.is_constant:
             return variable
         parts = flat(variable)
         return rebuilt(
@@ -173,7 +173,7 @@ class Expressions(Writer):
 
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.value(node.value), self.value(node.slice)
-        if not isinstance(value.kind, tuple) or not index.known:
+        if not isinstance(value.kind, tuple) or not index.is_constant:
             raise Untranslatable(f"{ast.unparse(node)}: only known parts of tuples", node)
         part: Value = value.data[index.data]
         return part
@@ -186,10 +186,10 @@ class Expressions(Writer):
             value = self.truth(value)
             return (
                 constant(not value.data)
-                if value.known
+                if value.is_constant
                 else Value(BOOL, self.take(f"xor i1 {value.data}, true"))
             )
-        if isinstance(node.op, ast.USub) and value.known:
+        if isinstance(node.op, ast.USub) and value.is_constant:
             return constant(-value.data)
         if isinstance(node.op, ast.USub) and value.kind == FLOAT:
             return Value(FLOAT, self.take(f"fneg double {value.data}"))
@@ -198,7 +198,7 @@ class Expressions(Writer):
             return Value(INT, self.take(f"sub i64 0, {operand(value)}"))
         if not isinstance(node.op, ast.Invert):
             raise Untranslatable(ast.unparse(node), node)
-        if value.known:
+        if value.is_constant:
             return constant(~value.data)
         return Value(INT, self.take(f"xor i64 {value.data}, -1"))
 
@@ -207,8 +207,8 @@ class Expressions(Writer):
 
     def binary(self, op: ast.operator, left: Value, right: Value) -> Value:
         """left op right."""
-        if left.known and right.known and type(op) in _KNOWN:
-            return constant(_KNOWN[type(op)](left.data, right.data))
+        if left.is_constant and right.is_constant and type(op) in _CONSTANT_FOLDS:
+            return constant(_CONSTANT_FOLDS[type(op)](left.data, right.data))
         if isinstance(op, ast.Div | ast.Pow):
             a, b = (operand(self.converted(value, FLOAT)) for value in (left, right))
             if isinstance(op, ast.Pow):
@@ -227,8 +227,8 @@ class Expressions(Writer):
 
     def _floor(self, op: ast.operator, left: Value, right: Value) -> Value:
         left, right = self.converted(left, INT), self.converted(right, INT)
-        known = right.data if right.known and right.data > 0 else None
-        both = floor_divide(self, operand(left), operand(right), known)
+        divisor = right.data if right.is_constant and right.data > 0 else None
+        both = floor_divide(self, operand(left), operand(right), divisor)
         return Value(INT, both[isinstance(op, ast.Mod)])
 
     def _compare(self, node: ast.Compare) -> Value:
@@ -244,8 +244,8 @@ class Expressions(Writer):
         return self._both(ast.BoolOp(ast.And(), pieces))
 
     def _compared(self, op: ast.cmpop, left: Value, right: Value) -> Value:
-        if left.known and right.known:
-            return constant(_KNOWN[type(op)](left.data, right.data))
+        if left.is_constant and right.is_constant:
+            return constant(_CONSTANT_FOLDS[type(op)](left.data, right.data))
         left, right = self.common(left, right)
         names = _COMPARED.get(type(op), {})
         if left.kind not in names:
@@ -275,7 +275,7 @@ class Expressions(Writer):
     def _choice(self, node: ast.IfExp) -> Value:
         """a if test else b: both where neither can fail or do anything, else one of them."""
         test = self.truth(self.value(node.test))
-        if test.known:
+        if test.is_constant:
             return self.value(node.body if test.data else node.orelse)
         then, other, end = self.label(), self.label(), self.label()
         self.branch(test.data, then, other)
@@ -352,8 +352,8 @@ class Expressions(Writer):
     def _lowered(self, intrinsic: Intrinsic, arguments: list[Value]) -> Value:
         if len(arguments) != len(intrinsic.arguments):
             raise Untranslatable(f"{len(arguments)} arguments instead of {intrinsic.arguments}")
-        given = zip(arguments, intrinsic.arguments, strict=True)
-        result = intrinsic.lower(self, *(operand(self.converted(a, kind)) for a, kind in given))
+        pairs = zip(arguments, intrinsic.arguments, strict=True)
+        result = intrinsic.lower(self, *(operand(self.converted(a, kind)) for a, kind in pairs))
         return Value(intrinsic.result, result or ())
 
     def _cast(self, kind: str, value: Value) -> Value:

@@ -46,11 +46,11 @@ if native code were on, and those that are compiled apart from where they are de
 
 def digest_of(*parts: bytes) -> bytes:
     """One digest of several parts, which do not run into each other."""
-    made = hashlib.blake2b(digest_size=_SIZE)
+    hasher = hashlib.blake2b(digest_size=_SIZE)
     for part in parts:
-        made.update(len(part).to_bytes(8, "little"))
-        made.update(part)
-    return made.digest()
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    return hasher.digest()
 
 
 def of_function(function: Callable[..., Any], lookup: Callable[[str], Any]) -> bytes:
@@ -104,19 +104,20 @@ def _of_intrinsic(function: Any) -> bytes:
     return digest_of(repr((result, arguments)).encode(), _of_plain(lower, set()))
 
 
-def _of_plain(value: Any, seen: set[int]) -> bytes:
+def _of_plain(value: Any, visited: set[int]) -> bytes:
     """Python that runs while code is written: with its texts, and what it calls in its module."""
     if isinstance(value, FunctionType):
-        if id(value) in seen:
+        if id(value) in visited:
             return value.__qualname__.encode()
-        seen.add(id(value))
+        visited.add(id(value))
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         around = [value.__globals__.get(name) for name in value.__code__.co_names]
         return digest_of(
-            _of_plain(value.__code__, seen), *(_of_plain(each, seen) for each in (*cells, *around))
+            _of_plain(value.__code__, visited),
+            *(_of_plain(each, visited) for each in (*cells, *around)),
         )
     if isinstance(value, CodeType):
-        inside = (_of_plain(each, seen) for each in value.co_consts)
+        inside = (_of_plain(each, visited) for each in value.co_consts)
         names = (value.co_names, value.co_varnames, value.co_freevars)
         return digest_of(value.co_code, repr(names).encode(), *inside)
     if isinstance(value, bool | int | float | str | bytes | tuple | None):
@@ -131,6 +132,6 @@ def foundation() -> bytes:
 
     folder = Path(__file__).parent
     sources = [(folder / f"{name}.py").read_bytes() for name in _COMPILER]
-    made_by = (__version__, binding.llvm_version_info, sys.implementation.cache_tag)
-    made_for = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    return digest_of(*sources, repr((made_by, made_for)).encode())
+    toolchain = (__version__, binding.llvm_version_info, sys.implementation.cache_tag)
+    target = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    return digest_of(*sources, repr((toolchain, target)).encode())

@@ -138,8 +138,8 @@ class GeneratedFunction(NativeFunction):
 
     def _fingerprint(self) -> bytes:
         text = _COMMENT.sub("", self._text)
-        known = self._words & (self._owner.functions.keys() | self._owner.environment.keys())
-        return fingerprint.digest_of(text.encode(), fingerprint.of_names(known, self.outside))
+        names_used = self._words & (self._owner.functions.keys() | self._owner.environment.keys())
+        return fingerprint.digest_of(text.encode(), fingerprint.of_names(names_used, self.outside))
 
 
 @lru_cache(16)  # one head for all programs of a version

@@ -45,7 +45,7 @@ class Value(NamedTuple):
     data: Any
 
     @property
-    def known(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether it is a number already."""
         return not isinstance(self.data, _LATER)
 
@@ -89,14 +89,14 @@ def flat_kinds(kind: Kind) -> list[str]:
 
 def rebuilt(kind: Kind, parts: Iterable[str]) -> Value:
     """The value of a kind whose parts are these operands, in order."""
-    rest = iter(parts)
+    operands = iter(parts)
     if isinstance(kind, str) and kind != NONE:
-        return Value(kind, next(rest))
+        return Value(kind, next(operands))
 
     def build(kind: Kind) -> Value:
         if isinstance(kind, tuple):
             return Value(kind, tuple(build(each) for each in kind))
-        return NOTHING if kind == NONE else Value(kind, next(rest))
+        return NOTHING if kind == NONE else Value(kind, next(operands))
 
     return build(kind)
 
@@ -147,17 +147,19 @@ class Writer:
         self.lines.append(f"  {name} = {text}")
         return name
 
-    def results(self, symbol: str, given: Iterable[Value], result: Kind, raises: bool) -> list[str]:
+    def results(
+        self, symbol: str, arguments: Iterable[Value], result: Kind, raises: bool
+    ) -> list[str]:
         """A call; gives the status, if the function can raise, and the parts of its result."""
         kind = result_type(result, raises)
-        text = f'call {kind} @"{symbol}"({with_types(given)})'
+        text = f'call {kind} @"{symbol}"({with_types(arguments)})'
         if kind == "void":
             self.line(text)
             return []
-        whole, count = self.take(text), len(flat_kinds(result)) + raises
+        returned, count = self.take(text), len(flat_kinds(result)) + raises
         if count == 1:
-            return [whole]
-        return [self.take(f"extractvalue {kind} {whole}, {part}") for part in range(count)]
+            return [returned]
+        return [self.take(f"extractvalue {kind} {returned}, {part}") for part in range(count)]
 
     def slot(self, kind: str) -> str:
         """Memory of the function's own, for a variable."""
@@ -223,8 +225,8 @@ class Writer:
 
 
 def _ending(exit: Exit, result: Kind, raises: bool, line: int) -> list[str]:
-    given = result_type(result, raises)
-    if given == "void":
+    returned_type = result_type(result, raises)
+    if returned_type == "void":
         return ["  ret void"]
     missing = [f"{TYPES[kind]} poison" for kind in flat_kinds(result)]
     values = [f"{TYPES[v.kind]} {operand(v)}" for v in flat(exit.value)] or missing
@@ -234,6 +236,6 @@ def _ending(exit: Exit, result: Kind, raises: bool, line: int) -> list[str]:
     built, lines = "poison", []
     for field, text in enumerate(fields):
         name = f"%e{line}.{field}"
-        lines.append(f"  {name} = insertvalue {given} {built}, {text}, {field}")
+        lines.append(f"  {name} = insertvalue {returned_type} {built}, {text}, {field}")
         built = name
-    return [*lines, f"  ret {given} {built}"]
+    return [*lines, f"  ret {returned_type} {built}"]

@@ -61,9 +61,9 @@ class Linker:
 def linker() -> Linker:
     """The one of this process. It is never freed: when the interpreter ends, what it drops last may
     be functions, and CPython looks at their definitions then."""
-    made = Linker()
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-    return made
+    instance = Linker()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(instance))
+    return instance
 
 
 def _raise(status: int) -> NoReturn:

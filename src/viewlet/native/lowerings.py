@@ -182,31 +182,31 @@ ABSOLUTE: dict[str, Lowering] = {INT: _magnitude, FLOAT: of_floats("llvm.fabs.f6
 # Division of Python: towards minus infinity, and by zero it raises.
 
 
-def floor_divide(w: Writer, a: str, b: str, known: int | None) -> tuple[str, str]:
-    """(a // b, a % b); `known` is b where it is a positive number of the source."""
-    if known is not None and known & (known - 1) == 0:
-        shift = known.bit_length() - 1
-        return w.take(f"ashr i64 {a}, {shift}"), w.take(f"and i64 {a}, {known - 1}")
-    if known is not None:
+def floor_divide(w: Writer, a: str, b: str, constant_divisor: int | None) -> tuple[str, str]:
+    """(a // b, a % b); `constant_divisor` is b where it is a positive number of the source."""
+    if constant_divisor is not None and constant_divisor & (constant_divisor - 1) == 0:
+        shift = constant_divisor.bit_length() - 1
+        return w.take(f"ashr i64 {a}, {shift}"), w.take(f"and i64 {a}, {constant_divisor - 1}")
+    if constant_divisor is not None:
         quotient = w.take(f"sdiv i64 {a}, {b}")
-        rest = w.take(f"sub i64 {a}, {w.take(f'mul i64 {quotient}, {b}')}")
-        below = w.take(f"ashr i64 {rest}, 63")
+        remainder = w.take(f"sub i64 {a}, {w.take(f'mul i64 {quotient}, {b}')}")
+        below = w.take(f"ashr i64 {remainder}, 63")
         floor = w.take(f"add i64 {quotient}, {below}")
-        return floor, w.take(f"add i64 {rest}, {w.take(f'and i64 {below}, {b}')}")
+        return floor, w.take(f"add i64 {remainder}, {w.take(f'and i64 {below}, {b}')}")
     w.leave_if(w.take(f"icmp eq i64 {b}, 0"), DIVIDES_BY_ZERO)
     # The processor stops at the smallest number over -1.
     by_minus_one = w.take(f"icmp eq i64 {b}, -1")
     divisor = w.take(f"select i1 {by_minus_one}, i64 1, i64 {b}")
     quotient = w.take(f"sdiv i64 {a}, {divisor}")
-    rest = w.take(f"sub i64 {a}, {w.take(f'mul i64 {quotient}, {divisor}')}")
-    other_sign = w.take(f"icmp slt i64 {w.take(f'xor i64 {rest}, {divisor}')}, 0")
-    uneven = w.take(f"icmp ne i64 {rest}, 0")
+    remainder = w.take(f"sub i64 {a}, {w.take(f'mul i64 {quotient}, {divisor}')}")
+    other_sign = w.take(f"icmp slt i64 {w.take(f'xor i64 {remainder}, {divisor}')}, 0")
+    uneven = w.take(f"icmp ne i64 {remainder}, 0")
     below = w.take(f"and i1 {other_sign}, {uneven}")
     floor = w.take(f"sub i64 {quotient}, {w.take(f'zext i1 {below} to i64')}")
-    rest = w.take(f"add i64 {rest}, {w.take(f'select i1 {below}, i64 {divisor}, i64 0')}")
+    remainder = w.take(f"add i64 {remainder}, {w.take(f'select i1 {below}, i64 {divisor}, i64 0')}")
     minus = w.take(f"sub i64 0, {a}")
     floor = w.take(f"select i1 {by_minus_one}, i64 {minus}, i64 {floor}")
-    return floor, w.take(f"select i1 {by_minus_one}, i64 0, i64 {rest}")
+    return floor, w.take(f"select i1 {by_minus_one}, i64 0, i64 {remainder}")
 
 
 def divide(w: Writer, a: str, b: str) -> str:

@@ -67,8 +67,8 @@ class Function:
     def declaration(self) -> str:
         """The function as code that only calls it has it."""
         kinds = ", ".join(TYPES[kind] for kind in flat_kinds(self.arguments))
-        given = result_type(self.result, self.raises)
-        return f'declare {given} @"{self.symbol}"({kinds})'
+        returned_type = result_type(self.result, self.raises)
+        return f'declare {returned_type} @"{self.symbol}"({kinds})'
 
 
 def in_order(function: Function) -> list[Function]:
@@ -124,15 +124,17 @@ def translate(
     function: NativeFunction, arguments: Kinds, node: ast.FunctionDef | None = None
 ) -> Function:
     """A function for some kinds of arguments, once; `node` is its definition if that is at hand."""
-    known = function.translations
-    if arguments not in known:
-        known[arguments] = None
+    translations = function.translations
+    if arguments not in translations:
+        translations[arguments] = None
         try:
-            known[arguments] = _Body(function, arguments, node or function.definition).function()
+            translations[arguments] = _Body(
+                function, arguments, node or function.definition
+            ).function()
         except BaseException:
-            del known[arguments]
+            del translations[arguments]
             raise
-    translated = known[arguments]
+    translated = translations[arguments]
     if translated is None:
         raise Untranslatable(f"{function.__name__} calls itself")
     return translated
@@ -191,9 +193,9 @@ class _Body(Expressions):
         names = [each.arg for each in self.node.args.args]
         for number, (name, kind) in enumerate(zip(names, self.arguments, strict=True)):
             count = len(flat_kinds(kind))
-            given = rebuilt(kind, [f"%a{number}.{part}" for part in range(count)])
+            argument = rebuilt(kind, [f"%a{number}.{part}" for part in range(count)])
             self.names[name] = self.variable(kind)
-            self.stored(self.names[name], given)
+            self.stored(self.names[name], argument)
         try:
             self.block(self.node.body)
         except Untranslatable as error:
@@ -258,7 +260,7 @@ class _Body(Expressions):
         elif isinstance(target, ast.Name):
             if target.id not in self.names:
                 self.names[target.id] = self.variable(value.kind)
-            if self.names[target.id].known:
+            if self.names[target.id].is_constant:
                 raise Untranslatable(f"{target.id} is counted by a loop that is unrolled", target)
             self.stored(self.names[target.id], value)
         else:
@@ -278,7 +280,7 @@ class _Body(Expressions):
 
     def _if(self, node: ast.If) -> None:
         test = self.truth(self.value(node.test))
-        if test.known:
+        if test.is_constant:
             self.block(node.body if test.data else node.orelse)
             return
         then, end = self.label(), self.label()
@@ -299,9 +301,9 @@ class _Body(Expressions):
         self.jump(again)
         self.begin(again)
         test = self.truth(self.value(node.test))
-        if test.known and test.data:
+        if test.is_constant and test.data:
             self.jump(body)
-        elif test.known:
+        elif test.is_constant:
             self.jump(end)
         else:
             self.branch(test.data, body, end)
@@ -319,7 +321,7 @@ class _Body(Expressions):
         _without_else(node)
         call = node.iter
         if isinstance(call, ast.Call) and self.called(call.func) is range:
-            unrolled = self._known_range(call)
+            unrolled = self._constant_range(call)
             if unrolled is None:
                 self._counted(node, [self.value(each) for each in call.args])
             else:
@@ -327,7 +329,7 @@ class _Body(Expressions):
         else:
             self._unrolled(node, self._parts(self.value(call)))
 
-    def _known_range(self, call: ast.Call) -> list[Value] | None:
+    def _constant_range(self, call: ast.Call) -> list[Value] | None:
         """range(len(key)) -> its numbers; each becomes a turn of its own."""
         (only,) = call.args if len(call.args) == 1 else (None,)
         if not isinstance(only, ast.Call) or self.called(only.func) is not len:
@@ -346,7 +348,7 @@ class _Body(Expressions):
         name, end = node.target.id, self.label()
         for value in values:
             again = self.label()
-            if value.known:
+            if value.is_constant:
                 self.names[name] = value
             else:
                 self.bind(node.target, value)
@@ -361,7 +363,7 @@ class _Body(Expressions):
         if len(bounds) == 1:
             bounds = [constant(0), *bounds]
         start, stop, step = (self.converted(each, INT) for each in [*bounds, constant(1)][:3])
-        if not step.known or not step.data:
+        if not step.is_constant or not step.data:
             raise Untranslatable("a range whose step is not known", node)
         counter = self.slot(INT)
         self.stored(Value(INT, counter), start)
@@ -400,17 +402,17 @@ class _Body(Expressions):
         expected = signature_of(function).arguments
         if len(expected) != len(arguments):
             raise Untranslatable(f"{len(arguments)} arguments for {function.__name__}")
-        given = [
+        converted = [
             value if kind is None else self.converted(value, kind)
             for value, kind in zip(arguments, expected, strict=True)
         ]
         callee = (
             outside(function)
             if function.is_outlined
-            else translate(function, tuple(value.kind for value in given))
+            else translate(function, tuple(value.kind for value in converted))
         )
         self.calls.append(callee)
-        parts = self.results(callee.symbol, given, callee.result, callee.raises)
+        parts = self.results(callee.symbol, converted, callee.result, callee.raises)
         if callee.raises:
             self.leave_if(self.take(f"icmp ne i32 {parts[0]}, 0"), parts[0])
         return rebuilt(callee.result, parts[callee.raises :])

@@ -215,7 +215,7 @@ def read_integral_doubles(
 def take_codes(
     data: int, width: int, count: int, nulls: int, codes: int, length: int, target: int
 ) -> int:
-    """Places in a dictionary of `length` entries, of `width` bytes each -> the codes there."""
+    """Positions in a dictionary of `length` entries, of `width` bytes each -> the codes there."""
     for i in range(count):
         position = 0
         if nulls == 0 or load_byte(nulls, i) == 0:

@@ -41,11 +41,13 @@ def to_arrow(columns: Sequence[tuple[str, Type]], batch: Batch) -> pa.Table:
     """
     import pyarrow as pa
 
-    places = np.repeat(np.arange(len(batch)), batch.weights) if (batch.weights != 1).any() else None
+    row_indexes = (
+        np.repeat(np.arange(len(batch)), batch.weights) if (batch.weights != 1).any() else None
+    )
     arrays = []
     for (name, type), values, nulls in zip(columns, batch.columns, batch.nulls, strict=True):
-        if places is not None:
-            values, nulls = values[places], None if nulls is None else nulls[places]
+        if row_indexes is not None:
+            values, nulls = values[row_indexes], None if nulls is None else nulls[row_indexes]
         try:
             arrays.append(_arrow_array(values, nulls, type))
         except (pa.ArrowInvalid, OverflowError) as error:
@@ -57,39 +59,39 @@ def to_arrow(columns: Sequence[tuple[str, Type]], batch: Batch) -> pa.Table:
 def _arrow_array(values: Array, nulls: Array | None, type: Type) -> Any:
     import pyarrow as pa
 
-    kind, wanted = type.kind, arrow_type(type)
+    kind, target = type.kind, arrow_type(type)
     mask = None if nulls is None else np.asarray(nulls, bool)
-    whole = values.dtype.kind in "iub"
+    is_integral = values.dtype.kind in "iub"
     if kind is Kind.VARCHAR:
-        return pa.array(values, wanted, mask=mask)
-    if kind is Kind.DECIMAL and whole:
-        return _decimals(values.astype(np.int64), mask, wanted)
-    if kind in (Kind.INTEGER, Kind.DATE) and whole:
+        return pa.array(values, target, mask=mask)
+    if kind is Kind.DECIMAL and is_integral:
+        return _decimals(values.astype(np.int64), mask, target)
+    if kind in (Kind.INTEGER, Kind.DATE) and is_integral:
         if len(values) and not (INT32[0] <= values.min() and values.max() <= INT32[1]):
             raise OverflowError(f"{values.min()} to {values.max()}")
-        found = pa.array(values.astype(np.int32), mask=mask)
-        return found.view(wanted) if kind is Kind.DATE else found
-    if kind in (Kind.BIGINT, Kind.TIMESTAMP) and whole:
-        return pa.array(values.astype(np.int64), mask=mask).view(wanted)
+        array = pa.array(values.astype(np.int32), mask=mask)
+        return array.view(target) if kind is Kind.DATE else array
+    if kind in (Kind.BIGINT, Kind.TIMESTAMP) and is_integral:
+        return pa.array(values.astype(np.int64), mask=mask).view(target)
     if kind is Kind.DOUBLE and values.dtype != object:
         return pa.array(values.astype(np.float64), mask=mask)
     if kind is Kind.BOOLEAN and values.dtype != object:
         return pa.array(values.astype(bool), mask=mask)
-    return pa.array([decode(value, type) for value in plain_values(values, nulls)], wanted)
+    return pa.array([decode(value, type) for value in plain_values(values, nulls)], target)
 
 
-def _decimals(values: Array, mask: Array | None, wanted: Any) -> Any:
+def _decimals(values: Array, mask: Array | None, target: Any) -> Any:
     """Scaled integers are the low words of Arrow's 128 bits, and their signs the high ones."""
     import pyarrow as pa
 
-    limit = 10**wanted.precision
+    limit = 10**target.precision
     if len(values) and (int(values.max()) >= limit or int(values.min()) <= -limit):
-        raise OverflowError(f"more than {wanted.precision} digits")
+        raise OverflowError(f"more than {target.precision} digits")
     words = np.empty((len(values), 2), np.int64)
     words[:, 0] = values
     words[:, 1] = values >> 63
     valid = None if mask is None else pa.array(~mask).buffers()[1]
-    return pa.Array.from_buffers(wanted, len(values), [valid, pa.py_buffer(words)])
+    return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(words)])
 
 
 def table_columns(relation: Relation) -> list[tuple[str, Type]]:

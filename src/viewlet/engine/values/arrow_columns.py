@@ -271,17 +271,17 @@ def arrow_type_of(values: Sequence[Any], column: Column) -> Any:
     if len(kinds) != 1:
         return None
     (kind,) = kinds
-    wanted = column.type.kind
+    declared = column.type.kind
     if kind is int and column.type.is_exact:
         return pa.int64()
     if kind is float and column.type.is_number:
         return pa.float64()
-    if kind is decimal.Decimal and wanted is Kind.DECIMAL:
+    if kind is decimal.Decimal and declared is Kind.DECIMAL:
         return pa.decimal128(38, column.type.scale)
     exact = {
         Kind.VARCHAR: (str, pa.large_string()),
         Kind.BOOLEAN: (bool, pa.bool_()),
         Kind.DATE: (dt.date, pa.date32()),
         Kind.TIMESTAMP: (dt.datetime, pa.timestamp("us")),
-    }.get(wanted)
+    }.get(declared)
     return exact[1] if exact is not None and exact[0] is kind else None

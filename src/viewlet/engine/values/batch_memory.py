@@ -32,9 +32,9 @@ class BatchMemory:
 
     def give_back(self, arrays: list[Array]) -> None:
         """Let arrays that `take` gave be used again."""
-        kept = sum(map(len, self._free))
+        free_words = sum(map(len, self._free))
         for array in arrays:
-            if LARGE <= len(array) <= _MOST - kept:
+            if LARGE <= len(array) <= _MOST - free_words:
                 self._free.append(array)
-                kept += len(array)
+                free_words += len(array)
         arrays.clear()

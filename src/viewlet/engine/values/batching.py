@@ -69,18 +69,18 @@ def make_batch(
 
 
 def _make_batch(relation: Relation, rows: Any, weights: Any, intake: Intake) -> Batch:
-    given = columns_of(relation, rows)
-    length = len(given[0]) if given else 0
+    sources = columns_of(relation, rows)
+    length = len(sources[0]) if sources else 0
     columns: list[Array] = []
     nulls: list[Array | None] = []
     encoder = ColumnEncoder(intake.strings, intake.buffers)
-    for i, (values, plan) in enumerate(zip(given, plans_of(relation), strict=True)):
+    for i, (values, plan) in enumerate(zip(sources, plans_of(relation), strict=True)):
         is_read = intake.reads(i)
         try:
             encoded, gaps = encoder.encode(values, plan, is_read=is_read)
         except InRow as error:
             raise type(error.cause)(
-                f"row {error.place + 1} for {relation.name}: {error.cause.message}",
+                f"row {error.row + 1} for {relation.name}: {error.cause.message}",
                 hint=error.cause.hint,
             ) from None
         columns.append(encoded if is_read else NOTHING)
@@ -118,22 +118,22 @@ def weighted_rows(relation: Relation, batch: Batch) -> Iterator[tuple[tuple[Scal
 
 def plain_values(values: Array, nulls: Array | None) -> list[Scalar]:
     """An array and its null mask -> Python values with None, and one NaN."""
-    found: list[Scalar] = values.tolist()
+    plain: list[Scalar] = values.tolist()
     if values.dtype.kind == "f":
-        for place in np.flatnonzero(np.isnan(values)).tolist():
-            found[place] = NAN
+        for position in np.flatnonzero(np.isnan(values)).tolist():
+            plain[position] = NAN
     if nulls is None:
-        return found
-    return [None if gap else value for value, gap in zip(found, nulls.tolist(), strict=True)]
+        return plain
+    return [None if gap else value for value, gap in zip(plain, nulls.tolist(), strict=True)]
 
 
 def normalized_doubles(values: Array) -> Array:
     """Doubles with one zero and one NaN, as schema.normalized has them."""
-    found = values + 0.0
-    nans = np.isnan(found)
+    doubles = values + 0.0
+    nans = np.isnan(doubles)
     if nans.any():
-        found[nans] = NAN
-    return found
+        doubles[nans] = NAN
+    return doubles
 
 
 def _weights(relation: Relation, weights: Any, length: int) -> Array:
@@ -148,22 +148,22 @@ def _weights(relation: Relation, weights: Any, length: int) -> Array:
         raise DataError(f"{len(values)} weights for {length} rows of {relation.name}")
     if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
         return np.ascontiguousarray(values, np.int64)
-    listed = [_weight(relation, value, place) for place, value in enumerate(values)]
+    listed = [_weight(relation, value, row) for row, value in enumerate(values)]
     return np.fromiter(listed, np.int64, length)
 
 
-def _weight(relation: Relation, value: Any, place: int | None) -> int:
+def _weight(relation: Relation, value: Any, row: int | None) -> int:
     """A whole number of 64 bits."""
     if isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex):
-        raise _weight_error(relation, value, place)
+        raise _weight_error(relation, value, row)
     number = operator.index(value)
     if not INT64[0] <= number <= INT64[1]:
-        raise _weight_error(relation, value, place)
+        raise _weight_error(relation, value, row)
     return number
 
 
-def _weight_error(relation: Relation, value: Any, place: int | None) -> DataError:
-    where = relation.name if place is None else f"row {place + 1} for {relation.name}"
+def _weight_error(relation: Relation, value: Any, row: int | None) -> DataError:
+    where = relation.name if row is None else f"row {row + 1} for {relation.name}"
     return DataError(
         f"{shown_value(value)} is not a weight of {where}",
         hint="weights are whole numbers of 64 bits",

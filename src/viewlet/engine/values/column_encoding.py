@@ -57,14 +57,14 @@ class ColumnPlan:
         self.is_text = column.type.physical is Physical.STR
         self.second_digits = column.limit if column.type.kind is Kind.TIMESTAMP else None
         self.dtype: Any = np.float64 if column.type.physical is Physical.FLOAT else np.int64
-        self._known: tuple[Any, ColumnReader | None] | None = None
+        self._cached: tuple[Any, ColumnReader | None] | None = None
 
     def reader(self, source: Any) -> ColumnReader | None:
         """How values of an Arrow type are read: mostly it is the type of the batch before."""
-        known = self._known
-        if known is None or not source.equals(known[0]):
-            known = self._known = source, reader_of(self.column, source)
-        return known[1]
+        cached = self._cached
+        if cached is None or not source.equals(cached[0]):
+            cached = self._cached = source, reader_of(self.column, source)
+        return cached[1]
 
 
 _PLANS: dict[int, tuple[Relation, list[ColumnPlan]]] = {}
@@ -73,12 +73,12 @@ _MOST_PLANS = 1024
 
 def plans_of(relation: Relation) -> list[ColumnPlan]:
     """The plans of a relation's columns, by the relation itself: comparing it would take longer."""
-    known = _PLANS.get(id(relation))
-    if known is None or known[0] is not relation:
+    cached = _PLANS.get(id(relation))
+    if cached is None or cached[0] is not relation:
         if len(_PLANS) >= _MOST_PLANS:
             _PLANS.clear()
-        known = _PLANS[id(relation)] = relation, [ColumnPlan(c) for c in relation.columns]
-    return known[1]
+        cached = _PLANS[id(relation)] = relation, [ColumnPlan(c) for c in relation.columns]
+    return cached[1]
 
 
 class ColumnEncoder:
@@ -94,9 +94,9 @@ class ColumnEncoder:
         """Memory for a column."""
         if self._buffers is None or length < LARGE or dtype is object:
             return np.empty(length, dtype)
-        whole = self._buffers.take(length)
-        self.borrowed.append(whole)
-        return whole[:length].view(dtype)
+        buffer = self._buffers.take(length)
+        self.borrowed.append(buffer)
+        return buffer[:length].view(dtype)
 
     def encode(
         self, values: Any, plan: ColumnPlan, *, is_read: bool = True
@@ -211,10 +211,10 @@ class ColumnEncoder:
                 encoded.append(code(value))
             except DataError as error:
                 raise InRow(row, error) from None
-        found, nulls = as_arrays(encoded, plan.column)
+        array, nulls = as_arrays(encoded, plan.column)
         if is_read and plan.is_text and self._strings is not None:
-            return self._strings.encode(found), nulls
-        return found, nulls
+            return self._strings.encode(array), nulls
+        return array, nulls
 
 
 def _from_moments(values: Array, column: Column) -> tuple[Array, Array | None]:

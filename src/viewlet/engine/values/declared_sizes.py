@@ -43,7 +43,7 @@ def first_longer_text(values: Any, nulls: int, limit: int) -> int:
 def rounded_moments(values: Array, digits: int) -> Array:
     """schema.rounded_moment of microseconds, to so many digits of a second."""
     unit = 10 ** (6 - digits)
-    whole = values // unit
-    rest = 2 * (values - whole * unit)
-    up = (rest > unit) | ((rest == unit) & (values >= 0))
-    return np.asarray((whole + up) * unit, np.int64)
+    count = values // unit
+    twice_remainder = 2 * (values - count * unit)
+    up = (twice_remainder > unit) | ((twice_remainder == unit) & (values >= 0))
+    return np.asarray((count + up) * unit, np.int64)

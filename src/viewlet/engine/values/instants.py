@@ -42,19 +42,21 @@ def instants(ticks: Array, unit: str, gaps: Array, column: Column) -> Array:
         return np.ascontiguousarray(moments.astype(np.int64))
     if unit not in _NANOSECONDS:
         raise DataError(f"column {column.name} is {column.type}, and its values have no unit")
-    size, wanted = _NANOSECONDS[unit], _NANOSECONDS[target]
+    size, target_size = _NANOSECONDS[unit], _NANOSECONDS[target]
     low, high = DATE_RANGE if target == "D" else TIMESTAMP_RANGE
     # The first and the last whole number of units that lie within the range.
-    _check(ticks, -(-low * wanted // size), ((high + 1) * wanted - 1) // size, unit, column)
-    if size >= wanted:
-        return ticks * (size // wanted)
-    step = wanted // size
+    _check(
+        ticks, -(-low * target_size // size), ((high + 1) * target_size - 1) // size, unit, column
+    )
+    if size >= target_size:
+        return ticks * (size // target_size)
+    step = target_size // size
     if target == "D" and (ticks % step).any():
-        place = int(np.argmax(ticks % step != 0))
+        row = int(np.argmax(ticks % step != 0))
         raise InRow(
-            place,
+            row,
             DataError(
-                f"column {column.name} is DATE, and {_moment(ticks[place], unit)} is not",
+                f"column {column.name} is DATE, and {_moment(ticks[row], unit)} is not",
                 hint="give a value that converts to DATE without loss",
             ),
         )
@@ -66,11 +68,11 @@ def _check(ticks: Array, low: int, high: int, unit: str, column: Column) -> None
     bounds = np.iinfo(np.int64)
     low, high = max(low, bounds.min), min(high, bounds.max)
     if len(ticks) and (int(ticks.min()) < low or int(ticks.max()) > high):
-        place = int(np.argmax((ticks < low) | (ticks > high)))
+        row = int(np.argmax((ticks < low) | (ticks > high)))
         raise range_error(
-            place,
+            row,
             column,
-            f"{int(ticks[place])} {unit} since 1970",
+            f"{int(ticks[row])} {unit} since 1970",
             "dates and timestamps are of the years 1 to 9999",
         )
 

@@ -37,39 +37,39 @@ class Window:
     @classmethod
     def of(cls, query: Query, columns: list[Vector], counts: Array) -> Window:
         """From all rows of the view."""
-        places = ordered(query, columns)
-        kept: dict[Row, int] = {}
+        order = ordered(query, columns)
+        count_by_row: dict[Row, int] = {}
         room = _room(query)
-        for start in range(0, len(places), room):
-            best = places[start : start + room]
+        for start in range(0, len(order), room):
+            best = order[start : start + room]
             rows = _rows([column.take(best) for column in columns], len(best))
             for row, number in zip(rows, counts[best].tolist(), strict=True):
                 # Equal rows of several records stand side by side: all of them or none.
-                if len(kept) == room and row not in kept:
-                    return cls(query, tuple(kept.items()), next(reversed(kept)))
-                kept[row] = kept.get(row, 0) + number
-        return cls(query, tuple(kept.items()), None)
+                if len(count_by_row) == room and row not in count_by_row:
+                    return cls(query, tuple(count_by_row.items()), next(reversed(count_by_row)))
+                count_by_row[row] = count_by_row.get(row, 0) + number
+        return cls(query, tuple(count_by_row.items()), None)
 
-    def after(self, delta: Weighted, whole: Callable[[], Window]) -> Window:
-        """The window after rows came and went; `whole` makes it from all rows."""
-        kept = dict(self.rows)
+    def after(self, delta: Weighted, recompute: Callable[[], Window]) -> Window:
+        """The window after rows came and went; `recompute` makes it from all rows."""
+        count_by_row = dict(self.rows)
         for row, weight in delta:
-            kept[row] = kept.get(row, 0) + weight
+            count_by_row[row] = count_by_row.get(row, 0) + weight
         border = self.border
         if border is not None:
-            kept.setdefault(border, 0)
-        rows = _sorted(self.query, list(kept))
+            count_by_row.setdefault(border, 0)
+        rows = _sorted(self.query, list(count_by_row))
         if border is not None:
             # What came from beyond the border belongs to the rows that are not kept.
             rows = rows[: rows.index(border) + 1]
-        found = [(row, kept[row]) for row in rows if kept[row]]
-        if border is not None and sum(count for _, count in found) < _end(self.query):
-            return whole()
+        present = [(row, count_by_row[row]) for row in rows if count_by_row[row]]
+        if border is not None and sum(count for _, count in present) < _end(self.query):
+            return recompute()
         room = _room(self.query)
-        if len(found) > 2 * room:
-            border = found[room - 1][0]
-            found = found[:room]
-        return Window(self.query, tuple(found), border)
+        if len(present) > 2 * room:
+            border = present[room - 1][0]
+            present = present[:room]
+        return Window(self.query, tuple(present), border)
 
     def visible(self) -> list[Row]:
         """The rows within OFFSET and LIMIT."""
@@ -98,4 +98,4 @@ def _rows(columns: list[Vector], count: int) -> list[Row]:
 
 def _sorted(query: Query, rows: list[Row]) -> list[Row]:
     columns = [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
-    return [rows[place] for place in ordered(query, columns).tolist()]
+    return [rows[index] for index in ordered(query, columns).tolist()]

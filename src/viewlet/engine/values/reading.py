@@ -40,15 +40,15 @@ def weighted_vectors(
         return _as_vectors(query, []), _counts([])
     lets = _common_lets(query, database, length)
     if lets is None:
-        found = list(make_rows(query, _records(keys, components), database))
-        return _as_vectors(query, [row for row, _ in found]), _counts([n for _, n in found])
+        rows = list(make_rows(query, _records(keys, components), database))
+        return _as_vectors(query, [row for row, _ in rows]), _counts([n for _, n in rows])
     environment = dict(zip(query.keys, keys, strict=True)) | lets
     environment |= {name: Vector(values) for name, values in components.items()}
     counts = components[COUNT] if query.kind is ViewKind.BAG else np.ones(length, np.int64)
     if query.having is not None:
-        places = np.flatnonzero(_condition(query.having, environment, length))
-        environment = {name: vector.take(places) for name, vector in environment.items()}
-        counts, length = counts[places], len(places)
+        selected = np.flatnonzero(_condition(query.having, environment, length))
+        environment = {name: vector.take(selected) for name, vector in environment.items()}
+        counts, length = counts[selected], len(selected)
     columns = [_column(c.scalar, c.type, environment, length) for c in query.columns]
     return columns, counts
 
@@ -85,14 +85,14 @@ def _column(
     scalar: ScalarExpr, type: Type, environment: Mapping[str, Vector], length: int
 ) -> Vector:
     try:
-        found = evaluate_vector(scalar, environment, length)
+        vector = evaluate_vector(scalar, environment, length)
     except NotColumnar:
-        found = vector_of(_row_by_row(scalar, environment, length), type)
-    if type.kind is Kind.BOOLEAN and found.values.dtype.kind != "b":
-        return Vector(found.values.astype(bool), found.nulls)
-    if found.values.dtype.kind == "f":
-        return Vector(normalized_doubles(found.values), found.nulls)
-    return found
+        vector = vector_of(_row_by_row(scalar, environment, length), type)
+    if type.kind is Kind.BOOLEAN and vector.values.dtype.kind != "b":
+        return Vector(vector.values.astype(bool), vector.nulls)
+    if vector.values.dtype.kind == "f":
+        return Vector(normalized_doubles(vector.values), vector.nulls)
+    return vector
 
 
 def _row_by_row(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> list[Scalar]:
@@ -109,8 +109,8 @@ def _records(
     weights = list(zip(*(components[name].tolist() for name in names), strict=True))
     columns = [plain_values(key.values, key.nulls) for key in keys]
     rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
-    for key, found in zip(rows, weights, strict=True):
-        yield key, {n: to_weight(w) for n, w in zip(names, found, strict=True)}
+    for key, record in zip(rows, weights, strict=True):
+        yield key, {n: to_weight(w) for n, w in zip(names, record, strict=True)}
 
 
 def _counts(counts: list[int]) -> Array:
@@ -131,9 +131,9 @@ def vector_of(values: list[Scalar], type: Type) -> Vector:
             return Vector(np.array([value or 0 for value in values], dtype), nulls)
         except OverflowError:
             pass
-    found = np.empty(len(values), object)
-    found[:] = values
-    return Vector(found, nulls)
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return Vector(objects, nulls)
 
 
 def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
@@ -141,20 +141,20 @@ def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
     if query.limit is not None:
         near = _foremost(query, columns, counts)
         columns, counts = [column.take(near) for column in columns], counts[near]
-    places = ordered(query, columns)
-    repeats = counts[places]
+    order = ordered(query, columns)
+    repeats = counts[order]
     if (repeats != 1).any():
-        places = np.repeat(places, repeats)
+        order = np.repeat(order, repeats)
     end = None if query.limit is None else query.offset + query.limit
-    places = places[query.offset : end]
-    taken = [column.take(places) for column in columns]
+    order = order[query.offset : end]
+    vectors = [column.take(order) for column in columns]
     return Batch(
-        [v.values for v in taken], [v.nulls for v in taken], np.ones(len(places), np.int64)
+        [v.values for v in vectors], [v.nulls for v in vectors], np.ones(len(order), np.int64)
     )
 
 
 def ordered(query: Query, columns: list[Vector]) -> Array:
-    """The places of the rows in the view's order, the first ORDER BY column deciding first.
+    """The positions of the rows in the view's order, the first ORDER BY column deciding first.
 
     Where LIMIT cuts, the other columns decide between rows that ORDER BY leaves equal: which of
     them is seen must not depend on where they lie in memory.
@@ -182,15 +182,15 @@ def _ranks(item: OrderItem, columns: list[Vector]) -> Array:
 
 
 def _foremost(query: Query, columns: list[Vector], counts: Array) -> Array:
-    """The places among which the rows before LIMIT are, by the first column of ORDER BY alone.
+    """Positions that contain all rows before LIMIT, by the first column of ORDER BY alone.
 
     So that not all rows are put in order, by all columns, to show a few of them.
     """
-    wanted = query.offset + (query.limit or 0)
-    if not query.order or not 0 < wanted < len(counts):
+    row_limit = query.offset + (query.limit or 0)
+    if not query.order or not 0 < row_limit < len(counts):
         return np.arange(len(counts))
     ranks = _ranks(query.order[0], columns)
-    return np.flatnonzero(ranks <= np.partition(ranks, wanted - 1)[wanted - 1])
+    return np.flatnonzero(ranks <= np.partition(ranks, row_limit - 1)[row_limit - 1])
 
 
 def rows_of(batch: Batch) -> list[Row]:

@@ -9,21 +9,21 @@ from viewlet.schema import Column, shown_value
 class InRow(Exception):
     """A value that does not fit, with its place in the column."""
 
-    def __init__(self, place: int, cause: DataError) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, row: int, cause: DataError) -> None:
+        super().__init__(row)
+        self.row = row
         self.cause = cause
 
 
-def null_error(place: int, column: Column) -> InRow:
+def null_error(row: int, column: Column) -> InRow:
     """NULL where the column has none."""
-    return InRow(place, DataError(f"NULL in column {column.name}, which is NOT NULL"))
+    return InRow(row, DataError(f"NULL in column {column.name}, which is NOT NULL"))
 
 
-def range_error(place: int, column: Column, value: object, hint: str | None = None) -> InRow:
+def range_error(row: int, column: Column, value: object, hint: str | None = None) -> InRow:
     """A value beyond the range of the column's type."""
     text = f"column {column.name}: {shown_value(value)} is out of range for {column.type}"
-    return InRow(place, RangeError(text, hint=hint))
+    return InRow(row, RangeError(text, hint=hint))
 
 
 def not_text(column: Column, value: object, error: ValueError) -> DataError:

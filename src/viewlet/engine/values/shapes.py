@@ -185,5 +185,5 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
 
 def _check_distinct(relation: Relation, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
-        name = next(name for place, name in enumerate(names) if name in names[:place])
+        name = next(name for position, name in enumerate(names) if name in names[:position])
         raise DataError(f"the rows for {relation.name} have two columns {name}")

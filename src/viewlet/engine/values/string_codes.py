@@ -102,10 +102,12 @@ class StringCodes:
         addresses = addresses_of(buffers)
         first, data = text_addresses(addresses, offset, form)
         target, done = address_of(codes), 0
-        places = address_of(addresses)
+        addresses_at = address_of(addresses)
         store = self._store
         while done < count:
-            done = code_texts(store.address, form, first, data, places, nulls, target, done, count)
+            done = code_texts(
+                store.address, form, first, data, addresses_at, nulls, target, done, count
+            )
             if done < 0:
                 return -1 - done
             if done < count:
@@ -113,17 +115,25 @@ class StringCodes:
         return -1
 
     def read_dictionary(self, values: Any, nulls: int, codes: Array) -> int:
-        """The same for an Arrow array that names its strings by their places in a dictionary."""
-        strings, places = values.dictionary, values.indices
-        known = np.empty(len(strings), np.int64)
-        row = self.read(strings.buffers(), strings.offset, len(strings), 0, known, form_of(strings))
+        """The same for an Arrow array that names its strings by their positions in a dictionary."""
+        strings, indices = values.dictionary, values.indices
+        entry_codes = np.empty(len(strings), np.int64)
+        row = self.read(
+            strings.buffers(), strings.offset, len(strings), 0, entry_codes, form_of(strings)
+        )
         if row >= 0:
             return row_of_entry(values, row)
-        width = places.type.bit_width // 8
-        data = places.buffers()[1].address + width * places.offset if len(places) else 0
+        width = indices.type.bit_width // 8
+        data = indices.buffers()[1].address + width * indices.offset if len(indices) else 0
         return int(
             take_codes(
-                data, width, len(places), nulls, address_of(known), len(known), address_of(codes)
+                data,
+                width,
+                len(indices),
+                nulls,
+                address_of(entry_codes),
+                len(entry_codes),
+                address_of(codes),
             )
         )
 
@@ -169,8 +179,8 @@ def row_of_entry(values: Any, entry: int) -> int:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    places = values.indices
-    return max(0, int(pc.index(places, pa.scalar(entry, places.type)).as_py()))
+    indices = values.indices
+    return max(0, int(pc.index(indices, pa.scalar(entry, indices.type)).as_py()))
 
 
 def addresses_of(buffers: Sequence[Any]) -> Array:

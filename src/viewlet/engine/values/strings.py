@@ -38,22 +38,22 @@ class Dictionary:
 
     def code(self, text: str | None) -> int:
         """The code of a string, a new one if it has none."""
-        found = self.codes.get(text)
-        if found is None:
-            found = self.codes[text] = len(self.strings)
+        code = self.codes.get(text)
+        if code is None:
+            code = self.codes[text] = len(self.strings)
             self.strings.append(text)
-        return found
+        return code
 
     def encode(self, texts: Iterable[str | None]) -> Array:
         """The codes of many strings; each distinct one is looked up once."""
         if isinstance(texts, np.ndarray) and len(texts) > _MANY:
             import pyarrow as pa
 
-            found = pa.array(texts, pa.string()).dictionary_encode()
+            encoded = pa.array(texts, pa.string()).dictionary_encode()
             # Of Arrow's two ways to Python's strings, the one without an object for each scalar.
-            codes = self._codes_of_distinct(found.dictionary.to_numpy(zero_copy_only=False))
-            places = found.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
-            return np.asarray(np.append(codes, 0)[places])
+            codes = self._codes_of_distinct(encoded.dictionary.to_numpy(zero_copy_only=False))
+            indices = encoded.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
+            return np.asarray(np.append(codes, 0)[indices])
         return self._codes_of(texts)
 
     def _codes_of(self, texts: Iterable[str | None]) -> Array:
@@ -79,9 +79,9 @@ class Dictionary:
         if len(codes) > len(self.strings) // 8:
             lookup = np.array(self.strings, dtype=object)
             return np.asarray(lookup[codes])
-        found = np.empty(len(codes), object)
-        found[:] = self.texts(codes.tolist())
-        return found
+        texts = np.empty(len(codes), object)
+        texts[:] = self.texts(codes.tolist())
+        return texts
 
 
 class Translation:
@@ -110,8 +110,8 @@ class Translation:
         codes = np.ascontiguousarray(codes)
         translated = np.empty(len(codes), np.int64)
         if self._translate(codes, translated):
-            known = self._codes[codes]
-            unknown = np.unique(codes[(known == 0) & (codes != 0)])
+            translations = self._codes[codes]
+            unknown = np.unique(codes[(translations == 0) & (codes != 0)])
             self._codes[unknown] = self._target.encode(self._source.decode(unknown))
             self._translate(codes, translated)
         return translated
@@ -136,12 +136,12 @@ class _Table:
         """Compute one entry; gives the code of a string that it made, else 0."""
         value: Scalar = evaluate(self.lookup.scalar, {self.lookup.variable: text})
         self.gaps[code] = value is None
-        made = 0
+        result_code = 0
         if self.lookup.physical is Physical.STR:
-            made = dictionary.code(value)  # type: ignore[arg-type]
-            value = made
+            result_code = dictionary.code(value)  # type: ignore[arg-type]
+            value = result_code
         self.values[code] = value or 0
-        return made
+        return result_code
 
     def fill_many(self, first: int, texts: list[str | None]) -> None:
         """Fill the entries from code `first` on, if Arrow can compute them all at once."""
@@ -209,9 +209,9 @@ class TextTables:
             for table in slow:
                 table.reserve(len(self.dictionary))
                 if depth <= self._most:
-                    made = table.fill(code, text, self.dictionary)
-                    if made > code:
-                        self._depth.setdefault(made, depth + 1)
+                    result_code = table.fill(code, text, self.dictionary)
+                    if result_code > code:
+                        self._depth.setdefault(result_code, depth + 1)
             code += 1
         for table in self.tables:
             table.reserve(len(self.dictionary))

@@ -31,10 +31,10 @@ def evaluate_vector(scalar: ScalarExpr, environment: Mapping[str, Vector], lengt
 def _computed(scalar: Apply, arguments: Sequence[Vector]) -> Vector:
     record = FUNCTIONS[scalar.function]
     with np.errstate(all="ignore"):
-        made = record.vector(*arguments)
+        result = record.vector(*arguments)
     if not record.nulls.is_strict:
-        return made
-    return Vector(made.values, any_null([*arguments, made]))
+        return result
+    return Vector(result.values, any_null([*arguments, result]))
 
 
 def truths(scalar: ScalarExpr, environment: Mapping[str, Vector], length: int) -> Array:
