@@ -258,7 +258,7 @@ class ArrayEngine:
         """Where a factored delta may be made narrower: as soon as both its factors exist."""
         code = self._code(compiled)
         results, owned = code.results, code.owned
-        made = {op.out: position for position, op in enumerate(code.ops)}
+        position_of = {op.out: position for position, op in enumerate(code.ops)}
         used: dict[int, int] = {}
         for position, op in enumerate(code.ops):
             for slot, _ in op.args:
@@ -280,8 +280,8 @@ class ArrayEngine:
             left, right = results[delta.u][0], results[delta.v][0]
             if left not in owned or right not in owned:
                 continue  # something else reads it under another name
-            last = max(left, right, key=lambda slot: made[slot])
-            if min(used.get(s, len(made)) for s in (left, right)) <= made[last]:
+            last = max(left, right, key=lambda slot: position_of[slot])
+            if min(used.get(s, len(position_of)) for s in (left, right)) <= position_of[last]:
                 continue  # the first factor is read before the second exists
             if delta.rank >= min(RECOMPRESS_FROM, min(matrix.shape)):
                 hooks[last] = self._recompression(matrix, left, right)

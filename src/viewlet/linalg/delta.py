@@ -118,9 +118,9 @@ def derive(views: Views, ranks: Mapping[Matrix, int], dense: set[Matrix] | None 
         )
     assignments: list[Assignment] = []
     for view in views.views:
-        made = _view_delta(view, deltas, assignments, symmetric, as_dense=view.matrix in dense)
-        if made is not None:
-            deltas[view.matrix] = made
+        delta = _view_delta(view, deltas, assignments, symmetric, as_dense=view.matrix in dense)
+        if delta is not None:
+            deltas[view.matrix] = delta
     return Trigger(tuple(ranks), tuple(assignments), deltas)
 
 

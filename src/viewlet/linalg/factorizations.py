@@ -186,10 +186,10 @@ class TruncatedSVD:
 def _split(basis: Array, x: Array) -> tuple[Array, Array, float]:
     """x as basis @ along + size * off with off a unit vector; projected twice for accuracy."""
     along = basis.T @ x
-    rest = x - basis @ along
-    again = basis.T @ rest
-    along, rest = along + again, rest - basis @ again
-    size = float(np.linalg.norm(rest))
+    residual = x - basis @ along
+    again = basis.T @ residual
+    along, residual = along + again, residual - basis @ again
+    size = float(np.linalg.norm(residual))
     if size <= EPS * len(x) * float(np.linalg.norm(x)):
         return along, np.zeros(len(x)), 0.0
-    return along, rest / size, size
+    return along, residual / size, size

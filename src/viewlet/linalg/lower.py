@@ -139,12 +139,12 @@ class _Lowering:
                 repeated = _repetition(e)
                 if repeated is not None:
                     return self.unfold(repeated, name if top else None)
-                made = self.chain([self.lower(f, top=False) for f in e.factors])
+                lowered = self.chain([self.lower(f, top=False) for f in e.factors])
             case _:
-                made = rebuild(e, [self.lower(kid, top=True) for kid in children(e)])
-        if not top and _holds_wide_product(made):
-            return self.define("M", made)
-        return made
+                lowered = rebuild(e, [self.lower(kid, top=True) for kid in children(e)])
+        if not top and _holds_wide_product(lowered):
+            return self.define("M", lowered)
+        return lowered
 
     def chain(self, parts: Sequence[Expr]) -> Expr:
         flat: list[Expr] = []
@@ -158,10 +158,10 @@ class _Lowering:
         def build(tree: Tree, outer: bool) -> Expr:
             if isinstance(tree, int):
                 return flat[tree]
-            made = ex.product_of((build(tree[0], False), build(tree[1], False)))
-            if outer or not isinstance(made, ex.Product) or is_narrow(made):
-                return made
-            return self.define("M", made)
+            product = ex.product_of((build(tree[0], False), build(tree[1], False)))
+            if outer or not isinstance(product, ex.Product) or is_narrow(product):
+                return product
+            return self.define("M", product)
 
         return ex.scale(coefficient, build(associate(tuple(f.shape for f in flat)), True))
 
@@ -202,9 +202,9 @@ def _repetition(e: ex.Product) -> ex.Power | None:
             continue
         base = ex.product_of(e.factors[:width])
         if base.shape[0] == base.shape[1]:
-            made = ex.power(base, times)
-            assert isinstance(made, ex.Power)
-            return made
+            power = ex.power(base, times)
+            assert isinstance(power, ex.Power)
+            return power
     return None
 
 

@@ -84,13 +84,13 @@ class Program:
     def _changing(self, names: Sequence[str] | None) -> list[Matrix] | None:
         if names is None:
             return None
-        known = {m.name: m for m in self.inputs}
+        input_by_name = {m.name: m for m in self.inputs}
         for name in names:
-            if name not in known:
+            if name not in input_by_name:
                 raise ResolutionError(
-                    f"unknown input {name!r}", hint=f"the inputs are: {', '.join(known)}"
+                    f"unknown input {name!r}", hint=f"the inputs are: {', '.join(input_by_name)}"
                 )
-        return [known[name] for name in names]
+        return [input_by_name[name] for name in names]
 
     def trigger(
         self, *names: str, strategy: str = "incremental", model: str = "exponential", rank: int = 1
@@ -140,11 +140,12 @@ class Program:
         raise TypingError(f"unknown engine {engine!r}", hint="use 'local' or 'spark'")
 
     def _values(self, values: Mapping[str, Any]) -> dict[Matrix, Array | Sparse]:
-        known = {m.name for m in self.inputs}
+        input_names = {m.name for m in self.inputs}
         for name in values:
-            if name not in known:
+            if name not in input_names:
                 raise ResolutionError(
-                    f"unknown input {name!r}", hint=f"the inputs are: {', '.join(sorted(known))}"
+                    f"unknown input {name!r}",
+                    hint=f"the inputs are: {', '.join(sorted(input_names))}",
                 )
         for matrix in self.inputs:
             if matrix.name not in values:

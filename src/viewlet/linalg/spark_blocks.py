@@ -122,8 +122,8 @@ class Blocks:
                     parts[source] = block
             right_matrix = np.vstack([parts[p] for p in sorted(parts)])
             for partition, block in own.items():
-                made = arrays.multiply(block, False, right_matrix, False, alpha)
-                yield partition, np.ascontiguousarray(made)
+                product = arrays.multiply(block, False, right_matrix, False, alpha)
+                yield partition, np.ascontiguousarray(product)
 
         # A union of equally partitioned RDDs needs no shuffle; only the right factor moves.
         both = left.rdd.mapValues(_own).union(self.spread(right, "all"))
@@ -194,10 +194,10 @@ class BlockMachine(Machine):
         """All assigned symbols: Rows or arrays. Rows are cached, each is computed once."""
         slots: dict[int, Any] = {}
         for op in code.ops:
-            made = self.execute(op, slots)
-            if isinstance(made, ScatteredMatrix) and op.kind != "leaf":
-                self.cached.append(made.persist())
-            slots[op.out] = made
+            result = self.execute(op, slots)
+            if isinstance(result, ScatteredMatrix) and op.kind != "leaf":
+                self.cached.append(result.persist())
+            slots[op.out] = result
         return {symbol: self._read(slots, ref) for symbol, ref in code.results.items()}
 
     def release(self, keep: Collection[Any] = ()) -> None:
@@ -218,11 +218,11 @@ class BlockMachine(Machine):
         """Products and sums of scattered matrices on the executors, the rest on the driver."""
         args = [slots[slot] for slot, _ in op.args]
         if not any(isinstance(a, ScatteredMatrix) for a in args):
-            made = super().execute(op, slots)
+            result = super().execute(op, slots)
             entries = op.shape[0] * op.shape[1]
             if op.kind in ("mul", "inv", "add") and entries >= self.large:
-                return self.blocks.scatter(arrays.dense_of(made))
-            return made
+                return self.blocks.scatter(arrays.dense_of(result))
+            return result
         if op.kind == "mul":
             return self._multiply(op, slots)
         if op.kind == "add":
@@ -230,17 +230,17 @@ class BlockMachine(Machine):
             return self.blocks.add(list(zip(op.alpha, read, strict=True)))
         # An inverse and rarer shapes are made on the driver, at the start and for repairs only.
         local = {slot: _fetched(slots[slot]) for slot, _ in op.args}
-        made = super().execute(op, local)
+        result = super().execute(op, local)
         large = op.shape[0] * op.shape[1] >= self.large
-        return self.blocks.scatter(arrays.dense_of(made)) if large else made
+        return self.blocks.scatter(arrays.dense_of(result)) if large else result
 
     def _multiply(self, op: Op, slots: Mapping[int, Any]) -> Any:
         (x, tx), (y, ty) = ((slots[slot], t) for slot, t in op.args)
         alpha = op.alpha[0]
         if isinstance(x, ScatteredMatrix) and isinstance(y, ScatteredMatrix):
             left, right = self._read(slots, op.args[0]), self._read(slots, op.args[1])
-            made = self.blocks.product(left, right, alpha)
-            return made if op.shape[0] * op.shape[1] >= self.large else made.collect()
+            product = self.blocks.product(left, right, alpha)
+            return product if op.shape[0] * op.shape[1] >= self.large else product.collect()
         if isinstance(x, ScatteredMatrix):
             thin = _thin(y, ty)
             if tx:

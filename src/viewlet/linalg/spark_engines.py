@@ -140,19 +140,19 @@ class SparkMatrixEngine(ArrayEngine):
     def ask(self, what: str, **details: Any) -> list[Any]:
         """One read of all partitions."""
         request = encode({"what": what, **details})
-        answers = self.cluster.read(request)
+        replies = self.cluster.read(request)
         self.moved.jobs += 1
         self.moved.broadcast += len(request)
-        self.moved.collected += sum(map(len, answers))
-        return [unpack(answer) for answer in answers]
+        self.moved.collected += sum(map(len, replies))
+        return [unpack(reply) for reply in replies]
 
     def products(self, requests: list[tuple[Matrix, bool, Array]]) -> list[Array]:
         """op(M) y for several at once, in one job."""
         sent = [(m.name, transposed, np.asfortranarray(y)) for m, transposed, y in requests]
-        answers = self.ask("products", products=sent)
+        replies = self.ask("products", products=sent)
         results = []
         for at, (_, transposed, _) in enumerate(requests):
-            parts = [answer[at] for answer in answers]
+            parts = [reply[at] for reply in replies]
             if transposed and self.layout == "rows":
                 results.append(np.asfortranarray(sum(parts[1:], parts[0])))
             else:
@@ -304,16 +304,16 @@ class _WaveMachine(Machine):
                     slots[op.out] = self.execute(op, slots)
             if remote:
                 requests = [_remote_product(op.args, slots) for op in remote]
-                answers = self.engine.products([(m, t, y) for m, t, y, _ in requests])
-                for op, (*_, flipped), answer in zip(remote, requests, answers, strict=True):
-                    scaled = answer if op.alpha[0] == 1.0 else op.alpha[0] * answer
+                products = self.engine.products([(m, t, y) for m, t, y, _ in requests])
+                for op, (*_, flipped), product in zip(remote, requests, products, strict=True):
+                    scaled = product if op.alpha[0] == 1.0 else op.alpha[0] * product
                     slots[op.out] = scaled.T if flipped else scaled
             waiting = blocked
-        made: dict[Expr, Value] = {}
+        values: dict[Expr, Value] = {}
         for symbol, (slot, transposed) in code.results.items():
             value = slots[slot]
-            made[symbol] = arrays.dense_of(value).T if transposed else value
-        return made
+            values[symbol] = arrays.dense_of(value).T if transposed else value
+        return values
 
 
 def _is_remote(value: Value) -> bool:
@@ -350,7 +350,7 @@ def _pieces(blocks: Blocks, rows: ScatteredMatrix, name: str, layout: str) -> An
         partition, block = item
         return partition, encode({"side": "rows", "name": name, "block": block})
 
-    made = rows.rdd.map(own, preservesPartitioning=True)
+    pieces = rows.rdd.map(own, preservesPartitioning=True)
     if layout == "both":
 
         def part(item: tuple[int, tuple[int, Array]]) -> tuple[int, bytes]:
@@ -359,8 +359,8 @@ def _pieces(blocks: Blocks, rows: ScatteredMatrix, name: str, layout: str) -> An
             piece = {"side": "columns", "name": name, "block": block, "first": first}
             return target, encode(piece)
 
-        made = made.union(blocks.spread(rows, "columns").map(part, preservesPartitioning=True))
-    return made
+        pieces = pieces.union(blocks.spread(rows, "columns").map(part, preservesPartitioning=True))
+    return pieces
 
 
 def choose_layout(partitions: int) -> str:

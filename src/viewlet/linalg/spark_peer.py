@@ -70,8 +70,8 @@ class SparkReevaluation:
     def _refresh(self, changed: frozenset[Matrix] | None) -> None:
         before = self.blocks.shuffled.value
         machine = BlockMachine(self.blocks, lambda leaf: self.values[leaf], self.large)  # type: ignore[index]
-        made = machine.evaluate(self.plan.evaluation(changed))
-        fresh = {m: v for m, v in made.items() if isinstance(m, Matrix) and m in self.plan.stored}
+        values = machine.evaluate(self.plan.evaluation(changed))
+        fresh = {m: v for m, v in values.items() if isinstance(m, Matrix) and m in self.plan.stored}
         for value in fresh.values():
             if isinstance(value, ScatteredMatrix):
                 value.persist().rdd.count()

@@ -95,8 +95,8 @@ class MatrixBlocks:
         question = decode(request)
         match question["what"]:
             case "products":
-                answers = [self._product(state, *p) for p in question["products"]]
-                return pack(answers)
+                products = [self._product(state, *p) for p in question["products"]]
+                return pack(products)
             case "rows":
                 return pack(self._rows(state, question["name"], question["indices"]))
             case "columns":

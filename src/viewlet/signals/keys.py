@@ -31,7 +31,7 @@ class IntegerCodes:
     def _clear(self) -> None:
         self.counts: Array | None = None  # rows per code in the last batch, when it has them
         self.values = _EMPTY
-        self.known = 0
+        self.code_count = 0
         self.low = 0
         self.table = np.empty(0, np.int32)
         self._hash = np.empty(0, np.int32)
@@ -43,7 +43,7 @@ class IntegerCodes:
         if not len(keys):
             return codes
         if self.learn(keys):
-            self.counts = np.zeros(self.known, np.int64)
+            self.counts = np.zeros(self.code_count, np.int64)
             kernel.look_up(keys, self.low, self.table, codes, self.counts)
             return codes
         # Enough room for the worst case; distinct keys of a batch are far fewer than its rows, so
@@ -52,9 +52,9 @@ class IntegerCodes:
             for at in range(0, len(keys), 1 << 16):
                 piece = keys[at : at + (1 << 16)]
                 self._reserve(len(piece))
-                self._rehash(self.known + len(piece))
-                self.known = kernel.encode_hashed(
-                    piece, self._hash, self.values, self.known, codes[at : at + len(piece)]
+                self._rehash(self.code_count + len(piece))
+                self.code_count = kernel.encode_hashed(
+                    piece, self._hash, self.values, self.code_count, codes[at : at + len(piece)]
                 )
         return codes
 
@@ -72,23 +72,23 @@ class IntegerCodes:
                 return False
             self._reserve(min(len(keys), high - low + 1))
             self._retable(low, high)
-            known = kernel.learn(keys, self.low, self.table, self.known, self.values)
-            if known >= 0:
-                self.known = known
+            code_count = kernel.learn(keys, self.low, self.table, self.code_count, self.values)
+            if code_count >= 0:
+                self.code_count = code_count
                 return True
             self.table = np.empty(0, np.int32)  # holds codes of keys that are not known yet
         return False
 
-    def truncate(self, known: int) -> None:
-        """Forget the keys that got their code after the first `known`."""
-        values = self.values[:known].copy()
+    def truncate(self, code_count: int) -> None:
+        """Forget the keys that got their code after the first `code_count`."""
+        values = self.values[:code_count].copy()
         self._clear()
         self.encode(values)
 
     def _reserve(self, more: int) -> None:
-        if self.known + more > len(self.values):
-            grown = np.empty(max(self.known + more, 2 * len(self.values)), np.int64)
-            grown[: self.known] = self.values[: self.known]
+        if self.code_count + more > len(self.values):
+            grown = np.empty(max(self.code_count + more, 2 * len(self.values)), np.int64)
+            grown[: self.code_count] = self.values[: self.code_count]
             self.values = grown
 
     def _retable(self, low: int, high: int) -> None:
@@ -96,7 +96,9 @@ class IntegerCodes:
             return
         self.low = low
         self.table = np.full(high - low + 1, -1, np.int32)
-        self.table[self.values[: self.known] - low] = np.arange(self.known, dtype=np.int32)
+        self.table[self.values[: self.code_count] - low] = np.arange(
+            self.code_count, dtype=np.int32
+        )
 
     def _rehash(self, needed: int) -> None:
         if 2 * needed <= len(self._hash):
@@ -104,7 +106,7 @@ class IntegerCodes:
         size = 1 << (4 * needed).bit_length()
         self._hash = np.full(size, -1, np.int32)
         self.table = np.empty(0, np.int32)
-        keys = self.values[: self.known].copy()
+        keys = self.values[: self.code_count].copy()
         if len(keys):
             codes = np.empty(len(keys), np.int32)
             kernel.encode_hashed(keys, self._hash, self.values, 0, codes)
@@ -130,7 +132,7 @@ class TextCodes:
         self._texts: Array = np.empty(0, object)
 
     @property
-    def known(self) -> int:
+    def code_count(self) -> int:
         """How many strings have a code."""
         return len(self._codes)
 
@@ -153,9 +155,9 @@ class TextCodes:
         )
         return np.asarray(slots[batch.indices.to_numpy()])
 
-    def truncate(self, known: int) -> None:
-        """Forget the strings that got their code after the first `known`."""
-        self._codes = dict(islice(self._codes.items(), known))
+    def truncate(self, code_count: int) -> None:
+        """Forget the strings that got their code after the first `code_count`."""
+        self._codes = dict(islice(self._codes.items(), code_count))
         self._texts = np.empty(0, object)
 
 
@@ -174,7 +176,7 @@ class KeyDictionary:
     def __len__(self) -> int:
         if not self.kinds:
             return int(self.single)
-        return (self._pairs[-1] if self._pairs else self._parts[0]).known
+        return (self._pairs[-1] if self._pairs else self._parts[0]).code_count
 
     def encode(self, columns: list[Array], names: list[str]) -> Array:
         """The slot of every row. New keys get slots in the order of their first appearance."""
@@ -221,23 +223,23 @@ class KeyDictionary:
         """How many rows every key has, for the slots that `encode` has just given."""
         only = self._parts[0] if len(self._parts) == 1 else None
         if isinstance(only, IntegerCodes) and only.counts is not None:
-            return only.counts[: only.known]
+            return only.counts[: only.code_count]
         counts = np.zeros(len(self), np.int64)
         kernel.histogram(slots, counts)
         return counts
 
     def sizes(self) -> list[int]:
         """How many codes each of its parts has, for a rollback to return to."""
-        return [part.known for part in (*self._parts, *self._pairs)]
+        return [part.code_count for part in (*self._parts, *self._pairs)]
 
     def truncate(self, sizes: list[int]) -> None:
         """Back to the sizes that `sizes()` gave: the keys of a failed batch are forgotten."""
         if not sizes:
             self.kinds, self._parts, self._pairs = [], [], []
             return
-        for part, known in zip((*self._parts, *self._pairs), sizes, strict=True):
-            if part.known != known:
-                part.truncate(known)
+        for part, code_count in zip((*self._parts, *self._pairs), sizes, strict=True):
+            if part.code_count != code_count:
+                part.truncate(code_count)
 
     def decode(self, slots: Array) -> list[Array]:
         """The key columns of these slots."""
@@ -257,9 +259,9 @@ class KeyDictionary:
 
     def dump(self) -> dict[str, Any]:
         """The arrays and kinds that `load` needs."""
-        parts = [np.asarray(part.values[: part.known]) for part in self._parts]
+        parts = [np.asarray(part.values[: part.code_count]) for part in self._parts]
         texts = [part.astype(str) if part.dtype == object else part for part in parts]
-        pairs = [pairs.values[: pairs.known] for pairs in self._pairs]
+        pairs = [pairs.values[: pairs.code_count] for pairs in self._pairs]
         return {"single": self.single, "kinds": self.kinds, "parts": texts, "pairs": pairs}
 
     @classmethod

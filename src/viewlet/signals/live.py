@@ -196,11 +196,11 @@ class Live:
                     f"column {key} has {len(column)} rows, {schema.time} has {len(start)}",
                     hint="give columns of the same length",
                 )
-        known = self._columns[name]
-        if known and set(known) != set(payload):
+        earlier = self._columns[name]
+        if earlier and set(earlier) != set(payload):
             raise TypingError(
                 f"the batch has payload columns {', '.join(payload)}, earlier ones had "
-                f"{', '.join(known)}",
+                f"{', '.join(earlier)}",
                 hint="give every batch the same columns",
             )
         keys = [columns[key] for key in schema.keys]

@@ -59,8 +59,8 @@ def run(plan: OperatorPlan, tables_by_source: dict[str, Any], lanes: int) -> Col
                             else _nothing(front, source, len(keys))
                             for source in plan.sources
                         }
-                        made = executor.step(raw, INF, None)
-                        collector.put(number, executor.output(made))
+                        step_result = executor.step(raw, INF, None)
+                        collector.put(number, executor.output(step_result))
                 except BaseException:
                     list(waiting)  # the other threads stop after their block
                     raise

@@ -227,8 +227,8 @@ class SparkLive:
     def stats(self) -> dict[str, int]:
         """Counts of all partitions together, such as rows that came too late."""
         total: dict[str, int] = {}
-        for answer in self._cluster.read(b"stats"):
-            for name, count in json.loads(answer).items():
+        for reply in self._cluster.read(b"stats"):
+            for name, count in json.loads(reply).items():
                 total[name] = total.get(name, 0) + count
         return total
 

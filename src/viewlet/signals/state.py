@@ -73,20 +73,20 @@ class OperatorState:
         self.last = False  # the plan's last operator: its columns may be deferred
         self.dictionary: KeyDictionary | None = None  # of an operator that makes its own keys
         self._pools: dict[str, Any] = {}
-        self._known = set(store.names())
+        self._names = set(store.names())
 
     def keyed(
         self, name: str, slots: Ints, shape: tuple[int, ...], dtype: Any, fill: Any = 0
     ) -> Array:
         """The array [slot, *shape] of this operator; the caller may change the rows of `slots`."""
         full = f"{self.prefix}.{name}"
-        if full not in self._known:
+        if full not in self._names:
             if not len(slots):
                 return np.empty((0, *shape), dtype)
             array = self.store.create(full, (self.capacity, *shape), dtype)
             if fill != 0:  # a new array is zero; writing that would touch all its pages
                 array[...] = fill
-            self._known.add(full)
+            self._names.add(full)
         array = self.store.array(full)
         if array.dtype != np.dtype(dtype) or array.shape[1:] != tuple(shape):
             raise TypingError(
@@ -164,9 +164,9 @@ class OperatorState:
         self.store.meta[f"{self.prefix}.pools"] = described
 
     def _write(self, full: str, value: Array) -> None:
-        if full not in self._known or self.store.array(full).dtype != value.dtype:
+        if full not in self._names or self.store.array(full).dtype != value.dtype:
             self.store.create(full, (max(len(value), 1), *value.shape[1:]), value.dtype)
-            self._known.add(full)
+            self._names.add(full)
         array = self.store.array(full)
         if len(array) < len(value):
             array = self.store.resize(full, max(len(value), 2 * len(array)))

@@ -36,7 +36,7 @@ class Stretches:
     old: Ints
     position: Ints
     contiguous: bool  # every new entry of every stretch is a sample of the batch, in order
-    known: Array
+    has_history: Array
     flat: dict[str, Array]
 
 
@@ -45,7 +45,7 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
     slots = batch.slots
     last = state.keyed("last", slots, (), np.int64, NEVER)
     length = state.keyed("length", slots, (), np.int64)
-    known = last[slots] != NEVER
+    has_history = last[slots] != NEVER
     finish = (batch.frontier == INF) & rule.close
     dense = batch.index is None
     index = _NONE if batch.index is None else batch.index
@@ -57,12 +57,12 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
     begin[number] = total
     some = int((batch.counts > 0).sum())
     # without gaps there is one stretch per key with samples, of history, samples and closing zeros
-    closing = int(rule.tail * (finish & (known | (batch.counts > 0))).sum())
-    plain = batch.rows + _history(batch, known, length, rule) + closing
+    closing = int(rule.tail * (finish & (has_history | (batch.counts > 0))).sum())
+    plain = batch.rows + _history(batch, has_history, length, rule) + closing
     contiguous = dense and number == some and total == plain
     position = np.empty(0 if contiguous else batch.rows, np.int64)
     if contiguous:
-        _simple_layout(batch, known, last, length, rule, finish, segment, base, begin, old)
+        _simple_layout(batch, has_history, last, length, rule, finish, segment, base, begin, old)
     else:
         kernel.layout(*plan, *limits, True, segment, base, begin[:number], old, position)
     flat = {}
@@ -78,7 +78,7 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
                 segment,
                 begin,
                 old,
-                known,
+                has_history,
                 position,
                 contiguous,
                 batch.offsets,
@@ -87,7 +87,7 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
                 flat[name],
             )
     if bool((batch.frontier == INF).all()):  # nothing comes any more that would need the history
-        return Stretches(segment, base, begin, old, position, contiguous, known, flat)
+        return Stretches(segment, base, begin, old, position, contiguous, has_history, flat)
     trim = np.where(finish, rule.tail, 0)
     for name, values in flat.items():
         memory = state.keyed(f"history.{name}", slots, (rule.history,), values.dtype)
@@ -95,18 +95,18 @@ def stretch(state: OperatorState, batch: Samples, rule: Rule) -> Stretches:
     filled = batch.counts > 0
     ends = batch.offsets[1:][filled] - 1
     last[slots[filled]] = batch.first[filled] + batch.counts[filled] - 1 if dense else index[ends]
-    return Stretches(segment, base, begin, old, position, contiguous, known, flat)
+    return Stretches(segment, base, begin, old, position, contiguous, has_history, flat)
 
 
-def _history(batch: Samples, known: Array, length: Ints, rule: Rule) -> int:
+def _history(batch: Samples, has_history: Array, length: Ints, rule: Rule) -> int:
     some = batch.counts > 0
-    lengths = np.where(known, length[batch.slots], rule.opening)
+    lengths = np.where(has_history, length[batch.slots], rule.opening)
     return int(lengths[some].sum())
 
 
 def _simple_layout(
     batch: Samples,
-    known: Array,
+    has_history: Array,
     last: Ints,
     length: Ints,
     rule: Rule,
@@ -119,7 +119,7 @@ def _simple_layout(
     """The layout without gaps, one stretch per key that has samples."""
     some = np.flatnonzero(batch.counts > 0)
     segment[:] = some
-    old[:] = np.where(known[some], length[batch.slots[some]], rule.opening)
+    old[:] = np.where(has_history[some], length[batch.slots[some]], rule.opening)
     base[:] = batch.first[some] - old
     widths = old + batch.counts[some] + np.where(finish[some], rule.tail, 0)
     begin[0] = 0

@@ -144,8 +144,8 @@ class InverseReal:
         if not _half_spectra(spectrum, self.size) or out.dtype != np.float64:
             return False
         twiddles, where, _, scales = tables(self.size)
-        known = (spectrum.view(np.float64), twiddles, where, scales)
-        kernel.backward_sum(*known, offsets, segment, at, hop, rows, out)
+        transform = (spectrum.view(np.float64), twiddles, where, scales)
+        kernel.backward_sum(*transform, offsets, segment, at, hop, rows, out)
         return True
 
 

@@ -69,7 +69,7 @@ class _Observations:
 
     def remove(self, observations: Iterable[int]) -> None:
         """Take observations out again."""
-        chosen = self._known(observations)
+        chosen = self._observation_rows(observations)
         unit = OneHot(chosen, len(self._used))
         x, y = self.live["X"][chosen], self.live["Y"][chosen]
         self.live.update({"X": (unit, -x.T), "Y": (unit, -y.T)})
@@ -77,13 +77,13 @@ class _Observations:
 
     def correct(self, predictors: Mapping[int, Any], responses: Mapping[int, Any]) -> None:
         """Give observations new predictors and responses, as one update."""
-        self._known(predictors)
-        self._known(responses)
+        self._observation_rows(predictors)
+        self._observation_rows(responses)
         with self.live.batch():
             self.live.set_rows("X", predictors)
             self.live.set_rows("Y", responses)
 
-    def _known(self, observations: Iterable[int]) -> Any:
+    def _observation_rows(self, observations: Iterable[int]) -> Any:
         chosen = np.array(sorted({int(i) for i in observations}), dtype=np.intp)
         for i in chosen:
             if not 0 <= i < len(self._used) or not self._used[i]:

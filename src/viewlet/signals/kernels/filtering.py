@@ -236,37 +236,38 @@ def overlap_runs(
     frontier: Any,
     size: int,
     base: Any,
-    held: Any,
+    pending: Any,
     write: bool,
     bound: Any,
     counts: Any,
     index: Any,
-    place: Any,
+    window_start: Any,
 ) -> int:
     """Which sample indices the windows of each key cover, and which of them are now final.
 
-    base[slot], held[slot]: the run of unfinished samples from earlier windows. place[w] is where
-    window w begins in the flat output; index gives the sample index of every flat position.
-    counts[s] is the number of positions of the segment, bound[s] the first index not yet final.
+    base[slot], pending[slot]: the run of unfinished samples from earlier windows. window_start[w]
+    is where window w begins in the flat output; index gives the sample index of every flat
+    position. counts[s] is the number of positions of the segment, bound[s] the first index not
+    yet final.
     """
     n = 0
     inf = np.iinfo(np.int64).max
     for s in range(len(slots)):
         slot = slots[s]
         begin = n
-        end = base[slot] + held[slot]
+        end = base[slot] + pending[slot]
         if write:
-            for i in range(held[slot]):
+            for i in range(pending[slot]):
                 index[n + i] = base[slot] + i
-        n += held[slot]
-        covered = held[slot] > 0
+        n += pending[slot]
+        covered = pending[slot] > 0
         for w in range(offsets[s], offsets[s + 1]):
             low = at[w] - size + 1
             if not covered or low > end:
                 end = low
                 covered = True
             if write:
-                place[w] = n - (end - low)
+                window_start[w] = n - (end - low)
                 for k in range(end, at[w] + 1):
                     index[n + k - end] = k
             n += at[w] + 1 - end
@@ -280,11 +281,11 @@ def overlap_runs(
 def overlap_combine(
     slots: Any,
     offsets: Any,
-    place: Any,
+    window_start: Any,
     values: Any,
     rows: Any,
     state: Any,
-    held: Any,
+    pending: Any,
     mode: int,
     out: Any,
     cover: Any,
@@ -297,11 +298,11 @@ def overlap_combine(
     size = values.shape[1]
     for s in range(len(slots)):
         slot = slots[s]
-        for i in range(held[slot]):
+        for i in range(pending[slot]):
             out[rows[s] + i] = state[slot, i]
             cover[rows[s] + i] = cover_state[slot, i]
         for w in range(offsets[s], offsets[s + 1]):
-            p = place[w]
+            p = window_start[w]
             if mode == 0:
                 for k in range(size):
                     out[p + k] += values[w, k]

@@ -130,7 +130,7 @@ def beats(
 
 
 @_jit
-def held(left: Any, exact: Any, values: Any, constant: Any, use_constant: bool) -> Any:
+def previous_values(left: Any, exact: Any, values: Any, constant: Any, use_constant: bool) -> Any:
     """Exact values where the event is active; the last value or the constant elsewhere."""
     out = np.empty(len(left), values.dtype)
     for i in range(len(left)):

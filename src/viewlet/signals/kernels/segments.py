@@ -184,7 +184,7 @@ def fill_times(first: Any, offsets: Any, period: int, offset: int, out: Any) -> 
 
 
 @_jit
-def learn(keys: Any, low: int, table: Any, known: int, fresh: Any) -> int:
+def learn(keys: Any, low: int, table: Any, count: int, fresh: Any) -> int:
     """Give every unknown integer key the next code, in a table over the range of keys.
 
     Returns the number of known keys, or -1 when a key lies outside of the table: the caller then
@@ -196,10 +196,10 @@ def learn(keys: Any, low: int, table: Any, known: int, fresh: Any) -> int:
         if offset < 0 or offset >= top:
             return -1
         if table[offset] < 0:
-            table[offset] = known
-            fresh[known] = keys[i]
-            known += 1
-    return known
+            table[offset] = count
+            fresh[count] = keys[i]
+            count += 1
+    return count
 
 
 @_jit
@@ -321,7 +321,7 @@ def turn(column: Any, cycle: int, low: int, offsets: Any, out: Any) -> None:
 
 
 @_jit
-def encode_hashed(keys: Any, table: Any, values: Any, known: int, codes: Any) -> int:
+def encode_hashed(keys: Any, table: Any, values: Any, count: int, codes: Any) -> int:
     """Codes of integer keys through open addressing; values[code] is the key of a code."""
     mask = len(table) - 1
     for i in range(len(keys)):
@@ -331,16 +331,16 @@ def encode_hashed(keys: Any, table: Any, values: Any, known: int, codes: Any) ->
         while True:
             code = table[at]
             if code < 0:
-                code = known
+                code = count
                 table[at] = code
-                values[known] = key
-                known += 1
+                values[count] = key
+                count += 1
                 break
             if values[code] == key:
                 break
             at = (at + 1) & mask
         codes[i] = code
-    return known
+    return count
 
 
 @_jit

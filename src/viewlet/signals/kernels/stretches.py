@@ -100,7 +100,7 @@ def spread(
     segment: Any,
     begin: Any,
     old: Any,
-    known: Any,
+    has_history: Any,
     position: Any,
     contiguous: bool,
     offsets: Any,
@@ -108,13 +108,13 @@ def spread(
     state: Any,
     flat: Any,
 ) -> None:
-    """Copy history (right-aligned in state[slot]) and new samples to their places; rest is zero."""
+    """Copy history (right-aligned in state[slot]) and new samples to their positions; others are 0."""
     width = state.shape[1]
     previous = -1
     for n in range(len(segment)):
         s = segment[n]
         slot = slots[s]
-        if s != previous and known[s]:
+        if s != previous and has_history[s]:
             for j in range(old[n]):
                 flat[begin[n] + j] = state[slot, width - old[n] + j]
         previous = s
@@ -155,7 +155,7 @@ def window_ends(
     total: int,
     slots: Any,
     anchor: Any,
-    known: Any,
+    has_history: Any,
     offsets: Any,
     position: Any,
     contiguous: bool,
@@ -183,7 +183,7 @@ def window_ends(
         row = offsets[s]
         # position of the last sample that is present at or before p; history ends with one
         opens = k == 0 or segment[k - 1] != s
-        present = begin[k] + old[k] - 1 if opens and known[s] else begin[k] - size - 1
+        present = begin[k] + old[k] - 1 if opens and has_history[s] else begin[k] - size - 1
         while p < end:
             if not contiguous:
                 while row < offsets[s + 1] and position[row] <= p:

@@ -126,8 +126,8 @@ def emitted(emit: Callable[..., None], **fixed: Any) -> Any:
 
     Arrays arrive as pointers to their first element. There are no checks of bounds.
     """
-    known = inspect.signature(emit).parameters.values()
-    parameters = [parameter for parameter in known if parameter.name not in fixed]
+    signature_parameters = inspect.signature(emit).parameters.values()
+    parameters = [parameter for parameter in signature_parameters if parameter.name not in fixed]
 
     def definition(typing: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

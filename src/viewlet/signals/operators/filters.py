@@ -211,7 +211,7 @@ class UserFilter(Node):
         changes = layout.segment[1:] != layout.segment[:-1]
         opens = np.append(True, changes)[: len(slots)]
         closes = np.append(changes, True)[: len(slots)]
-        fresh = ~(opens & layout.known[layout.segment])
+        fresh = ~(opens & layout.has_history[layout.segment])
         out = {}
         for name, flat in layout.flat.items():
             memory = state.keyed(f"outputs.{name}", batch.slots, (self.backward,), flat.dtype)

@@ -106,8 +106,8 @@ class Group(Node):
         waiting = state.pool("waiting")
         slot_of_row = np.repeat(batch.slots, batch.counts)
         if batch.rows:
-            made = results(self.by(view(state, self.inputs[0].schema, batch)), batch, "group")
-            keys = [np.asarray(column) for column in made.values()]
+            groups = results(self.by(view(state, self.inputs[0].schema, batch)), batch, "group")
+            keys = [np.asarray(column) for column in groups.values()]
         else:
             keys = []
         dictionary = state.dictionary
@@ -137,26 +137,26 @@ class Group(Node):
         columns.pop("__from")
         codes = columns.pop("__code")
         end = None if rows.end is None else rows.end[ready]
-        known = len(dictionary)
-        total = np.zeros(known, np.int64)
+        key_count = len(dictionary)
+        total = np.zeros(key_count, np.int64)
         kernel.histogram(codes, total)
         slots, offsets, clock, end, columns = group_rows(
             codes, total, 0, 0, rows.start[ready], end, columns
         )
-        counts = np.zeros(known, np.int64)
+        counts = np.zeros(key_count, np.int64)
         counts[slots] = np.diff(offsets)
         return Events(
-            np.arange(known),
+            np.arange(key_count),
             counts_to_offsets(counts),
-            np.full(known, state.floor),
+            np.full(key_count, state.floor),
             columns,
-            clock if not isinstance(clock, Regular) else _spread(clock, slots, known),
+            clock if not isinstance(clock, Regular) else _spread(clock, slots, key_count),
             end,
         )
 
 
-def _spread(clock: Regular, slots: Ints, known: int) -> Regular:
-    first = np.zeros(known, np.int64)
+def _spread(clock: Regular, slots: Ints, key_count: int) -> Regular:
+    first = np.zeros(key_count, np.int64)
     first[slots] = clock.first
     return Regular(first, clock.step)
 

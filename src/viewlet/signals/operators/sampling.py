@@ -79,14 +79,14 @@ class Sample(Node):
         values = self._values(batch, refs)
 
         keep = max(points, 1)
-        known = state.keyed("known", slots, (), np.int64)
+        reference_count = state.keyed("known", slots, (), np.int64)
         ref_t = state.keyed("ref_t", slots, (keep,), np.int64)
         upcoming = state.keyed("upcoming", slots, (), np.int64, NEVER)
         memory = {
             name: state.keyed(f"ref.{name}", slots, (keep,), column.dtype)
             for name, column in values.items()
         }
-        carried = known[slots]
+        carried = reference_count[slots]
         offsets, time, link = refs.offsets, refs.time, refs.link
         ext = values
         if carried.any():
@@ -125,7 +125,7 @@ class Sample(Node):
         segments.keep_tail(offsets, slots, time, ref_t)
         for name, column in ext.items():
             segments.keep_tail(offsets, slots, column, memory[name])
-        known[slots] = np.minimum(np.diff(offsets), keep)
+        reference_count[slots] = np.minimum(np.diff(offsets), keep)
         return out
 
     def _regular(
@@ -229,15 +229,15 @@ class Sample(Node):
         last = np.full(len(low), NEVER, np.int64)
         last[some] = time[high[some] - 1]
         bounded = (open_ != INF) & (open_ != NEVER)
-        known = np.where(bounded, open_, 0)
-        decided = np.maximum(known, np.where(some, last, NEVER + 1) + 1)
+        bound = np.where(bounded, open_, 0)
+        decided = np.maximum(bound, np.where(some, last, NEVER + 1) + 1)
         if points > 1:
             far = (
-                known - np.where(some, last, 0) > within
+                bound - np.where(some, last, 0) > within
                 if within >= 0
                 else np.zeros(len(low), np.bool_)
             )
-            decided = np.where(some & ~far, last + 1, known)
+            decided = np.where(some & ~far, last + 1, bound)
         beats = -((offset - np.where(some | bounded, decided, 0)) // period)
         return np.where(open_ == INF, INF, np.where(some | bounded, beats, NEVER))
 
@@ -254,7 +254,9 @@ class Sample(Node):
         if policy is None or policy.function is None:
             fill = 0.0 if policy is None else policy.value
             constant = _constant(fill, values.dtype)
-            return np.asarray(kernel.held(left, exact, values, constant, kind == "constant"))
+            return np.asarray(
+                kernel.previous_values(left, exact, values, constant, kind == "constant")
+            )
         out = values[left]
         rows = np.flatnonzero(~exact)
         if len(rows):

@@ -67,7 +67,7 @@ class Window(Node):
         counts = np.zeros(len(slots), np.int64)
         plan = (layout.segment, layout.base, layout.begin[:-1], layout.old, total, slots, anchor)
         rows = (
-            layout.known,
+            layout.has_history,
             batch.offsets,
             layout.position,
             layout.contiguous,
@@ -222,23 +222,23 @@ class OverlapAdd(Node):
         size = self.inputs[0].schema.size
         slots = batch.slots
         base = state.keyed("base", slots, (), np.int64)
-        held = state.keyed("held", slots, (), np.int64)
+        pending = state.keyed("held", slots, (), np.int64)
         hop = self.inputs[0].schema.hop
-        if self.merge == "sum" and 0 < hop <= size and self._is_gapless(batch, held, hop):
+        if self.merge == "sum" and 0 < hop <= size and self._is_gapless(batch, pending, hop):
             return self._sum(state, batch, size, hop)
         arrays = {name: numeric(column) for name, column in batch.columns.items()}
         size = size or next(iter(arrays.values())).shape[1]
         for values in arrays.values():
             _require_size(values, size)
         counts, bound = (np.zeros(len(slots), np.int64) for _ in range(2))
-        plan = (slots, batch.offsets, batch.at, batch.frontier, size, base, held)
+        plan = (slots, batch.offsets, batch.at, batch.frontier, size, base, pending)
         total = filtering.overlap_runs(*plan, False, bound, counts, _NONE, _NONE)
-        index, place = np.empty(total, np.int64), np.empty(batch.rows, np.int64)
-        filtering.overlap_runs(*plan, True, bound, counts, index, place)
+        index, window_start = np.empty(total, np.int64), np.empty(batch.rows, np.int64)
+        filtering.overlap_runs(*plan, True, bound, counts, index, window_start)
         rows = np.append(0, np.cumsum(counts))
         final = np.where(np.repeat(bound == INF, counts), True, index < np.repeat(bound, counts))
         out_offsets = np.append(0, np.cumsum(final))[rows]
-        kept = counts - np.diff(out_offsets)
+        unfinished = counts - np.diff(out_offsets)
         columns = {}
         for name, values in arrays.items():
             memory = state.keyed(f"sum.{name}", slots, (size,), values.dtype)
@@ -248,35 +248,35 @@ class OverlapAdd(Node):
             filtering.overlap_combine(
                 slots,
                 batch.offsets,
-                place,
+                window_start,
                 values,
                 rows,
                 memory,
-                held,
+                pending,
                 _MODES[self.merge],
                 out,
                 cover,
                 covers,
             )
-            filtering.overlap_hold(slots, rows, kept, out, cover, memory, covers)
+            filtering.overlap_hold(slots, rows, unfinished, out, cover, memory, covers)
             done = out if final.all() else out[final]
             if self.merge == "mean":
                 done = done / (cover if final.all() else cover[final])
             columns[name] = done
-        some = kept > 0
-        base[slots[some]] = index[rows[1:][some] - kept[some]]
-        held[slots] = kept
+        some = unfinished > 0
+        base[slots[some]] = index[rows[1:][some] - unfinished[some]]
+        pending[slots] = unfinished
         frontier = np.where(bound == INF, INF, bound)
-        kept_index = index if final.all() else index[final]
-        return samples(slots, out_offsets, frontier, columns, kept_index)
+        final_index = index if final.all() else index[final]
+        return samples(slots, out_offsets, frontier, columns, final_index)
 
-    def _is_gapless(self, batch: Frames, held: Ints, hop: int) -> bool:
+    def _is_gapless(self, batch: Frames, pending: Ints, hop: int) -> bool:
         """Whether every signal is here from its first window to its last, without a gap."""
         some = batch.counts > 0
         spans = batch.at[batch.offsets[1:][some] - 1] - batch.at[batch.offsets[:-1][some]]
         return (
             bool((batch.frontier == INF).all())
-            and not held[batch.slots].any()
+            and not pending[batch.slots].any()
             and bool((spans == hop * (batch.counts[some] - 1)).all())
         )
 
@@ -305,9 +305,9 @@ class _Sum:
     column: Any
 
     def array(self) -> Array:
-        made = self.deferred()
-        out = buffers.empty(made.rows, made.dtype)
-        made.fill(out)
+        deferred = self.deferred()
+        out = buffers.empty(deferred.rows, deferred.dtype)
+        deferred.fill(out)
         return out
 
     def deferred(self) -> Deferred:
