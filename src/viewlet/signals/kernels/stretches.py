@@ -108,7 +108,7 @@ def spread(
     state: Any,
     flat: Any,
 ) -> None:
-    """Copy history (right-aligned in state[slot]) and new samples to their positions; others are 0."""
+    """Copy history (right-aligned in state[slot]) and new samples to their positions; else zero."""
     width = state.shape[1]
     previous = -1
     for n in range(len(segment)):
