@@ -205,7 +205,7 @@ class Bench:
                         elapsed = view.refresh_frames(frames)
                     else:
                         elapsed = view.refresh(tables.part(low, high))
-                    nothing = empty.run(stages[turn % 2], view.engine.given(frames))
+                    nothing = empty.run(stages[turn % 2], view.engine.weighted_frames(frames))
                     ours[turn % 2].add(elapsed, view.metrics(), nothing)
                     release(frames)
                     if turn % 2 and recomputed is not None:

@@ -19,7 +19,7 @@ from viewlet.distributed.placement import Hints
 from viewlet.engine.partitions import session
 from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.worker import partition_of
-from viewlet.engine.spark.dataframes import Given, arrow_batches, spark_type
+from viewlet.engine.spark.dataframes import WeightedFrame, arrow_batches, spark_type
 from viewlet.engine.spark.spark_engine import SparkEngine
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.program.ir import Program
@@ -282,7 +282,7 @@ class EmptyJobs:
         self._anchor: Any = pairs.partitionBy(partitions, partition_of).persist()
         self._anchor.count()
 
-    def run(self, stages: Sequence[int], extra: Sequence[Given] = ()) -> float:
+    def run(self, stages: Sequence[int], extra: Sequence[WeightedFrame] = ()) -> float:
         """Seconds of one job after the other, of so many stages each.
 
         The first one reads the DataFrames that are given: Spark plans and converts them for anyone.

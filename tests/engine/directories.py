@@ -66,7 +66,7 @@ class Directories:
     def note(self, output: bytes, run_seconds: float = 0.0) -> None:
         """Nothing is kept here that it could be part of."""
 
-    def gather(self, given: Any) -> list[bytes]:
+    def gather(self, rdd: Any) -> list[bytes]:
         raise AssertionError("only Spark brings an RDD")
 
     def _attached(self, p: int) -> PartitionState:

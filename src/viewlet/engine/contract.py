@@ -116,7 +116,7 @@ class Distributing(Protocol):
     """An engine of many nodes."""
 
     @property
-    def places(self) -> Mapping[str, Location]:
+    def locations(self) -> Mapping[str, Location]:
         """Where it keeps each map."""
         ...
 

@@ -46,7 +46,7 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     part = part_for_view(engine.program, name)
     if stage == "program":
         return program_text(part)
-    return distributed_text(part, engine.places if isinstance(engine, Distributing) else {})
+    return distributed_text(part, engine.locations if isinstance(engine, Distributing) else {})
 
 
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:

@@ -77,7 +77,7 @@ def test_from_every_place_to_every_other(
                 db.execute(
                     f"CREATE OR REPLACE VIEW other AS SELECT COUNT(*) + {number} AS n FROM r"
                 )
-            assert str(engine_of(db).places["v"]) == place
+            assert str(engine_of(db).locations["v"]) == place
             assert rows(db, "v") == sums(came), place
         more = events(number)
         db.insert("e", more)

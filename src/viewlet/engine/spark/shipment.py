@@ -87,12 +87,12 @@ def shipments(
 
     Columns of one map travel together.
     """
-    together: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, int]]] = {}
-    for map, column, found in copies:
-        order = tuple(found.keys.index(name) for name in map.key_names)
-        old = source.distributed.program.map(found.name)
-        pair = (_position(map, column), _position(old, found.column))
-        together.setdefault((map.name, found.name, order), []).append(pair)
+    column_pairs: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, int]]] = {}
+    for map, column, reference in copies:
+        order = tuple(reference.keys.index(name) for name in map.key_names)
+        old = source.distributed.program.map(reference.name)
+        pair = (_position(map, column), _position(old, reference.column))
+        column_pairs.setdefault((map.name, reference.name, order), []).append(pair)
     homes = source.workers.homes
     return [
         MapShipment(
@@ -102,7 +102,7 @@ def shipments(
             order,
             is_copy=old_name in homes and homes[old_name] is None,
         )
-        for (name, old_name, order), columns in together.items()
+        for (name, old_name, order), columns in column_pairs.items()
     ]
 
 
@@ -110,7 +110,7 @@ def _position(map: Map, column: str) -> int:
     return [c.name for c in map.columns].index(column)
 
 
-def stays(shipment: MapShipment, source: StagedProgram) -> bool:
+def is_copartitioned(shipment: MapShipment, source: StagedProgram) -> bool:
     """Whether partitions send to their own number only, where both have as many of them."""
     if shipment.is_copy:
         return True
