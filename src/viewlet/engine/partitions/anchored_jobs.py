@@ -27,9 +27,9 @@ _INLINE = 1 << 17  # a larger step description travels as a Spark broadcast, onc
 
 
 class Anchor:
-    """One cached record per partition; where its block is, the partition runs.
+    """One cached record per partition; the partition runs where the block of its record is.
 
-    Clusters that exchange state share it, so that partitions of one number are at one place.
+    Clusters that exchange state share it, so that partitions of one number are on one executor.
     """
 
     def __init__(self, context: SparkContext, partitions: int) -> None:

@@ -29,7 +29,7 @@ _PATIENCE = 300.0
 
 
 class DamagedState(Exception):
-    """The local files cannot be trusted; the message says which and why. Never leaves runtime."""
+    """The local files cannot be trusted; the message says which and why. Never reaches users."""
 
 
 @dataclass

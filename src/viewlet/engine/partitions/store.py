@@ -106,7 +106,7 @@ class Store:
             ) from problem
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is gone already is no matter, nor is one that stays behind."""
+        """Remove a file if possible; one that is gone already or cannot be removed is no error."""
         try:
             self._fs.delete_file(f"{self.root}/{path}")
         except OSError:

@@ -138,7 +138,7 @@ class VersionHistory:
                 self._report(f"old commits were not removed: {problem.message}")
 
     def check_alone(self) -> None:
-        """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
+        """Raise if a later driver has opened the checkpoint: versions of this one do not count."""
         if self._commits is not None and self._commits.is_superseded(self.committed):
             raise StateError(
                 f"another driver has taken over the checkpoint {self._commits.store.name}",

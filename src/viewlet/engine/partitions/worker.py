@@ -159,7 +159,7 @@ def problem_of(problem: ViewletError) -> bytes:
 
 
 def raise_problem(data: bytes) -> None:
-    """Raise what `problem_of` was given; a class that is not of the family as its base."""
+    """Raise the error that `problem_of` packed; as ViewletError if its class is not of ours."""
     name, message, position, hint = json.loads(data)
     kind = getattr(errors, name, ViewletError)
     if not (isinstance(kind, type) and issubclass(kind, ViewletError)):

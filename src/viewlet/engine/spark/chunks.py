@@ -47,7 +47,7 @@ class Message:
     """All that one node sends another at once.
 
     `origin`: trigger and job, for the driver. `problem`: the error that rows of a DataFrame made,
-    as worker.problem_of gives it; who receives it raises it.
+    as worker.problem_of gives it; the receiver raises it.
     """
 
     rows: list[Rows] = field(default_factory=list)
@@ -158,7 +158,7 @@ def numbered(codes: Array, strings: Sequence[str | None]) -> tuple[Array, list[s
     return numbers, [strings[code] for code in used.tolist()]
 
 
-_SPARSE = 8  # strings for each code, from which sorting the codes is cheaper than a look at all
+_SPARSE = 8  # strings per code from which sorting the codes is cheaper than a pass over all strings
 
 
 def with_codes(rows: Rows, dictionary: Dictionary) -> Array:
@@ -263,7 +263,7 @@ def _part(column: Any, rows: Any) -> Any:
     return numbers.astype(np.int32), [texts[number] for number in used.tolist()]
 
 
-_FEW = 64  # strings that are not worth a look at which of them are used
+_FEW = 64  # strings: so few are sent whole, whether they are used or not
 
 
 def received_batch(

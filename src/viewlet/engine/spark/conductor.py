@@ -44,7 +44,7 @@ from viewlet.storage.columns import Array, Arrays, MemoryArrays
 _CONSTANTS = 1 << 20  # bytes of constant maps that may travel with every task
 
 REVERTED = (-1, -1)
-"""The origin of the message that stands for a version that took the one before it back."""
+"""The origin of the message of a version that undid the one before it."""
 
 
 class Steps(Protocol):
@@ -139,7 +139,7 @@ class Conductor:
         return name in self.tables or name in self.plan.workers.used
 
     def compile(self, names: Sequence[str]) -> None:
-        """Have the kernels of a batch compiled before tasks of several processes look for them."""
+        """Compile the kernels of a batch once, before tasks of several processes load them."""
         number = self.plan.trigger_for(dict.fromkeys(names))
         if number is None or number in self._compiled:
             return
@@ -243,7 +243,7 @@ class Conductor:
             raise
 
     def undo(self) -> bytes:
-        """Take the driver's part of the last batch back; what the log is to say of it."""
+        """Undo the driver's part of the last batch; returns the message to be logged for it."""
         self.node.rollback()
         return Message(origin=REVERTED).pack()
 
@@ -286,7 +286,7 @@ class Conductor:
             self.deliver(routed(self.node, operation, len(scattered)), scattered)
 
     def deliver(self, sent: Iterable[tuple[int, Rows]], scattered: Sequence[Message]) -> None:
-        """Rows by destination: the driver's own are taken in, others wait to be scattered."""
+        """Rows by destination: the driver's own go into its maps, others wait to be scattered."""
         for target, rows in sent:
             if target == DRIVER:
                 self._receive([Message([rows])])
@@ -305,7 +305,7 @@ class Conductor:
     def put(self, inputs: Any) -> None:
         """Add rows to maps and tables as they are: an RDD of messages for partitions, or a mapping.
 
-        What a message brings for the driver's maps, its partition passes on.
+        A partition forwards the rows for the driver's maps to the driver.
         """
         self.node.begin(logged=False)
         outputs = self.steps.step(inputs, Order(Action.PUT).pack(), commit=False, stages=1)

@@ -265,8 +265,8 @@ def arrow_batches(
 ) -> tuple[RDD[bytes], tuple[Source, ...]]:
     """The rows of DataFrames as Arrow batches, in at most so many tasks for each.
 
-    The JVM itself makes them: mapInArrow would cost a Python process more, and the rows that it
-    gives back another.
+    The JVM itself makes them: mapInArrow would start a Python process, and reading the rows that
+    it returns a second one.
     """
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer

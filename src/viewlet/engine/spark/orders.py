@@ -46,7 +46,7 @@ class ReadKind(Enum):
 
     NOW = "now"  # the rows of maps
     BEFORE = "before"  # the rows that they had before the last batch
-    CHANGED = "changed"  # the rows that it touched, before and after: two answers for each map
+    CHANGED = "changed"  # the rows that it touched, before and after: two parts for each map
     SIZES = "sizes"  # one row for each map: records, bytes
     TABLES = "tables"  # the rows of tables
     TABLE_SIZES = "table sizes"

@@ -104,7 +104,7 @@ class PartitionTables:
             self.table(name)
 
     def put(self, parts: Sequence[Columns]) -> list[str]:
-        """Rows into their tables, or a DataError and nothing; the tables that took part."""
+        """Put rows into their tables, all or (DataError) none; returns the tables that changed."""
         parts_by_table: dict[str, list[Columns]] = {}
         for part in parts:
             if part.relation in self._relations:
@@ -120,12 +120,12 @@ class PartitionTables:
         return list(parts_by_table)
 
     def undo(self, names: Iterable[str]) -> None:
-        """The last batch to these tables is taken back."""
+        """Undo the last batch of these tables."""
         for name in names:
             self.table(name).rows.undo()
 
     def columns(self, name: str, used: Iterable[int] | None = None) -> Columns:
-        """All rows of a table as they travel; only some columns where only they are wanted."""
+        """All rows of a table as they travel, with the columns `used` (None: all columns)."""
         relation = self._relations[name]
         chosen = range(len(relation.columns)) if used is None else list(used)
         coded = self.table(name).coded(chosen)

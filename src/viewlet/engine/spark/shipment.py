@@ -60,7 +60,7 @@ def _same_codes(codes: Array) -> Array:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What partitions send: all of it in place, or none. Of tables these columns; None: all."""
+    """What partitions send, co-partitioned or not. Of tables these columns; None: all."""
 
     maps: tuple[MapShipment, ...] = ()
     tables: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
@@ -111,7 +111,7 @@ def _position(map: Map, column: str) -> int:
 
 
 def is_copartitioned(shipment: MapShipment, source: StagedProgram) -> bool:
-    """Whether partitions send to their own number only, where both have as many of them."""
+    """Whether each partition sends only to its own number, if both programs have as many."""
     if shipment.is_copy:
         return True
     route = shipment.route

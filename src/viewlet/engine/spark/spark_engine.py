@@ -177,7 +177,7 @@ class SparkEngine:
         return Store(self._checkpoint).below(f"{_PROGRAM}{number}")
 
     def _opened(self) -> Conductor:
-        """The conductor of the program; with nothing in tables yet, if it is made now."""
+        """The conductor of the program; a new one has empty tables."""
         if self._conductor is None:
             directory = self._directory(self._number)
             if directory is not None:
@@ -196,7 +196,7 @@ class SparkEngine:
     def _new(
         self, plan: StagedProgram, tables: Sequence[Relation], directory: str | None
     ) -> Conductor:
-        """Empty partitions, each where the running program has the one of its number."""
+        """Empty partitions, each beside the running program's partition of its number."""
         cluster = Cluster(
             self.spark,
             self._partition_program(plan, tables),
@@ -380,7 +380,7 @@ class SparkEngine:
     # Persistence.
 
     def save(self, directory: str) -> None:
-        """Take a snapshot; what is saved is where it lies."""
+        """Take a snapshot, in the checkpoint that the batches are written to."""
         if self._checkpoint is None:
             raise StateError(
                 "this database was connected without a checkpoint directory",
@@ -460,14 +460,14 @@ class SparkEngine:
 
 
 def _discard(new: Conductor, directory: str | None) -> None:
-    """Partitions that could not be filled go, and what they wrote."""
+    """Close partitions that could not be filled, and delete what they wrote."""
     cluster_of(new).close()
     if directory is not None:
         Store(directory).delete_tree("")
 
 
 def _filled(store: Store) -> None:
-    """Take the sign away that a restore would throw everything out for, and be sure of it."""
+    """Remove the mark for which a restore would delete the program, and verify that it is gone."""
     store.delete(_FILLING)
     if _FILLING in store.list(""):
         raise StateError(
@@ -477,7 +477,7 @@ def _filled(store: Store) -> None:
 
 
 def _compares_all(view: View) -> bool:
-    """Whether what a batch did to a view is found by reading all of it, before and after."""
+    """Whether a view's changes come from reading all of it, before and after the batch."""
     query = view.query
     several = len({map for _, map, _ in view.sources}) > 1
     window = query.limit is not None or bool(query.offset)

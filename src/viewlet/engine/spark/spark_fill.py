@@ -112,7 +112,7 @@ def _put(
 
 
 def unchanged_tables(old: Conductor, new: Conductor) -> list[str]:
-    """The tables whose rows stay."""
+    """The tables that both programs declare alike: their rows stay."""
     return [name for name, table in new.tables.items() if old.tables.get(name) == table]
 
 

@@ -138,12 +138,12 @@ class SqlProgram:
         local, node = self._here(state)
         result = self._result(Request.unpack(request), state, local, node).pack()
         if local.texts.ahead(state):
-            # A lookup made a string that a read cannot keep: others would give its code away.
+            # A lookup added a string that a read cannot store: another process may reuse its code.
             del _LOCALS[state.head.incarnation]
         return result
 
     def rollback(self, state: PartitionState) -> bool:
-        """Only where the run itself has put everything back."""
+        """True where the failed run has put everything back itself."""
         if state.head.incarnation in _UNCHANGED:
             _UNCHANGED.discard(state.head.incarnation)
             return True
