@@ -182,18 +182,22 @@ def test_a_full_disk_is_one_line(
 
 
 def test_settings_of_spark_reach_the_run(views: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[RunSettings] = []
-    monkeypatch.setattr("viewlet.pipeline.run.run_file", lambda *args: given.append(args[3]))
+    settings: list[RunSettings] = []
+    monkeypatch.setattr("viewlet.pipeline.run.run_file", lambda *args: settings.append(args[3]))
     output("run", str(views), "--conf", "spark.a=1", "--conf", "spark.b=x=y", "--once")
-    assert given == [RunSettings("spark", True, conf={"spark.a": "1", "spark.b": "x=y"})]
+    assert settings == [RunSettings("spark", True, conf={"spark.a": "1", "spark.b": "x=y"})]
 
 
 def test_the_shell_completes() -> None:
-    for words, number, found in (
+    for words, number, expected in (
         ("viewlet ex", "1", "explain"),
         ("viewlet bench tp", "2", "tpch\ntpcds"),
         ("viewlet run --engine l", "3", "local"),
     ):
-        asked = {"COMP_WORDS": words, "COMP_CWORD": number, "_VIEWLET_COMPLETE": "complete_bash"}
-        shown = CliRunner().invoke(app, [], prog_name="viewlet", env=asked)
-        assert shown.stdout.strip() == found
+        environment = {
+            "COMP_WORDS": words,
+            "COMP_CWORD": number,
+            "_VIEWLET_COMPLETE": "complete_bash",
+        }
+        shown = CliRunner().invoke(app, [], prog_name="viewlet", env=environment)
+        assert shown.stdout.strip() == expected

@@ -52,8 +52,8 @@ def _workloads(begun: str) -> list[str]:
     return [name for name in WORKLOADS if name.startswith(begun)]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"viewlet {viewlet.__version__}")
         raise typer.Exit
 
@@ -240,14 +240,14 @@ def bench(
         "startup": startup or None,
         "parts": _listed(parts),
     }
-    given = {name: value for name, value in options.items() if value is not None}
-    measure(workload, quick, given, BenchFiles(json_file, markdown_file, compare))
+    chosen = {name: value for name, value in options.items() if value is not None}
+    measure(workload, quick, chosen, BenchFiles(json_file, markdown_file, compare))
 
 
-def _settings(given: list[str]) -> dict[str, str]:
+def _settings(arguments: list[str]) -> dict[str, str]:
     """KEY=VALUE of --conf."""
     settings = {}
-    for text in given:
+    for text in arguments:
         key, equals, value = text.partition("=")
         if not equals or not key.startswith("spark."):
             raise ResolutionError(

@@ -43,9 +43,9 @@ def measure(workload: str, quick: bool, options: Mapping[str, Any], files: Bench
 
 def _measure(workload: str, quick: bool, options: Mapping[str, Any], files: BenchFiles) -> None:
     module = importlib.import_module(f"viewlet_bench.{workload}")
-    known = getattr(module, "OPTIONS", ())
+    accepted = getattr(module, "OPTIONS", ())
     for name in options:
-        if name not in known:
+        if name not in accepted:
             raise ResolutionError(
                 f"workload {workload} does not take --{OPTION_NAMES.get(name, name)}",
                 hint=f"viewlet bench {workload} --quick is a small run",
@@ -69,7 +69,7 @@ def _measure(workload: str, quick: bool, options: Mapping[str, Any], files: Benc
             show(progress_line(row))
             write(so_far)
 
-        watched = {"progress": progress} if "progress" in known else {}
+        watched = {"progress": progress} if "progress" in accepted else {}
         rows = module.run(quick=quick, **options, **watched)
     print_table(rows, columns)
     write(rows)

@@ -18,18 +18,18 @@ _FIGURE = "ratio_to_calibration"
 
 def compared(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     """Every measurement that both have: the earlier figure, the new one, and new / earlier."""
-    known = {_measurement(row): row[_FIGURE] for row in earlier if row.get(_FIGURE)}
+    earlier_figures = {_measurement(row): row[_FIGURE] for row in earlier if row.get(_FIGURE)}
     return [
         {
             "query": row["query"],
             "batch": row["batch"],
             "sf": row.get("sf"),
-            "before": known[_measurement(row)],
+            "before": earlier_figures[_measurement(row)],
             "now": row[_FIGURE],
-            "change": row[_FIGURE] / known[_measurement(row)],
+            "change": row[_FIGURE] / earlier_figures[_measurement(row)],
         }
         for row in rows
-        if row.get(_FIGURE) and _measurement(row) in known
+        if row.get(_FIGURE) and _measurement(row) in earlier_figures
     ]
 
 

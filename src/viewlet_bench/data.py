@@ -54,11 +54,12 @@ def _generate(workload: str, sf: float, tables: Sequence[str], directory: Path) 
     if program is None:
         raise missing(GENERATOR, f"viewlet bench {workload}")
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory) as made:
-        command = [program, workload, "parquet", "--scale-factor", f"{sf:g}", "--output-dir", made]
+    with tempfile.TemporaryDirectory(dir=directory) as output:
+        command = [program, workload, "parquet", "--scale-factor", f"{sf:g}"]
+        command += ["--output-dir", output]
         command += ["--tables", ",".join(tables), "--quiet", "--no-progress"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
-        files = list(Path(made).glob("*.parquet"))
+        files = list(Path(output).glob("*.parquet"))
         if run.returncode or not files:
             reason = (run.stderr or run.stdout).strip() or "it wrote nothing"
             raise StateError(f"{GENERATOR} made no {workload} rows at scale {sf:g}: {reason}")

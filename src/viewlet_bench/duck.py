@@ -120,11 +120,11 @@ class Duck:
     def agrees(self, engine: LocalEngine) -> bool | None:
         """Whether the engine's view has the rows that DuckDB finds now; None if it took too long.
 
-        Which of several equal rows a LIMIT cuts off is nobody's right: then what the order looks at
-        must be equal, and every row of ours be among all of theirs.
+        Which of several equal rows a LIMIT cuts off is not defined: then the columns of
+        ORDER BY must be equal, and every row of ours be among all of theirs.
         """
         compiled = self._feed.compiled
-        view = compiled.answer
+        view = compiled.result_view
         types = [column.type for column in view.query.columns]
         ours = [
             tuple(decode(value, kind) for value, kind in zip(row, types, strict=True))
@@ -137,14 +137,14 @@ class Duck:
         )
         if theirs is None or recomputed is None:
             return None
-        return same_answer(view.query, ours, theirs, recomputed)
+        return equal_results(view.query, ours, theirs, recomputed)
 
     def close(self) -> None:
         """Close the connection, with all that is in memory."""
         self.connection.close()
 
 
-def same_answer(
+def equal_results(
     query: Query,
     ours: Sequence[tuple[Any, ...]],
     theirs: Sequence[tuple[Any, ...]],
@@ -155,9 +155,9 @@ def same_answer(
         return _same_bags(ours, theirs)
     keys = [item.column for item in query.order]
     ranked = [[tuple(row[k] for k in keys) for row in rows] for rows in (ours, theirs)]
-    known = Counter(tuple(_rounded(v) for v in row) for row in recomputed)
-    mine = Counter(tuple(_rounded(v) for v in row) for row in ours)
-    return len(ours) == len(theirs) and _same_bags(*ranked) and mine <= known
+    all_counts = Counter(tuple(_rounded(v) for v in row) for row in recomputed)
+    our_counts = Counter(tuple(_rounded(v) for v in row) for row in ours)
+    return len(ours) == len(theirs) and _same_bags(*ranked) and our_counts <= all_counts
 
 
 def _same_bags(left: Sequence[Row], right: Sequence[Row]) -> bool:

@@ -149,14 +149,14 @@ def measure(settings: Settings) -> Iterator[Row]:
     directory = generated("tpch", settings.sf, (_TABLE, "customer", "orders"))
 
     @cache
-    def whole(name: str) -> pa.Table:
+    def table_of(name: str) -> pa.Table:
         return read(directory, name, [column for column, _ in _columns(name)])
 
     for shape, size in _shapes(settings):
-        parts = list(batches(whole(_TABLE), shape, size))
+        parts = list(batches(table_of(_TABLE), shape, size))
         reference = [appended(shape, parts, settings.seconds) for _ in range(settings.turns)]
         for query in settings.queries:
-            others = {name: whole(name) for name in _OTHERS.get(query, ())}
+            others = {name: table_of(name) for name in _OTHERS.get(query, ())}
             for into in ("stream", "table"):
                 turns = [
                     inserted(query, into, shape, parts, others, settings.seconds)
@@ -254,10 +254,10 @@ def _as_numbers(part: pa.Table) -> pa.Table:
 
 def _columns(relation: str) -> list[tuple[str, str]]:
     """The names and types of a relation in the schema."""
-    found = re.search(rf"CREATE TABLE {relation} \((.*?)\n\);", schema_text("tpch"), re.DOTALL)
-    assert found is not None, relation
+    match = re.search(rf"CREATE TABLE {relation} \((.*?)\n\);", schema_text("tpch"), re.DOTALL)
+    assert match is not None, relation
     return re.findall(
-        r"([a-z]+_\w+) ((?:INTEGER|DECIMAL|CHAR|VARCHAR|DATE)(?:\([\d,]+\))?)", found[1]
+        r"([a-z]+_\w+) ((?:INTEGER|DECIMAL|CHAR|VARCHAR|DATE)(?:\([\d,]+\))?)", match[1]
     )
 
 
@@ -330,11 +330,11 @@ def _timed(insert: Callable[[Any], None], parts: Sequence[Any], shape: str, limi
     for number, part in enumerate(parts):
         started = clock()
         insert(part)
-        taken = clock() - started
+        elapsed = clock() - started
         if number == 0 and len(parts) > 1:
             continue
-        seconds.append(taken)
-        spent += taken
+        seconds.append(elapsed)
+        spent += elapsed
         rows += 1 if shape in SINGLE else _length(part)
         if spent > limit:
             break

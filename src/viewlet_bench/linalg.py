@@ -64,10 +64,10 @@ def run(
         chosen.remove("spark")
     rows: list[Row] = []
     for name in chosen:
-        for made in WORKLOADS[name](sizes):
-            rows.append(made)
+        for row in WORKLOADS[name](sizes):
+            rows.append(row)
             if progress is not None:
-                progress(made)
+                progress(row)
     if plots is not None:
         from viewlet_bench.linalg_plots import draw
 
@@ -300,7 +300,7 @@ def general(s: Sizes) -> list[Row]:
             )
             take_turns(contenders, 2 * s.rounds)
             best = min((c for c in contenders if c.name != "auto"), key=lambda c: c.median)
-            made = report(
+            plan_rows = report(
                 f"T <- A T{' + B' if constant else ''}, n={n}, p={p}",
                 contenders,
                 best.name,
@@ -310,8 +310,8 @@ def general(s: Sizes) -> list[Row]:
             )
             chosen = contenders[-1].live
             assert chosen is not None
-            made[-1]["plan"] = str(chosen.plan)
-            rows += made
+            plan_rows[-1]["plan"] = str(chosen.plan)
+            rows += plan_rows
     return rows
 
 

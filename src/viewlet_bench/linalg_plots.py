@@ -21,7 +21,7 @@ COLORS = {
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """The figures that the rows allow, written to the folder."""
     pyplot = pyplot_for(folder)
-    made = []
+    paths = []
     for figure, (name, plot) in FIGURES.items():
         chosen = [row for row in rows if row.get("figure") == figure]
         if not chosen:
@@ -34,8 +34,8 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
         path = folder / f"{name}.png"
         canvas.savefig(path, dpi=120)
         pyplot.close(canvas)
-        made.append(path)
-    return made
+        paths.append(path)
+    return paths
 
 
 def _color(engine: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SIDES = ("bids", "asks")
 COLUMNS = ("t", "id", "broker_id", "volume", "price")
 BROKERS = 10
-PLACE, CANCEL = 0.4, 0.4
+NEW_SHARE, CANCEL_SHARE = 0.4, 0.4
 """Shares of events after the start; the rest are modifications."""
 
 _START = 20_000
@@ -64,7 +64,7 @@ def _changes(resting: int, events: int, rng: np.random.Generator) -> tuple[dict[
     away = np.abs(rng.normal(0.0, _SPREAD, versions))
     price = np.maximum(1.0, np.round(middle + np.where(side[ids] == 1, away, -away)))
     volume = np.ceil(rng.lognormal(4.0, 1.5, versions))
-    made = {
+    version_columns = {
         "t": np.arange(versions, dtype=np.float64),
         "id": ids.astype(np.int32),
         "broker_id": broker[ids].astype(np.int32),
@@ -72,7 +72,7 @@ def _changes(resting: int, events: int, rng: np.random.Generator) -> tuple[dict[
         "price": price,
         "side": side[ids],
     }
-    return {name: values[numbers] for name, values in made.items()}, weights
+    return {name: values[numbers] for name, values in version_columns.items()}, weights
 
 
 def _choose(resting: int, events: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
@@ -87,12 +87,12 @@ def _choose(resting: int, events: int, rng: np.random.Generator) -> tuple[Any, A
     weights = [1] * resting
     orders = resting
     for kind, pick in zip(kinds, picks, strict=True):
-        if kind >= PLACE and live:
+        if kind >= NEW_SHARE and live:
             at = int(pick * len(live))
             order = live[at]
             changes.append(order)
             weights.append(-1)
-            if kind < PLACE + CANCEL:
+            if kind < NEW_SHARE + CANCEL_SHARE:
                 last = live.pop()
                 if at < len(live):
                     live[at] = last

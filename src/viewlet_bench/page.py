@@ -50,10 +50,14 @@ def views(title: str, targets: bool, note: str = "") -> Callable[[Rows], str]:
     def section(rows: Rows) -> str:
         queries = list(dict.fromkeys(row["query"] for row in rows))
         sizes = list(dict.fromkeys(row["batch"] for row in rows))
-        by_place = {(row["query"], row["batch"]): row for row in rows}
+        by_measurement = {(row["query"], row["batch"]): row for row in rows}
         lines = []
         for query in queries:
-            mine = {size: by_place[query, size] for size in sizes if (query, size) in by_place}
+            mine = {
+                size: by_measurement[query, size]
+                for size in sizes
+                if (query, size) in by_measurement
+            }
             lines.append(_throughput(query, mine, targets))
         parts = [
             f"## {title}",

@@ -51,7 +51,7 @@ def pictures(part: str, rows: Rows) -> list[Picture]:
 def draw(parts: Mapping[str, Rows], folder: Path) -> list[Path]:
     """All pictures that the figures allow, written to the folder."""
     pyplot = pyplot_for(folder)
-    made = []
+    paths = []
     with pyplot.rc_context({"font.size": 9}):
         for part, rows in parts.items():
             for picture in pictures(part, rows):
@@ -60,8 +60,8 @@ def draw(parts: Mapping[str, Rows], folder: Path) -> list[Path]:
                 path = folder / f"{picture.name}.svg"
                 canvas.savefig(path, metadata={"Date": None})
                 pyplot.close(canvas)
-                made.append(path)
-    return made + (scaling_plots.draw(parts["spark"], folder) if "spark" in parts else [])
+                paths.append(path)
+    return paths + (scaling_plots.draw(parts["spark"], folder) if "spark" in parts else [])
 
 
 # --- kinds of figures -----------------------------------------------------------------------------
@@ -91,8 +91,8 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
         positions = range(len(mine))
         axis.bar(positions, list(mine.values()), 0.7, color=BLUE, label="viewlet", zorder=2)
         lowest = min(mine.values())
-        for label, known, color in others:
-            heights = [(at, known[q]) for at, q in enumerate(mine) if q in known]
+        for label, figures, color in others:
+            heights = [(at, figures[q]) for at, q in enumerate(mine) if q in figures]
             if heights:
                 lowest = min(lowest, *(height for _, height in heights))
                 axis.hlines(

@@ -124,15 +124,15 @@ def fastest(feed: RowFeed, single: bool, size: int, limit: float) -> Replay:
     only adds to that.
     """
     best: Replay | None = None
-    left = limit
+    remaining = limit
     for _ in range(_PASSES):
         engine = prepared(feed, single)
         assert engine is not None
         run = replay(feed, engine, size, limit=limit)
-        left -= sum(run.seconds)
+        remaining -= sum(run.seconds)
         if best is None or run.tuples_per_s > best.tuples_per_s:
             best = run
-        if not best.complete or sum(best.seconds) > left:
+        if not best.complete or sum(best.seconds) > remaining:
             break
     assert best is not None
     return best

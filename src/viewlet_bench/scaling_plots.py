@@ -15,7 +15,7 @@ _COLORS = ("#2f6f9f", "#5f8f3e", "#b5483a", "#8a6fb0", "#222222")
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """weak.svg and strong.svg: a panel for each query."""
     pyplot = pyplot_for(folder)
-    made = []
+    paths = []
     for name, panel in PANELS.items():
         mine = [row for row in rows if row.get("part") == name]
         queries = list(dict.fromkeys(row["query"] for row in mine))
@@ -34,8 +34,8 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
         path = folder / f"{name}.svg"
         canvas.savefig(path, metadata={"Date": None})
         pyplot.close(canvas)
-        made.append(path)
-    return made
+        paths.append(path)
+    return paths
 
 
 def _weak(axis: Any, mine: Sequence[Row], rows: Sequence[Row]) -> None:
@@ -64,10 +64,10 @@ def _line(axis: Any, rows: Sequence[Row], label: str, color: str) -> None:
 
 
 def _points(axis: Any, rows: Sequence[Row], label: str, mark: str, color: str) -> None:
-    known = [row for row in rows if row["reference_ms"] is not None]
-    if known:
-        times = [row["reference_ms"] / 1e3 for row in known]
-        axis.plot([row["workers"] for row in known], times, mark, color=color, label=label)
+    referenced = [row for row in rows if row["reference_ms"] is not None]
+    if referenced:
+        times = [row["reference_ms"] / 1e3 for row in referenced]
+        axis.plot([row["workers"] for row in referenced], times, mark, color=color, label=label)
 
 
 PANELS: dict[str, Callable[[Any, Sequence[Row], Sequence[Row]], None]] = {

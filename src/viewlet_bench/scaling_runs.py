@@ -118,8 +118,8 @@ def work(spark: SparkSession, machine: SparkCosts, query: str, sf: float, rows: 
     bare = Work(query, len(stages), sum(stages), 0.0, 0.0, moved, copied, collected)
     points = []
     for size, measured in ((rows // 4, quarter), (rows, full)):
-        left = statistics.median(t for t, _ in measured) - seconds(machine, bare, 2, size)
-        points.append((size / 2, left))
+        unexplained = statistics.median(t for t, _ in measured) - seconds(machine, bare, 2, size)
+        points.append((size / 2, unexplained))
     fixed, per_row = line(points)
     return replace(bare, fixed=fixed, per_row=per_row)
 
@@ -129,8 +129,8 @@ def _batches(
 ) -> list[list[tuple[float, Metrics]]]:
     """Seconds and figures of some batches of each size, over a state that is loaded first."""
     tables = view.tables
-    left = sum((ROUNDS + 1) * size for size in sizes) / tables.total
-    if left > 1.0 - _LOADED:
+    share = sum((ROUNDS + 1) * size for size in sizes) / tables.total
+    if share > 1.0 - _LOADED:
         raise StateError(
             f"{tables.total:,} rows are too few for batches of {max(sizes):,}",
             hint="give a larger scale or smaller batches",

@@ -103,11 +103,11 @@ def run(
     for name in PARTS:
         if name not in chosen:
             continue
-        made = makers[name]
+        measure = makers[name]
         gc.collect()
         gc.freeze()  # modules and classes: to look at them before every turn would take seconds
         try:
-            for measured in _guarded(name, made):
+            for measured in _guarded(name, measure):
                 rows.append(measured)
                 if progress is not None:
                     progress(measured)
@@ -116,9 +116,9 @@ def run(
     return rows
 
 
-def _guarded(name: str, made: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+def _guarded(name: str, measure: Callable[[], Iterator[Row]]) -> Iterator[Row]:
     try:
-        yield from made()
+        yield from measure()
     except Exception as error:  # whatever it is, the figures of the other parts are worth having
         failed = dict.fromkeys(COLUMNS)
         yield {**failed, "query": f"{name} failed: {error}", "engine": "viewlet", "maps": 0}
@@ -173,7 +173,7 @@ def row(
 ) -> Row:
     """One measurement, beside that of the reference."""
     p50 = float(np.median(times.wall))
-    made: Row = {
+    figures: Row = {
         "query": query,
         "engine": "viewlet",
         "batch": events,
@@ -193,11 +193,11 @@ def row(
         "load": round(os.getloadavg()[0], 1),
     }
     if theirs is not None:
-        made["reference_ms"] = round(1e3 * float(np.median(theirs.wall)), 2)
-        made["reference_cpu_ms"] = round(1e3 * float(np.median(theirs.cpu)), 2)
-        made["reference_cpu_ns"] = round(1e9 * min(theirs.cpu) / events, 2)
-        made["ratio"] = round(float(np.median(theirs.wall)) / p50, 2)
-    return made
+        figures["reference_ms"] = round(1e3 * float(np.median(theirs.wall)), 2)
+        figures["reference_cpu_ms"] = round(1e3 * float(np.median(theirs.cpu)), 2)
+        figures["reference_cpu_ns"] = round(1e9 * min(theirs.cpu) / events, 2)
+        figures["ratio"] = round(float(np.median(theirs.wall)) / p50, 2)
+    return figures
 
 
 # --- the parts -----------------------------------------------------------------------------------
@@ -299,19 +299,19 @@ def growth(events: int, groups: tuple[int, ...], repeats: int) -> Iterator[Row]:
         *(("groups", events, count) for count in groups),
     ]
     peaks = signals_memory.peaks(list(dict.fromkeys((n, count) for _, n, count in sizes)))
-    for name, made_for in QUERIES.items():
+    for name, factory in QUERIES.items():
         base: dict[str, Row] = {}
         for kind, n, count in sizes:
-            (times,) = turns(2 * repeats, made_for(n, count))
+            (times,) = turns(2 * repeats, factory(n, count))
             used = peaks.get((name, n, count))
             mega = None if used is None else round(used / 2**20, 1)
-            made = row(f"growth, {name}, {n} events, {count} groups", n, times, memory=mega)
-            made["bytes_per_event"] = None if used is None else round(used / n, 1)
-            first = base.setdefault(kind, made)
-            made["reference"] = f"processor time per event, {first['query']}"
-            made["ratio"] = round(first["cpu_ns_per_event"] / made["cpu_ns_per_event"], 2)
-            made["target"] = "ratio about 1"
-            yield made
+            figures = row(f"growth, {name}, {n} events, {count} groups", n, times, memory=mega)
+            figures["bytes_per_event"] = None if used is None else round(used / n, 1)
+            first = base.setdefault(kind, figures)
+            figures["reference"] = f"processor time per event, {first['query']}"
+            figures["ratio"] = round(first["cpu_ns_per_event"] / figures["cpu_ns_per_event"], 2)
+            figures["target"] = "ratio about 1"
+            yield figures
 
 
 def energy(window: Any, out: Any) -> None:

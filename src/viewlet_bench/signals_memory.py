@@ -69,9 +69,9 @@ def main() -> None:
     """Peaks of memory for the sizes that are given, as JSON."""
     numbers = [int(number) for number in sys.argv[1:]]
     sizes = list(zip(numbers[::2], numbers[1::2], strict=True))
-    for made_for in QUERIES.values():
-        made_for(2_000, 10)()  # compiles, or loads what was compiled
-        made_for(200_000, 1_000)()
+    for factory in QUERIES.values():
+        factory(2_000, 10)()  # compiles, or loads what was compiled
+        factory(200_000, 1_000)()
     peaks = [(name, *size, peak(name, *size)) for size in sizes for name in QUERIES]
     print(json.dumps(peaks))
 

@@ -86,8 +86,8 @@ def _table(rows: Sequence[Row], columns: dict[str, Callable[[Row], str]]) -> str
 
 def replaced(page: str, text: str) -> str:
     """The page with `text` between its marks."""
-    head, mark, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    head, mark, behind_mark = page.partition(BEGIN)
+    _, end, tail = behind_mark.partition(END)
     if not mark or not end:
         raise ResolutionError(
             "the page has no place for figures", hint=f"write {BEGIN} and {END} where they belong"

@@ -195,7 +195,7 @@ class Bench:
             view.load(start)
             names = list(tables.rows)
             stages = [stages_of(view.engine, names, opened=opened) for opened in (True, False)]
-            ours: list[Taken] = [Taken(), Taken()]
+            ours: list[RefreshTimes] = [RefreshTimes(), RefreshTimes()]
             theirs: list[float] = []
             with closing(EmptyJobs(self.spark, view.engine.partitions)) as empty:
                 for turn, (low, high) in enumerate(tables.shares(size, start)):
@@ -205,7 +205,7 @@ class Bench:
                         elapsed = view.refresh_frames(frames)
                     else:
                         elapsed = view.refresh(tables.part(low, high))
-                    nothing = empty.run(stages[turn % 2], view.engine.given(frames))
+                    nothing = empty.run(stages[turn % 2], view.engine.weighted_frames(frames))
                     ours[turn % 2].add(elapsed, view.metrics(), nothing)
                     release(frames)
                     if turn % 2 and recomputed is not None:
@@ -229,20 +229,21 @@ class Bench:
         size = _batch(tables, turns)
         start = 1.0 - turns * size / tables.total
         base: float | None = None
-        answer = None
+        expected = None
         for level in Level:
             with closing(SparkView(self.spark, tables, level=level, sized=False)) as view:
                 view.load(start)
                 times = [view.refresh(changes) for changes in tables.parts(size, start)]
                 engine = f"spark/{level.name.lower()}"
                 row = _row("levels", "q3", engine, size, self.sf, times[self.warm :])
-                metrics, state, rows = view.metrics(), _state(view), sorted(view.answer(), key=repr)
+                metrics, state = view.metrics(), _state(view)
+                rows = sorted(view.result_rows(), key=repr)
             base = base if base is not None else row["p50_ms"]
-            answer = answer if answer is not None else rows
+            expected = expected if expected is not None else rows
             row |= {"reference": "spark/naive", "reference_ms": base, "ratio": base / row["p50_ms"]}
             row |= {"jobs": metrics.jobs, "stages": metrics.stages, **state}
             row |= {"bytes_shuffled": metrics.bytes_shuffled + metrics.bytes_scattered}
-            row["equal"] = rows == answer
+            row["equal"] = rows == expected
             yield row
 
     def growth(self, query: str) -> Iterator[Row]:
@@ -275,7 +276,7 @@ _GROWTH = 3  # times the rounds: the ratio of two times close to one another
 
 
 @dataclass
-class Taken:
+class RefreshTimes:
     """What the refreshes of one kind took, beside empty jobs of the same stages."""
 
     times: list[float] = field(default_factory=list)

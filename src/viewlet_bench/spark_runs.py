@@ -19,13 +19,13 @@ from viewlet.distributed.placement import Hints
 from viewlet.engine.partitions import session
 from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.worker import partition_of
-from viewlet.engine.spark.dataframes import Given, arrow_batches, spark_type
+from viewlet.engine.spark.dataframes import WeightedFrame, arrow_batches, spark_type
 from viewlet.engine.spark.spark_engine import SparkEngine
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.program.ir import Program
 from viewlet.schema import Relation, decode
 from viewlet_bench.data import generated, read
-from viewlet_bench.duck import same_answer
+from viewlet_bench.duck import equal_results
 from viewlet_bench.workload import CompiledQuery
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def bench_session(master: str = "local[2]") -> SparkSession:
     settings = {"spark.driver.memory": "6g", "spark.sql.shuffle.partitions": "2"}
     for key, value in (session.session_settings() | settings).items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("OFF")
-    return made
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
 
 
 class QueryTables:
@@ -190,9 +190,9 @@ class SparkView:
         """What the last batch cost: jobs, stages, bytes."""
         return self.engine.metrics()
 
-    def answer(self) -> list[tuple[Any, ...]]:
+    def result_rows(self) -> list[tuple[Any, ...]]:
         """The rows of the view, decoded."""
-        view = self.tables.compiled.answer
+        view = self.tables.compiled.result_view
         types = [column.type for column in view.query.columns]
         return [
             tuple(decode(value, kind) for value, kind in zip(row, types, strict=True))
@@ -253,23 +253,23 @@ class Recomputed:
         self._spark.table(self._name).collect()
         return time.perf_counter() - started
 
-    def answer(self) -> list[tuple[Any, ...]]:
+    def result_rows(self) -> list[tuple[Any, ...]]:
         """The rows of the last recomputation."""
         return [tuple(row) for row in self._spark.table(self._name).collect()]
 
 
 def _temporary(text: str) -> str:
-    made = re.sub(
+    statement = re.sub(
         r"(?i)^\s*create\s+(materialized\s+)?view", "CREATE OR REPLACE TEMPORARY VIEW", text
     )
-    return made.strip().rstrip(";")
+    return statement.strip().rstrip(";")
 
 
 def equal(view: SparkView, recomputed: Recomputed) -> bool:
     """The same rows; where a LIMIT cuts, the same in the columns that the order looks at."""
-    query = view.tables.compiled.answer.query
-    ours, theirs = view.answer(), recomputed.answer()
-    return same_answer(query, ours, theirs, ours)
+    query = view.tables.compiled.result_view.query
+    ours, theirs = view.result_rows(), recomputed.result_rows()
+    return equal_results(query, ours, theirs, ours)
 
 
 class EmptyJobs:
@@ -282,7 +282,7 @@ class EmptyJobs:
         self._anchor: Any = pairs.partitionBy(partitions, partition_of).persist()
         self._anchor.count()
 
-    def run(self, stages: Sequence[int], extra: Sequence[Given] = ()) -> float:
+    def run(self, stages: Sequence[int], extra: Sequence[WeightedFrame] = ()) -> float:
         """Seconds of one job after the other, of so many stages each.
 
         The first one reads the DataFrames that are given: Spark plans and converts them for anyone.

@@ -171,7 +171,7 @@ def measure(query: CompiledQuery, source: RowSource, settings: BenchSettings) ->
         row = _row(query.query, batch, done)
         row |= extra | {"jit_s": jit[single], "code_s": feed.code_s}
         started = time.perf_counter()
-        NativeEngine.over(done.engine).rows(query.answer.name)
+        NativeEngine.over(done.engine).rows(query.result_view.name)
         row["read_ms"] = 1e3 * (time.perf_counter() - started)
         row |= end_to_end(feed, batch, settings.seconds)
         if settings.against:

@@ -19,7 +19,7 @@ SQL = Path(__file__).parent / "sql"
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """One query of a workload. `views` are its CREATE VIEW texts, the last one is the answer."""
+    """One query of a workload. `views` are its CREATE VIEW texts, the last one is the result."""
 
     workload: str
     query: str
@@ -28,7 +28,7 @@ class CompiledQuery:
     plan_s: float
 
     @property
-    def answer(self) -> View:
+    def result_view(self) -> View:
         """The view that the benchmark reads: the last one of its script."""
         return next(v for v in self.program.views if v.name == self.views[-1][0])
 
@@ -57,13 +57,14 @@ def queries(workload: str) -> list[str]:
 
 def chosen(workload: str, names: Sequence[str] | None) -> list[str]:
     """The queries that a user asked for; all without a choice."""
-    known = queries(workload)
+    available = queries(workload)
     for name in names or ():
-        if name not in known:
+        if name not in available:
             raise ResolutionError(
-                f"workload {workload} has no query {name}", hint=f"queries are {', '.join(known)}"
+                f"workload {workload} has no query {name}",
+                hint=f"queries are {', '.join(available)}",
             )
-    return known if names is None else list(names)
+    return available if names is None else list(names)
 
 
 def schema_text(workload: str) -> str:

@@ -16,7 +16,7 @@ import viewlet
 from viewlet.errors import ViewletError
 from viewlet_bench.demo import loop
 from viewlet_bench.demo.market import Market
-from viewlet_bench.demo.rivals import Answer, DuckDB, equal
+from viewlet_bench.demo.rivals import DuckDB, RivalResult, equal
 from viewlet_bench.demo.screen import screen, summary
 from viewlet_bench.demo.shown_views import VIEWS, Shown
 
@@ -37,13 +37,13 @@ def test_the_seed_decides() -> None:
 
 def test_what_goes_had_come() -> None:
     market = small()
-    held: dict[str, set[tuple[object, ...]]] = {}
+    rows_by_relation: dict[str, set[tuple[object, ...]]] = {}
     gone = 0
     for _ in range(40):
         for change in market.tick(5, 10):
             rows = {tuple(row.values()) for row in change.rows.to_pylist()}
             assert len(rows) == len(change.rows)
-            mine = held.setdefault(change.relation, set())
+            mine = rows_by_relation.setdefault(change.relation, set())
             if change.weight > 0:
                 assert not rows & mine
                 mine |= rows
@@ -52,18 +52,18 @@ def test_what_goes_had_come() -> None:
                 mine -= rows
                 gone += len(rows)
     assert gone > 100
-    assert len(held["bids"]) <= 50
-    lines = {row[0] for row in held["lineitem"]}
-    assert lines == {row[0] for row in held["orders"]}
+    assert len(rows_by_relation["bids"]) <= 50
+    lines = {row[0] for row in rows_by_relation["lineitem"]}
+    assert lines == {row[0] for row in rows_by_relation["orders"]}
 
 
 def show(terminal: bool) -> tuple[loop.Demo, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, highlight=False)
-    made = loop.Demo(
+    demo = loop.Demo(
         viewlet.connect(engine="interpreter"), DuckDB(), small(), "interpreter", console, PACE
     )
-    return made, out
+    return demo, out
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -77,7 +77,7 @@ def test_views_and_rival_agree(terminal: bool, monkeypatch: pytest.MonkeyPatch) 
     demo.run(60, lambda: next(turns) >= 12)
     figures = demo.figures
     assert figures.batches == 12
-    assert all(found.equal == 3 for found in figures.recomputed.values())
+    assert all(recomputed.equal == 3 for recomputed in figures.recomputed.values())
     assert figures.state_rows > 0
     text = out.getvalue()
     for view in VIEWS:
@@ -89,10 +89,10 @@ def test_views_and_rival_agree(terminal: bool, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_wrong_answer_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(self: DuckDB, view: Shown) -> Answer:
-        return Answer([], 0.0)
+    def wrong(self: DuckDB, view: Shown) -> RivalResult:
+        return RivalResult([], 0.0)
 
-    monkeypatch.setattr(DuckDB, "answer", wrong)
+    monkeypatch.setattr(DuckDB, "recompute", wrong)
     demo, _ = show(False)
     demo.prepare(print, lambda: False)
     with pytest.raises(ViewletError, match="DuckDB says"):
@@ -131,9 +131,9 @@ def test_the_command_on_spark_without_java(tmp_path: Path) -> None:
     programs.mkdir()
     for folder in ("/bin", "/usr/bin"):
         for program in Path(folder).iterdir():
-            place = programs / program.name
-            if not program.name.startswith("java") and not place.is_symlink():
-                place.symlink_to(program)
+            link = programs / program.name
+            if not program.name.startswith("java") and not link.is_symlink():
+                link.symlink_to(program)
     home = tmp_path / "home"
     home.mkdir()
     run = subprocess.run(

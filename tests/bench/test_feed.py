@@ -34,13 +34,13 @@ def bsv() -> RowFeed:
 def test_only_used_columns_are_kept(bsv: RowFeed) -> None:
     assert list(bsv.rows) == ["bids"]
     names = bsv.compiled.program.relation("bids").names
-    kept = {n for n, c in zip(names, bsv.rows["bids"].columns, strict=True) if len(c)}
-    assert kept == {"broker_id", "volume", "price"}
+    used = {n for n, c in zip(names, bsv.rows["bids"].columns, strict=True) if len(c)}
+    assert used == {"broker_id", "volume", "price"}
 
 
 def test_single_tuples_and_batches_end_alike(bsv: RowFeed) -> None:
     """The state that large batches built is taken up by the engine that takes single tuples."""
-    found = []
+    contents = []
     for single in (False, True):
         engine = prepared(bsv, single)
         assert engine is not None
@@ -52,10 +52,10 @@ def test_single_tuples_and_batches_end_alike(bsv: RowFeed) -> None:
         assert len(done.seconds) == len(done.rows) == -(-done.total // 97)
         assert done.position(bsv, 0.0) == bsv.begin()
         assert done.position(bsv, 1.0) == bsv.lengths
-        found.append(engine.reader.weights("bsv", "count"))
+        contents.append(engine.reader.weights("bsv", "count"))
         assert state(engine)["maps"] == len(bsv.compiled.program.state)
         assert state(engine)["memory_mb"] > state(engine)["raw_mb"] > 0
-    assert found[0] == found[1]
+    assert contents[0] == contents[1]
 
 
 def test_the_limit_cuts_a_stream_short(bsv: RowFeed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,15 @@ from viewlet_bench.workload import query_text, schema_text
 
 
 def test_all_shapes_are_measured(cache: Path) -> None:
-    seen = []
+    reported = []
     rows = ingest.run(
-        sf=0.001, queries=["q1", "q3"], batches=["1", "1000"], seconds=0.01, progress=seen.append
+        sf=0.001,
+        queries=["q1", "q3"],
+        batches=["1", "1000"],
+        seconds=0.01,
+        progress=reported.append,
     )
-    assert rows == seen
+    assert rows == reported
     assert {row["shape"] for row in rows} == {*ingest.SHAPES, *ingest.SINGLE}
     assert {(row["query"], row["into"]) for row in rows} == {
         (query, into) for query in ("q1", "q3") for into in ("stream", "table")
@@ -37,7 +41,7 @@ def test_all_shapes_end_in_the_same_view(into: str, cache: Path) -> None:
 
     file = generated("tpch", 0.001, ["lineitem"]) / "lineitem.parquet"
     table = pq.read_table(file)
-    answers = []
+    results = []
     for shape in (*ingest.SHAPES, *ingest.SINGLE):
         with viewlet.connect() as db:
             text = schema_text("tpch").replace("TABLE lineitem", f"{into} lineitem")
@@ -49,9 +53,9 @@ def test_all_shapes_end_in_the_same_view(into: str, cache: Path) -> None:
                 else:
                     db.insert("lineitem", part)
             (view,) = db._state.definitions.views
-            answers.append(sorted(db.view(view).rows()))
-    assert sum(row.count_order for row in answers[0]) > 1000
-    assert all(answer == answers[0] for answer in answers)
+            results.append(sorted(db.view(view).rows()))
+    assert sum(row.count_order for row in results[0]) > 1000
+    assert all(result == results[0] for result in results)
 
 
 def test_what_is_not_measured_is_refused(cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""The order book: what is cancelled was there, and the book stays as large as it should."""
+"""The order book: what is canceled was there, and the book stays as large as it should."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def book() -> OrderBook:
 
 def test_only_resting_orders_go(book: OrderBook) -> None:
     for side in SIDES:
-        held: Counter[tuple[object, ...]] = Counter()
+        counts: Counter[tuple[object, ...]] = Counter()
         rows = zip(*(c.to_pylist() for c in book.tables[side].columns), strict=True)
         for row, weight in zip(rows, book.weights[side].tolist(), strict=True):
-            held[row] += weight
-            assert held[row] in (0, 1), "an order went that was not there, or came twice"
-        live = [row for row, count in held.items() if count]
+            counts[row] += weight
+            assert counts[row] in (0, 1), "an order went that was not there, or came twice"
+        live = [row for row, count in counts.items() if count]
         assert len({row[1] for row in live}) == len(live), "one order rests twice"
 
 
@@ -37,8 +37,8 @@ def test_both_sides_together_are_the_stream(book: OrderBook) -> None:
 
 
 def test_the_book_keeps_its_size_and_has_every_kind_of_event(book: OrderBook) -> None:
-    left = sum(int(book.weights[side].sum()) for side in SIDES)
-    assert 350 < left < 650
+    resting = sum(int(book.weights[side].sum()) for side in SIDES)
+    assert 350 < resting < 650
     ids = np.concatenate([book.tables[side]["id"].to_numpy() for side in SIDES])
     weights = np.concatenate([book.weights[side] for side in SIDES])
     placed = Counter(ids[weights > 0].tolist())

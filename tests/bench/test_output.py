@@ -54,9 +54,9 @@ def test_markdown() -> None:
 def test_json_comes_back_rounded(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "rows.json"
     output.write_json(ROWS, file)
-    found = output.read_json(file)
-    assert found[0]["ratio"] == 12.346
-    assert found[1] == ROWS[1]
+    rows = output.read_json(file)
+    assert rows[0]["ratio"] == 12.346
+    assert rows[1] == ROWS[1]
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match="cannot write"):
         output.write_json(ROWS, tmp_path / "file" / "rows.json")
@@ -69,18 +69,18 @@ def test_nothing_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def figure(query: str, batch: int | str, value: float) -> output.Row:
-    place = {"workload": "tpch", "query": query, "batch": batch, "sf": 1.0}
-    return {**place, "ratio_to_calibration": value}
+    measurement = {"workload": "tpch", "query": query, "batch": batch, "sf": 1.0}
+    return {**measurement, "ratio_to_calibration": value}
 
 
 def test_regressions_are_found_by_the_calibrated_figure() -> None:
-    kept = [figure("q1", 1000, 1.0), figure("q1", "single", 2.0), figure("q2", 1000, 1.0)]
+    earlier = [figure("q1", 1000, 1.0), figure("q1", "single", 2.0), figure("q2", 1000, 1.0)]
     now = [figure("q1", 1000, 0.9), figure("q1", "single", 1.0), figure("q9", 1000, 1.0)]
-    found = compared(now, kept)
-    assert [(row["query"], row["batch"]) for row in found] == [("q1", 1000), ("q1", "single")]
-    assert [row["change"] for row in found] == pytest.approx([0.9, 0.5])
-    assert slower(found) == ["q1 single (0.50x)"]
-    assert compared([{**now[0], "sf": 0.1}], kept) == []
+    changes = compared(now, earlier)
+    assert [(row["query"], row["batch"]) for row in changes] == [("q1", 1000), ("q1", "single")]
+    assert [row["change"] for row in changes] == pytest.approx([0.9, 0.5])
+    assert slower(changes) == ["q1 single (0.50x)"]
+    assert compared([{**now[0], "sf": 0.1}], earlier) == []
 
 
 def test_figures_that_cannot_be_read(tmp_path: Path) -> None:

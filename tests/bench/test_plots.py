@@ -33,11 +33,11 @@ def measured(query: str, batch: int | str, rate: float, ratio: float | None = No
 
 
 def compared(query: str, engine: str, reference: str, ratio: float) -> Row:
-    made = {"query": query, "engine": engine, "reference": reference, "ratio": ratio}
-    return {**made, "p50_ms": 1.0, "batch": 10}
+    row = {"query": query, "engine": engine, "reference": reference, "ratio": ratio}
+    return {**row, "p50_ms": 1.0, "batch": 10}
 
 
-FOUND: dict[str, list[Row]] = {
+FIGURES: dict[str, list[Row]] = {
     "tpch": [measured("q1", "single", 5e7), measured("q1", 1000, 6e7, 40.0)],
     "finance": [measured("vwap", "single", 1e6)],
     "finance_growth": [
@@ -64,8 +64,8 @@ FOUND: dict[str, list[Row]] = {
 
 def test_what_the_page_shows_is_drawn(tmp_path: Path) -> None:
     """Every link of the page is a file, and every file is linked."""
-    drawn = plots.draw(FOUND, tmp_path / plots.FOLDER)
-    links = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page(FOUND, ABOUT))
+    drawn = plots.draw(FIGURES, tmp_path / plots.FOLDER)
+    links = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page(FIGURES, ABOUT))
     assert [tmp_path / link for link in links] == drawn
     assert [Path(link).stem for link in links] == [
         "tpch",
@@ -83,8 +83,8 @@ def test_bars_are_the_figures() -> None:
     from matplotlib import pyplot
 
     canvas = pyplot.figure()
-    (throughput, against) = plots.pictures("tpch", FOUND["tpch"])
-    throughput.paint(canvas, "t", throughput.of(FOUND["tpch"]))
+    (throughput, against) = plots.pictures("tpch", FIGURES["tpch"])
+    throughput.paint(canvas, "t", throughput.of(FIGURES["tpch"]))
     single, batch = canvas.axes
     assert single.patches[0].get_height() == 5e7
     assert batch.patches[0].get_height() == 6e7
@@ -92,7 +92,7 @@ def test_bars_are_the_figures() -> None:
     assert target[0][1] == 7e6
     assert single.get_yscale() == "log"
     other = pyplot.figure()
-    against.paint(other, "t", against.of(FOUND["tpch"]))
+    against.paint(other, "t", against.of(FIGURES["tpch"]))
     bar = other.axes[0].patches[0]
     assert bar.get_x() + bar.get_width() == 40.0
     assert [text.get_text() for text in other.axes[0].get_yticklabels()] == ["q1, 1,000"]
@@ -100,9 +100,9 @@ def test_bars_are_the_figures() -> None:
 
 
 def test_only_the_chosen_strategy_is_shown() -> None:
-    (picture,) = plots.pictures("linalg", FOUND["linalg"])
-    assert [row["engine"] for row in picture.of(FOUND["linalg"])] == ["auto"]
-    assert "hybrid" not in page({"linalg": FOUND["linalg"]}, ABOUT)
+    (picture,) = plots.pictures("linalg", FIGURES["linalg"])
+    assert [row["engine"] for row in picture.of(FIGURES["linalg"])] == ["auto"]
+    assert "hybrid" not in page({"linalg": FIGURES["linalg"]}, ABOUT)
 
 
 def test_no_figures_no_pictures(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_no_figures_no_pictures(tmp_path: Path) -> None:
 def test_the_command_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--page: kept figures in, page and pictures out, the same each time."""
     figures, out = tmp_path / "figures", tmp_path / "docs" / "page.md"
-    for part, rows in FOUND.items():
+    for part, rows in FIGURES.items():
         write_json(rows, figures / f"{part}.json")
-    places = ["--figures", str(figures), "--output", str(out)]
-    monkeypatch.setattr(sys, "argv", ["report", "--page", *places])
+    paths = ["--figures", str(figures), "--output", str(out)]
+    monkeypatch.setattr(sys, "argv", ["report", "--page", *paths])
     monkeypatch.setattr(report, "run_part", None)
     report.main()
     files = [out, *sorted((out.parent / plots.FOLDER).iterdir())]

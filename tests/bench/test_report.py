@@ -22,10 +22,10 @@ def test_every_part_has_a_section() -> None:
 
 
 def test_a_part_and_its_page(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = ["--figures", str(tmp_path / "figures"), "--output", str(tmp_path / "page.md")]
+    paths = ["--figures", str(tmp_path / "figures"), "--output", str(tmp_path / "page.md")]
     scale = ["--sf", "0.001", "--queries", "q6", "--seconds", "1"]
     monkeypatch.setitem(report.PARTS, "tpch", report.Part("tpch", {"against": "duckdb"}))
-    run(monkeypatch, "--only", "tpch", *scale, *places)
+    run(monkeypatch, "--only", "tpch", *scale, *paths)
     rows = read_json(tmp_path / "figures" / "tpch.json")
     assert {row["batch"] for row in rows} == {"single", 1000, 10000, 100000}
     written = (tmp_path / "page.md").read_text()
@@ -34,7 +34,7 @@ def test_a_part_and_its_page(cache: Path, tmp_path: Path, monkeypatch: pytest.Mo
     (line,) = (x for x in written.splitlines() if x.startswith("| q6 | ") and "100M" in x)
     single = next(row for row in rows if row["batch"] == "single")
     assert f"{single['tuples_per_s'] / 78e6:.2f}x" in line
-    run(monkeypatch, "--page", *places)
+    run(monkeypatch, "--page", *paths)
     assert (tmp_path / "page.md").read_text() == written
 
 

@@ -46,9 +46,9 @@ def test_references_compute_the_same(groups):
 def test_memory_is_that_of_the_result_and_little_more():
     """A result has 24 bytes per event; those of the extremes are few."""
     events = 1_000_000
-    found = signals_memory.peaks([(events, 1_000), (events, 10)])
-    assert len(found) == 2 * len(signals.QUERIES)
-    for (name, _, _), used in found.items():
+    peaks = signals_memory.peaks([(events, 1_000), (events, 10)])
+    assert len(peaks) == 2 * len(signals.QUERIES)
+    for (name, _, _), used in peaks.items():
         result = 0 if name.startswith("interpolation") else 24
         assert result - 2 < used / events < result + 40, name
 
@@ -73,8 +73,8 @@ def test_quick_run_ends_within_45_seconds(tmp_path):
     )
     seconds = time.perf_counter() - begin
     rows = json.loads(file.read_text())
-    assert all(set(output.FIELDS) <= set(made) for made in rows)
-    references = {made["reference"].split(",")[0] for made in rows}
+    assert all(set(output.FIELDS) <= set(row) for row in rows)
+    references = {row["reference"].split(",")[0] for row in rows}
     assert {"pandas groupby + SciPy", "Spark applyInPandas + SciPy"} <= references
-    assert all(made["ratio"] > 0 for made in rows)
+    assert all(row["ratio"] > 0 for row in rows)
     assert seconds < 45 * busy

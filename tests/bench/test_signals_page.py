@@ -33,12 +33,14 @@ def test_a_page_without_marks_is_refused():
 
 
 def test_a_part_that_fails_is_said_and_others_go_on(monkeypatch):
-    monkeypatch.setattr(signals, "pure", lambda *given: iter([1 / 0]))
-    seen = []
-    rows = signals.run(events=20_000, parts=["pure", "hopping"], repeats=1, progress=seen.append)
+    monkeypatch.setattr(signals, "pure", lambda *arguments: iter([1 / 0]))
+    reported = []
+    rows = signals.run(
+        events=20_000, parts=["pure", "hopping"], repeats=1, progress=reported.append
+    )
     assert rows[0]["query"] == "pure failed: division by zero"
     assert len(rows) == 4
-    assert seen == rows
+    assert reported == rows
 
 
 def test_a_part_that_does_not_exist():

@@ -37,8 +37,8 @@ def test_refresh_and_recompute_agree(query: str, session: Any, cache: Path) -> N
         assert row["equal"] is True
         assert row["ratio"] == pytest.approx(row["reference_ms"] / row["p50_ms"])
         assert (row["jobs"], row["stages"]) <= spark.TABLE_3[query]
-        left = row["p50_ms"] - row["kernel_ms"] - row["empty_ms"]
-        assert row["overhead_ms"] == pytest.approx(left)
+        overhead = row["p50_ms"] - row["kernel_ms"] - row["empty_ms"]
+        assert row["overhead_ms"] == pytest.approx(overhead)
     # The driver runs the first stage of rows that it has; those of DataFrames have it as a stage.
     assert frames["stages"] == api["stages"] + 1
 
@@ -107,5 +107,5 @@ def test_a_batch_changes_all_relations(session: Any, cache: Path) -> None:
     assert sum(len(b) for part in parts for _, b in part) == pytest.approx(tables.total / 2, abs=3)
     view = SparkView(session, tables)
     view.load(1.0)
-    assert len(view.answer()) > 0
+    assert len(view.result_rows()) > 0
     view.close()

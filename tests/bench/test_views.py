@@ -15,14 +15,14 @@ from viewlet.calculus.query import OrderItem, Query, ViewKind
 from viewlet.cli import app
 from viewlet.errors import ResolutionError, ViewletError
 from viewlet_bench import finance, tpcds, tpch
-from viewlet_bench.duck import same_answer
+from viewlet_bench.duck import equal_results
 from viewlet_bench.output import FIELDS
 from viewlet_bench.workload import compiled, queries
 
 BENCHES: dict[str, Any] = {"tpch": tpch.run, "tpcds": tpcds.run, "finance": finance.run}
 SCALES = {"tpch": 0.001, "tpcds": 0.001, "finance": 0.005}
 FAST = [("tpch", "q6"), ("tpch", "q3"), ("finance", "bsv"), ("finance", "psp")]
-REST = [(w, q) for w in BENCHES for q in queries(w) if (w, q) not in FAST]
+OTHERS = [(w, q) for w in BENCHES for q in queries(w) if (w, q) not in FAST]
 
 
 def check(workload: str, query: str, batches: list[str]) -> None:
@@ -48,7 +48,7 @@ def test_equal_to_duckdb(workload: str, query: str, cache: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workload", "query"), REST)
+@pytest.mark.parametrize(("workload", "query"), OTHERS)
 def test_every_query_is_equal_to_duckdb(workload: str, query: str, cache: Path) -> None:
     check(workload, query, ["1000"])
 
@@ -111,25 +111,25 @@ def test_mistakes_are_named_at_once(arguments: list[str], message: str) -> None:
         CliRunner().invoke(app, ["bench", *arguments], catch_exceptions=False)
 
 
-def answer(**changes: Any) -> Query:
+def query_with(**changes: Any) -> Query:
     return Query("v", ViewKind.GROUP, (), (), (), **changes)
 
 
 def test_answers_are_bags() -> None:
     day = dt.date(1995, 1, 1)
     rows: list[tuple[Any, ...]] = [(1, day, None), (2, day, Decimal("2.50"))]
-    assert same_answer(answer(), rows, rows[::-1], rows)
-    assert same_answer(answer(), [(0.1 + 0.2,)], [(0.3,)], [])
-    assert not same_answer(answer(), rows, rows[:1], rows)
-    assert not same_answer(answer(), [(1, None)], [(1, 0)], [])
-    assert not same_answer(answer(), [(0.3,)], [(0.3001,)], [])
-    assert same_answer(answer(), [(25.5375871,)], [(Decimal("25.537587"),)], [])
-    assert not same_answer(answer(), [(25.5375876,)], [(Decimal("25.537587"),)], [])
+    assert equal_results(query_with(), rows, rows[::-1], rows)
+    assert equal_results(query_with(), [(0.1 + 0.2,)], [(0.3,)], [])
+    assert not equal_results(query_with(), rows, rows[:1], rows)
+    assert not equal_results(query_with(), [(1, None)], [(1, 0)], [])
+    assert not equal_results(query_with(), [(0.3,)], [(0.3001,)], [])
+    assert equal_results(query_with(), [(25.5375871,)], [(Decimal("25.537587"),)], [])
+    assert not equal_results(query_with(), [(25.5375876,)], [(Decimal("25.537587"),)], [])
 
 
 def test_a_limit_may_cut_any_of_equal_rows() -> None:
-    limited = answer(limit=2, order=(OrderItem(0),))
-    whole: list[tuple[Any, ...]] = [(1, "a"), (2, "b"), (2, "c")]
-    assert same_answer(limited, [(1, "a"), (2, "c")], [(1, "a"), (2, "b")], whole)
-    assert not same_answer(limited, [(1, "a"), (2, "z")], [(1, "a"), (2, "b")], whole)
-    assert not same_answer(limited, [(2, "b"), (2, "c")], [(1, "a"), (2, "b")], whole)
+    limited = query_with(limit=2, order=(OrderItem(0),))
+    all_rows: list[tuple[Any, ...]] = [(1, "a"), (2, "b"), (2, "c")]
+    assert equal_results(limited, [(1, "a"), (2, "c")], [(1, "a"), (2, "b")], all_rows)
+    assert not equal_results(limited, [(1, "a"), (2, "z")], [(1, "a"), (2, "b")], all_rows)
+    assert not equal_results(limited, [(2, "b"), (2, "c")], [(1, "a"), (2, "b")], all_rows)

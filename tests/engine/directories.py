@@ -47,7 +47,7 @@ class Directories:
         stages: int | None = None,
     ) -> list[bytes]:
         coming = {p: [data] for p, data in (inputs or {}).items()}
-        answers: list[bytes] = []
+        driver_outputs: list[bytes] = []
         for stage in range(stages or self.program.stages):
             leaving: dict[int, list[bytes]] = {}
             for p in range(self.partitions):
@@ -57,16 +57,17 @@ class Directories:
                 state.stamp(self._tick + 1, "tick", 3)
                 self.states[p] = state
                 for node, data in outputs.items():
-                    (answers if node == DRIVER else leaving.setdefault(node, [])).append(data)
+                    target = driver_outputs if node == DRIVER else leaving.setdefault(node, [])
+                    target.append(data)
             self._tick += 1
             coming = leaving
         assert not coming
-        return answers
+        return driver_outputs
 
     def note(self, output: bytes, run_seconds: float = 0.0) -> None:
         """Nothing is kept here that it could be part of."""
 
-    def gather(self, given: Any) -> list[bytes]:
+    def gather(self, rdd: Any) -> list[bytes]:
         raise AssertionError("only Spark brings an RDD")
 
     def _attached(self, p: int) -> PartitionState:
@@ -77,12 +78,12 @@ class Directories:
         return state
 
     def read(self, request: bytes) -> list[bytes]:
-        answers = []
+        results = []
         for p in range(self.partitions):
             state = self._attached(p)
             with state.read_only():
-                answers.append(self.program.read(state, request))
-        return answers
+                results.append(self.program.read(state, request))
+        return results
 
     def commit(self, batch_id: str | None = None) -> None:
         self._keep()

@@ -34,7 +34,7 @@ class _Requests(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
 
-    def _asked(self) -> tuple[str, dict[str, str]]:
+    def _request(self) -> tuple[str, dict[str, str]]:
         parts = urlsplit(self.path)
         _, _, key = unquote(parts.path).lstrip("/").partition("/")
         query = parse_qs(parts.query, keep_blank_values=True)
@@ -73,56 +73,56 @@ class _Requests(BaseHTTPRequestHandler):
         self._say(200, f"<{name}>{content}</{name}>".encode(), Content_Type="application/xml")
 
     def do_HEAD(self) -> None:
-        key, _ = self._asked()
-        found = b"" if not key else self.server.objects.get(key)
-        if found is None:
+        key, _ = self._request()
+        data = b"" if not key else self.server.objects.get(key)
+        if data is None:
             self._missing()
         else:
-            size = str(len(found))
-            self._say(200, Content_Length=size, ETag=_tag(found), Last_Modified=_HTTP_DATE)
+            size = str(len(data))
+            self._say(200, Content_Length=size, ETag=_tag(data), Last_Modified=_HTTP_DATE)
 
     def do_GET(self) -> None:
-        key, query = self._asked()
-        found = self.server.objects.get(key)
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        key, query = self._request()
+        data = self.server.objects.get(key)
+        byte_range = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if not key:
             self._list(query.get("prefix", ""), query.get("delimiter", ""))
-        elif found is None:
+        elif data is None:
             self._missing()
-        elif wanted is None:
-            self._say(200, found, ETag=_tag(found), Last_Modified=_HTTP_DATE)
+        elif byte_range is None:
+            self._say(200, data, ETag=_tag(data), Last_Modified=_HTTP_DATE)
         else:
-            self._part(found, wanted)
+            self._part(data, byte_range)
 
-    def _part(self, found: bytes, wanted: re.Match[str]) -> None:
-        low, high = int(wanted[1]), min(int(wanted[2] or len(found)), len(found) - 1)
+    def _part(self, data: bytes, byte_range: re.Match[str]) -> None:
+        low, high = int(byte_range[1]), min(int(byte_range[2] or len(data)), len(data) - 1)
         self._say(
             206,
-            found[low : high + 1],
-            Content_Range=f"bytes {low}-{high}/{len(found)}",
-            ETag=_tag(found),
+            data[low : high + 1],
+            Content_Range=f"bytes {low}-{high}/{len(data)}",
+            ETag=_tag(data),
             Last_Modified=_HTTP_DATE,
         )
 
     def _list(self, prefix: str, delimiter: str) -> None:
         with self.server.mutex:
-            found = sorted((k, v) for k, v in self.server.objects.items() if k.startswith(prefix))
+            listed = sorted((k, v) for k, v in self.server.objects.items() if k.startswith(prefix))
         shared: set[str] = set()
         content = ""
-        for key, data in found:
+        for key, data in listed:
             head, cut, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
             if cut:
                 shared.add(prefix + head + cut)
                 continue
             content += f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
             content += f"<ETag>{_tag(data)}</ETag><LastModified>{_DATE}</LastModified></Contents>"
-        for place in sorted(shared):
-            content += f"<CommonPrefixes><Prefix>{escape(place)}</Prefix></CommonPrefixes>"
-        counted = f"<KeyCount>{len(found)}</KeyCount><IsTruncated>false</IsTruncated>"
+        for folder in sorted(shared):
+            content += f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>"
+        counted = f"<KeyCount>{len(listed)}</KeyCount><IsTruncated>false</IsTruncated>"
         self._xml("ListBucketResult", f"<Name>{BUCKET}</Name>{counted}{content}")
 
     def do_PUT(self) -> None:
-        key, query = self._asked()
+        key, query = self._request()
         data = self._body()
         with self.server.mutex:
             if "uploadId" in query:
@@ -132,7 +132,7 @@ class _Requests(BaseHTTPRequestHandler):
         self._say(200, ETag=_tag(data))
 
     def do_POST(self) -> None:
-        key, query = self._asked()
+        key, query = self._request()
         data = self._body()
         with self.server.mutex:
             if "uploads" in query:
@@ -155,7 +155,7 @@ class _Requests(BaseHTTPRequestHandler):
             self._xml("DeleteResult", "")
 
     def do_DELETE(self) -> None:
-        key, _ = self._asked()
+        key, _ = self._request()
         with self.server.mutex:
             self.server.objects.pop(key, None)
         self._say(204)

@@ -45,21 +45,21 @@ class KeyedSum:
         self, state: PartitionState, stage: int, inputs: list[bytes], broadcast: bytes
     ) -> dict[int, bytes]:
         outputs: dict[int, bytes] = {}
-        taken = np.frombuffer(b"".join(inputs), ROW) if stage < 2 else None
+        row_array = np.frombuffer(b"".join(inputs), ROW) if stage < 2 else None
         if stage == max(self.stages - 2, 0) if self.stages == 3 else stage == self.stages - 1:
-            assert taken is not None
-            self._apply(state, stage, taken, int(broadcast or b"1"))
-            outputs[DRIVER] = f"{state.partition}:{len(taken)}".encode()
+            assert row_array is not None
+            self._apply(state, stage, row_array, int(broadcast or b"1"))
+            outputs[DRIVER] = f"{state.partition}:{len(row_array)}".encode()
             if self.stages == 3:
-                outputs = {0: str(len(taken)).encode()}
+                outputs = {0: str(len(row_array)).encode()}
         elif stage == 0:
-            assert taken is not None
+            assert row_array is not None
             self._fault(state, stage)
             for target in range(state.partitions):
-                mine = taken[taken["key"] % state.partitions == target]
+                mine = row_array[row_array["key"] % state.partitions == target]
                 if len(mine):
                     outputs[target] = mine.tobytes()
-            outputs[DRIVER] = f"routed {len(taken)}".encode()
+            outputs[DRIVER] = f"routed {len(row_array)}".encode()
         else:
             self._fault(state, stage)
             total = sum(int(number) for number in inputs)
@@ -68,21 +68,21 @@ class KeyedSum:
                 outputs[DRIVER] = str(total).encode()
         return outputs
 
-    def _apply(self, state: PartitionState, stage: int, taken: Any, weight: int) -> None:
+    def _apply(self, state: PartitionState, stage: int, row_array: Any, weight: int) -> None:
         sums = state.array("sum")
-        state.meta["rows"] += len(taken)
-        slots = taken["key"] // state.partitions
+        state.meta["rows"] += len(row_array)
+        slots = row_array["key"] // state.partitions
         if len(slots) and slots.max() >= len(sums):
             sums = state.resize("sum", int(slots.max()) + 1)
         if self.undo:
-            kept = state.resize("undo", len(taken))
-            kept["value"] = sums[slots]
-            kept["key"] = slots + 1  # 0: the row was not filled in yet
-        half = len(taken) // 2
-        np.add.at(sums, slots[:half], taken["value"][:half] * weight)
+            undo_log = state.resize("undo", len(row_array))
+            undo_log["value"] = sums[slots]
+            undo_log["key"] = slots + 1  # 0: the row was not filled in yet
+        half = len(row_array) // 2
+        np.add.at(sums, slots[:half], row_array["value"][:half] * weight)
         self._fault(state, stage)
-        np.add.at(sums, slots[half:], taken["value"][half:] * weight)
-        if (taken["value"] == 13).any():
+        np.add.at(sums, slots[half:], row_array["value"][half:] * weight)
+        if (row_array["value"] == 13).any():
             raise RangeError("13 is out of range", hint="leave it out")
 
     def _fault(self, state: PartitionState, stage: int) -> None:
@@ -106,8 +106,8 @@ class KeyedSum:
     def rollback(self, state: PartitionState) -> bool:
         if not self.undo:
             return False
-        kept, sums = state.array("undo"), state.array("sum")
-        for slot, value in kept[::-1].tolist():
+        undo_log, sums = state.array("undo"), state.array("sum")
+        for slot, value in undo_log[::-1].tolist():
             if slot:
                 sums[slot - 1] = value
         return True
@@ -122,11 +122,11 @@ class KeyedSum:
         if request == b"process":
             return f"{os.getpid()}".encode()
         sums = state.array("sum")
-        found = {
+        sums_by_key = {
             int(slot) * state.partitions + state.partition: int(sums[slot])
             for slot in np.flatnonzero(sums)
         }
-        return json.dumps({"sums": found, "meta": state.meta}).encode()
+        return json.dumps({"sums": sums_by_key, "meta": state.meta}).encode()
 
     def repartition(self, state: PartitionState, partitions: int) -> dict[int, bytes]:
         sums = state.array("sum")
@@ -142,12 +142,12 @@ class KeyedSum:
 
     def adopt(self, state: PartitionState, chunks: list[bytes]) -> None:
         for chunk in chunks:
-            taken = np.frombuffer(chunk, ROW)
-            slots = taken["key"] // state.partitions
+            row_array = np.frombuffer(chunk, ROW)
+            slots = row_array["key"] // state.partitions
             sums = state.array("sum")
             if len(slots) and slots.max() >= len(sums):
                 sums = state.resize("sum", int(slots.max()) + 1)
-            sums[slots] = taken["value"]
+            sums[slots] = row_array["value"]
 
 
 def parent_of(process: int) -> int:
@@ -170,10 +170,10 @@ class Reference:
 
 
 def batch(number: int, size: int = 40, keys: int = 200) -> list[tuple[int, int]]:
-    made = np.random.default_rng(number)
-    values = made.integers(-50, 50, size)
+    generator = np.random.default_rng(number)
+    values = generator.integers(-50, 50, size)
     values[values == 13] = 14
-    return list(zip(made.integers(0, keys, size).tolist(), values.tolist(), strict=True))
+    return list(zip(generator.integers(0, keys, size).tolist(), values.tolist(), strict=True))
 
 
 def scatter(pairs: list[tuple[int, int]], partitions: int, stages: int) -> dict[int, bytes]:
@@ -185,8 +185,8 @@ def scatter(pairs: list[tuple[int, int]], partitions: int, stages: int) -> dict[
     return {target: rows(*part) for target, part in parts.items()}
 
 
-def sums_of(answers: list[bytes]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for answer in answers:
-        found.update({int(k): v for k, v in json.loads(answer)["sums"].items()})
-    return found
+def sums_of(results: list[bytes]) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for result in results:
+        sums.update({int(k): v for k, v in json.loads(result)["sums"].items()})
+    return sums

@@ -30,18 +30,18 @@ def main(order: dict[str, Any]) -> None:
     spark = session_of(order)
     engine_module.SqlProgram = faulty(order["faults"])  # type: ignore[misc]
     if "state_dir" in order:
-        made = engine_module.SparkEngine.__init__
+        init = engine_module.SparkEngine.__init__
         engine_module.SparkEngine.__init__ = partialmethod(  # type: ignore[method-assign]
-            made, state_dir=order["state_dir"]
+            init, state_dir=order["state_dir"]
         )
-    place = order["checkpoint"]
+    directory = order["checkpoint"]
     if "full_at_commit" in order:
-        full_at_commit(order["full_at_commit"], Path(place).parent)
-    if (Path(place) / "CURRENT").exists():
-        database = viewlet.restore(place, spark=spark)
+        full_at_commit(order["full_at_commit"], Path(directory).parent)
+    if (Path(directory) / "CURRENT").exists():
+        database = viewlet.restore(directory, spark=spark)
         engine = database._engine
     else:
-        database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+        database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory)
         database.execute(sql_programs.TABLES)
         database.execute(sql_programs.VIEWS)
         for name, rows in sql_programs.tables().items():
@@ -90,14 +90,14 @@ def await_file(path: Path) -> None:
     path.unlink()
 
 
-def full_at_commit(number: int, place: Path) -> None:
+def full_at_commit(number: int, directory: Path) -> None:
     """Once, for the batch of this number: its commit finds the disk of the checkpoint full."""
     commit = Cluster.commit
     done: list[Path] = []
 
     def full(cluster: Cluster, batch_id: str | None = None) -> None:
         if not done and batch_id is not None and batch_id.endswith(str(number)):
-            done.append(fill_disk(place))
+            done.append(fill_disk(directory))
         commit(cluster, batch_id)
 
     Cluster.commit = full  # type: ignore[method-assign]

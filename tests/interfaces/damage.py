@@ -67,14 +67,14 @@ def write(db: Database, first: int, last: int) -> None:
     """Batches of one row and of many, inserts and deletes."""
     for number in range(first, last):
         size = 120 if number % 6 == 5 else 1 + number % 3
-        made = [
+        rows = [
             (number * 200 + i, i % 5, f"text {i} of {number}", f"{i}.{i % 90 + 10}", i / 8)
             for i in range(size)
         ]
-        db.insert("r", made)
-        db.insert("s", [(row[0], f"2024-01-{1 + i % 28:02d}") for i, row in enumerate(made)])
+        db.insert("r", rows)
+        db.insert("s", [(row[0], f"2024-01-{1 + i % 28:02d}") for i, row in enumerate(rows)])
         if number % 4 == 3:
-            db.delete("r", [(row[0], row[1], row[2], row[3], row[4]) for row in made[:1]])
+            db.delete("r", [(row[0], row[1], row[2], row[3], row[4]) for row in rows[:1]])
 
 
 def contents(db: Database) -> Any:
@@ -85,11 +85,11 @@ def contents(db: Database) -> Any:
     return views | {"r": sorted(map(repr, db.query("SELECT * FROM r").to_pylist()))}
 
 
-def durable_database(place: Path, engine: str) -> Subject:
+def durable_database(directory: Path, engine: str) -> Subject:
     """A snapshot, closed segments of the log and an open one."""
     sizes, durable_log.SEGMENT_BYTES = durable_log.SEGMENT_BYTES, 1 << 13
     try:
-        with viewlet.connect(engine, path=place, synchronous="off") as db:
+        with viewlet.connect(engine, path=directory, synchronous="off") as db:
             db.execute(SCHEMA)
             write(db, 0, 7)
             db.checkpoint()
@@ -102,25 +102,25 @@ def durable_database(place: Path, engine: str) -> Subject:
         with viewlet.connect(engine, path=path, synchronous="off") as db:
             return contents(db)
 
-    return Subject(f"database on disk, {engine}", place, read, expected)
+    return Subject(f"database on disk, {engine}", directory, read, expected)
 
 
-def checkpoint(place: Path, engine: str) -> Subject:
+def checkpoint(directory: Path, engine: str) -> Subject:
     """What `checkpoint` writes."""
     with viewlet.connect(engine) as db:
         db.execute(SCHEMA)
         write(db, 0, 12)
-        db.checkpoint(place)
+        db.checkpoint(directory)
         expected = contents(db)
 
     def read(path: Path) -> Any:
         with viewlet.restore(path) as db:
             return contents(db)
 
-    return Subject(f"checkpoint, {engine}", place, read, expected)
+    return Subject(f"checkpoint, {engine}", directory, read, expected)
 
 
-def partition_log(place: Path) -> Subject:
+def partition_log(directory: Path) -> Subject:
     """Change log and snapshots of one partition, whose local state is lost."""
     reference = Reference()
     program = KeyedSum(1)
@@ -130,7 +130,7 @@ def partition_log(place: Path) -> Subject:
         return ClusterSite("c", 0, 1, program.fingerprint, 1, packed, str(state), str(path))
 
     with tempfile.TemporaryDirectory() as state:
-        site = site_at(place, Path(state))
+        site = site_at(directory, Path(state))
         tick, chain = 0, site.genesis(0)
         for number in range(30):
             step = StepRequest(site, tick, (chain,), (1, number), b"")
@@ -150,12 +150,12 @@ def partition_log(place: Path) -> Subject:
             finally:
                 detach()
 
-    return Subject("partition on Spark", place, read, reference.expected())
+    return Subject("partition on Spark", directory, read, reference.expected())
 
 
-def commit_log(place: Path) -> Subject:
+def commit_log(directory: Path) -> Subject:
     """Identity, commits and driver states; what was given up is in `unreadable`."""
-    log = CommitLog(Store(str(place)))
+    log = CommitLog(Store(str(directory)))
     log.write_identity({"cluster": "c", "fingerprint": "f", "stages": 1})
     for version in range(6):
         commit = Commit(1, version, version, 0, (f"{version:032x}",), (), (b"out%d" % version,))
@@ -181,15 +181,15 @@ def commit_log(place: Path) -> Subject:
         assert later == [[b"out%d" % v] for v in range(version + 1, newest.version + 1)]
         return identity, newest
 
-    return Subject("commits on Spark", place, read, read(place))
+    return Subject("commits on Spark", directory, read, read(directory))
 
 
-def pipeline_run(place: Path) -> Subject:
+def pipeline_run(directory: Path) -> Subject:
     """How far the sources of a pipeline have come, with its database."""
     with viewlet.connect() as db:
         db.execute(SCHEMA)
         write(db, 0, 8)
-        run = RunDirectory(place)
+        run = RunDirectory(directory)
         run.save(db, 1, "mark", {"r": 1})
         run.save(db, 2, "mark", {"r": 2})
         run.intend(3, "mark", {"r": 3})
@@ -209,47 +209,49 @@ def pipeline_run(place: Path) -> Subject:
             progress = saved.batch, saved.fingerprint, saved.sources
             return progress, tuple(i.sources for i in intents if i is not None), contents(db)
 
-    return Subject("pipeline", place, read, expected)
+    return Subject("pipeline", directory, read, expected)
 
 
-def saved_signal(place: Path) -> Subject:
+def saved_signal(directory: Path) -> Subject:
     """A running query over signals."""
     events = {"k": np.arange(300) % 3, "t": np.arange(300) // 3, "v": np.arange(300.0)}
     query = queries.points.sample(1).fir([1.0, 1.0, 1.0])
     live = query.start()
     live.push({name: column[:200] for name, column in events.items()})
-    live.save(place)
+    live.save(directory)
 
     def read(path: Path) -> Any:
         again = query.restore(path)
         outs = again.push({name: column[200:] for name, column in events.items()}), again.flush()
         return [{name: list(column) for name, column in out.items()} for out in outs]
 
-    return Subject("signals", place, read, read(place))
+    return Subject("signals", directory, read, read(directory))
 
 
-def code(place: Path) -> Subject:
+def code(directory: Path) -> Subject:
     """Machine code: what is not as it was is as good as none, and is made again."""
-    place.mkdir(mode=0o700)
-    cache = CodeCache(place)
-    made = {f"f{i}-{i:08x}": ObjectCode((f"b{i}",), bytes(range(256)) * (i + 1)) for i in range(6)}
-    for symbol, binary in made.items():
+    directory.mkdir(mode=0o700)
+    cache = CodeCache(directory)
+    binaries = {
+        f"f{i}-{i:08x}": ObjectCode((f"b{i}",), bytes(range(256)) * (i + 1)) for i in range(6)
+    }
+    for symbol, binary in binaries.items():
         cache.write(symbol, binary)
 
     def read(path: Path) -> Any:
         path.chmod(0o700)
         again = CodeCache(path)
-        for symbol, binary in made.items():
+        for symbol, binary in binaries.items():
             if again.read(symbol) is None:
                 again.write(symbol, binary)  # compiled again
-        return {symbol: again.read(symbol) for symbol in made}
+        return {symbol: again.read(symbol) for symbol in binaries}
 
-    return Subject("code cache", place, read, made)
+    return Subject("code cache", directory, read, binaries)
 
 
 def subjects(folder: Path) -> list[Subject]:
     """Everything that is written to disk; what is there twice gets twice as many damages."""
-    found = [
+    subjects_once = [
         durable_database(folder / "durable", "local"),
         checkpoint(folder / "checkpoint", "local"),
         durable_database(folder / "reference", "interpreter"),
@@ -260,7 +262,7 @@ def subjects(folder: Path) -> list[Subject]:
         saved_signal(folder / "signal"),
         code(folder / "code"),
     ]
-    return [*found, *found[:2], found[0], found[4]]
+    return [*subjects_once, *subjects_once[:2], subjects_once[0], subjects_once[4]]
 
 
 # --- how it is damaged ----------------------------------------------------------------------------
@@ -337,38 +339,38 @@ def damage_once(subject: Subject, copy: Path, draw: random.Random) -> str:
     what = f"{subject.name}: {kind.__name__} {path.relative_to(copy)}"
     damaged = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
     try:
-        found = subject.read(copy)
+        contents = subject.read(copy)
     except (StateError, DamagedFile) as error:
         assert changed, f"{what}: nothing was changed, and yet: {error}"
-        named = [p for p in changed if p.name in str(error) or known_part(p.name) in str(error)]
+        named = [p for p in changed if p.name in str(error) or requested_part(p.name) in str(error)]
         assert named, f"{what}: the error does not name the file: {error}"
         after = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file() and p.name != "LOCK"}
-        kept = {p: data for p, data in damaged.items() if p.name != "LOCK"}
-        assert after == kept, f"{what}: what was refused was changed"
+        expected = {p: data for p, data in damaged.items() if p.name != "LOCK"}
+        assert after == expected, f"{what}: what was refused was changed"
         return "found"
     except Exception as error:
         raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
-    assert found == subject.expected, f"{what}: silently wrong"
+    assert contents == subject.expected, f"{what}: silently wrong"
     return "harmless"
 
 
-def known_part(name: str) -> str:
+def requested_part(name: str) -> str:
     """A record of a log is asked for by tick and chain; its name goes on with the one before."""
     return "-".join(name.split("-")[:2]) if name.count("-") == 2 else name
 
 
-def newest_commit(place: Path) -> Path | None:
-    return max((place / "commits").glob("*"), default=None)
+def newest_commit(directory: Path) -> Path | None:
+    return max((directory / "commits").glob("*"), default=None)
 
 
 def damage_often(damages: int, seed: int, folder: Path) -> Counter[tuple[str, str]]:
     """How many damages of each subject were found and how many harmless."""
     draw = random.Random(seed)
     counts: Counter[tuple[str, str]] = Counter()
-    made = subjects(folder)
+    all_subjects = subjects(folder)
     failures = []
     for number in range(damages):
-        subject = made[number % len(made)]
+        subject = all_subjects[number % len(all_subjects)]
         copy = folder / "copy"
         try:
             counts[subject.name, damage_once(subject, copy, draw)] += 1

@@ -60,13 +60,13 @@ def main() -> None:
 def last_batch(db: Database) -> int:
     """The number of the newest batch, by what the views say."""
     state = expected(0)
-    found = contents(db)
+    current = contents(db)
     number = 0
-    while state != found:
+    while state != current:
         number += 1
         state = expected(number, state)
-        if state["rows"] > found["rows"]:
-            raise SystemExit(f"the database is at no batch: {found}")
+        if state["rows"] > current["rows"]:
+            raise SystemExit(f"the database is at no batch: {current}")
     return number
 
 

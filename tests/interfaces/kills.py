@@ -52,25 +52,25 @@ def run_and_kill(path: Path, level: str, draw: random.Random, acknowledged: int)
     assert writer.stdout is not None
     # Some die while they open the database or replay the log, others after some batches.
     is_early = draw.random() < 0.2
-    wanted = draw.randrange(60)
+    batches = draw.randrange(60)
     ends_at = time.monotonic() + (draw.uniform(0.3, 1.5) if is_early else 90.0)
     lines: list[bytes] = []
-    left = b""
-    while time.monotonic() < ends_at and (is_early or len(lines) <= wanted):
+    partial = b""
+    while time.monotonic() < ends_at and (is_early or len(lines) <= batches):
         ready, _, _ = select.select([writer.stdout], [], [], 0.01)
         if ready:
             data = os.read(writer.stdout.fileno(), 1 << 16)
             if not data:
                 break
-            *whole, left = (left + data).split(b"\n")
-            lines += whole
+            *complete, partial = (partial + data).split(b"\n")
+            lines += complete
     time.sleep(draw.uniform(0.0, 0.01))
     writer.kill()
-    rest = writer.stdout.read()
+    remaining = writer.stdout.read()
     writer.stdout.close()
     code = writer.wait()
     assert code == -9, f"the writer ended by itself with {code}"
-    lines += [line for line in (left + rest).split(b"\n")[:-1] if line]
+    lines += [line for line in (partial + remaining).split(b"\n")[:-1] if line]
     for line in lines:
         if line.startswith(b"open"):
             opened = int(line.split()[1])

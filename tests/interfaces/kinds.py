@@ -123,8 +123,8 @@ def check_sinks(shown: str, posted: list[dict[str, Any]]) -> None:
             for row in read(file, name):
                 key = (row["kind"], str(row["total"]), row["n"])
                 rows[key] = rows.get(key, 0) + row[WEIGHT]
-        held = {kind: (total, n) for (kind, total, n), weight in rows.items() if weight}
-        assert held == EXPECTED, name
+        groups = {kind: (total, n) for (kind, total, n), weight in rows.items() if weight}
+        assert groups == EXPECTED, name
         now = read(Path(f"now.{name}"), name)
         assert {row["kind"]: (str(row["total"]), row["n"]) for row in now} == EXPECTED, name
     last = posted[-1]["rows"]

@@ -46,8 +46,8 @@ def test_the_contract(db: Database) -> None:
     db.delete("r", (2, 20))
     assert dict(v) == {1: (1, Decimal("3.75"))}
     assert 2 not in v
-    found = db.query("SELECT v.a, v.total * 2 AS twice, r.b FROM v JOIN r USING (a)")
-    assert found.to_pylist() == [{"a": 1, "twice": Decimal("7.50"), "b": 10}]
+    result = db.query("SELECT v.a, v.total * 2 AS twice, r.b FROM v JOIN r USING (a)")
+    assert result.to_pylist() == [{"a": 1, "twice": Decimal("7.50"), "b": 10}]
 
 
 def test_one_atomic_batch_over_several_relations(db: Database) -> None:
@@ -251,10 +251,10 @@ def test_a_failing_subscriber_undoes_the_batch(db: Database) -> None:
 
 def test_a_subscriber_may_read_and_may_not_write(db: Database) -> None:
     db.execute("CREATE TABLE t (a INT); CREATE VIEW v AS SELECT COUNT(*) AS n FROM t")
-    seen = []
-    db.subscribe("v", lambda batch: seen.append(db.view("v")[()].n))
+    counts = []
+    db.subscribe("v", lambda batch: counts.append(db.view("v")[()].n))
     db.insert("t", (1,))
-    assert seen == [1]
+    assert counts == [1]
     db.subscribe("v", lambda batch: db.insert("t", (5,)))
     with pytest.raises(ViewletError, match="may not change the database"):
         db.insert("t", (2,))
@@ -328,8 +328,8 @@ def test_single_rows_of_a_wide_table(db: Database) -> None:
         db.insert("t", (i, i / 2, "even" if i % 2 == 0 else None, *[None] * 8, i))
     for i in range(0, 70, 3):
         db.delete("t", (i, i / 2, "even" if i % 2 == 0 else None, *[None] * 8, i))
-    kept = [i for i in range(70) if i % 3]
-    even, odd = sum(i for i in kept if i % 2 == 0), sum(i for i in kept if i % 2)
+    numbers = [i for i in range(70) if i % 3]
+    even, odd = sum(i for i in numbers if i % 2 == 0), sum(i for i in numbers if i % 2)
     assert dict(db.view("v")) == {
         "even": ("even", even, even / 2, 0),
         None: (None, odd, odd / 2, 0),
@@ -368,9 +368,9 @@ def test_sums_come_back_after_many_changes() -> None:
             db.insert("s", batch)
         for batch in reversed(batches):
             db.delete("s", batch.take(numbers.permutation(size)))
-        found = db.view("v")[0]
-    assert (found.p, found.n) == (Decimal("0.10"), 1)
-    assert abs(found.x - 0.1) <= 2 * rounds * size * 1e10 * 2.0**-102 + 2**-56
+        row = db.view("v")[0]
+    assert (row.p, row.n) == (Decimal("0.10"), 1)
+    assert abs(row.x - 0.1) <= 2 * rounds * size * 1e10 * 2.0**-102 + 2**-56
 
 
 def test_views_as_tables_of_other_libraries(db: Database) -> None:
@@ -513,12 +513,12 @@ def test_items_across_a_change_are_of_one_version(db: Database) -> None:
     db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS s FROM t GROUP BY a")
     db.insert("t", [(i, i) for i in range(5)])
     view = db.view("v")
-    seen = []
+    items = []
     for key, row in view.items():
-        seen.append((key, row.s))
+        items.append((key, row.s))
         if key == 1:
             db.delete("t", [(i, i) for i in range(5)])
-    assert sorted(seen) == [(i, i) for i in range(5)]
+    assert sorted(items) == [(i, i) for i in range(5)]
     assert list(view.items()) == list(view.values()) == list(view.keys()) == []
 
 
@@ -613,14 +613,14 @@ def test_a_reader_never_sees_half_a_batch(db: Database) -> None:
         """
     )
     db.apply([viewlet.Change("a", (1,)), viewlet.Change("b", (1,))])
-    seen: set[Any] = set()
+    sums: set[Any] = set()
     stop = threading.Event()
 
     def read() -> None:
         while not stop.is_set():
-            seen.add(db.view("both")[()].s)
-            answer = db.query("SELECT (SELECT SUM(x) FROM a) - (SELECT SUM(x) FROM b) AS s")
-            seen.add(answer["s"][0].as_py())
+            sums.add(db.view("both")[()].s)
+            result = db.query("SELECT (SELECT SUM(x) FROM a) - (SELECT SUM(x) FROM b) AS s")
+            sums.add(result["s"][0].as_py())
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -628,7 +628,7 @@ def test_a_reader_never_sees_half_a_batch(db: Database) -> None:
         db.apply([viewlet.Change("a", (value,)), viewlet.Change("b", (value,))])
     stop.set()
     reader.join()
-    assert seen == {0}
+    assert sums == {0}
 
 
 def test_a_closed_database_says_so(db: Database) -> None:

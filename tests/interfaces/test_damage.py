@@ -17,19 +17,19 @@ def test_damaged_files_are_found_out_or_change_nothing(tmp_path: Path) -> None:
     assert sum(count for (_, outcome), count in counts.items() if outcome == "found") > 40
 
 
-def files(place: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in place.rglob("*") if p.is_file()}
+def files(directory: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
 def test_without_current_a_database_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     subject = durable_database(tmp_path / "db", "local")
-    whole = (subject.files / "CURRENT").read_bytes()
+    pointer = (subject.files / "CURRENT").read_bytes()
     (subject.files / "CURRENT").unlink()
     before = files(subject.files)
     with pytest.raises(StateError, match=r"CURRENT is gone, and log-\d+ is there"):
         viewlet.connect(subject.files)
     assert files(subject.files) == before
-    (subject.files / "CURRENT").write_bytes(whole)
+    (subject.files / "CURRENT").write_bytes(pointer)
     assert subject.read(subject.files) == subject.expected
 
 

@@ -53,9 +53,9 @@ def by_arrow(db: viewlet.Database, table: str, column: str, values: list[Any], _
 def by_dictionary(
     db: viewlet.Database, table: str, column: str, values: list[Any], _: Path
 ) -> None:
-    found = pa.array(values)
-    is_text = pa.types.is_string(found.type)
-    db.insert(table, pa.table({column: found.dictionary_encode() if is_text else found}))
+    array = pa.array(values)
+    is_text = pa.types.is_string(array.type)
+    db.insert(table, pa.table({column: array.dictionary_encode() if is_text else array}))
 
 
 def by_pandas(db: viewlet.Database, table: str, column: str, values: list[Any], _: Path) -> None:
@@ -91,8 +91,8 @@ WAYS: list[Put] = [
 
 def contents(db: viewlet.Database, table: str) -> list[Any]:
     """The values of the only column, without the NULLs that an UPDATE starts from."""
-    found = [next(iter(row.values())) for row in db.query(f"SELECT * FROM {table}").to_pylist()]
-    return sorted(value for value in found if value is not None)
+    values = [next(iter(row.values())) for row in db.query(f"SELECT * FROM {table}").to_pylist()]
+    return sorted(value for value in values if value is not None)
 
 
 @pytest.mark.parametrize("put", WAYS)
@@ -100,8 +100,8 @@ def test_decimals_are_rounded_half_away_from_zero(
     db: viewlet.Database, put: Put, tmp_path: Path
 ) -> None:
     db.execute("CREATE TABLE t (c DECIMAL(12,2))")
-    given = [Decimal("0.125"), Decimal("-0.125"), Decimal("2.344"), Decimal("2.345")]
-    put(db, "t", "c", given, tmp_path)
+    numbers = [Decimal("0.125"), Decimal("-0.125"), Decimal("2.344"), Decimal("2.345")]
+    put(db, "t", "c", numbers, tmp_path)
     expected = ["-0.13", "0.13", "2.34", "2.35"]
     assert [str(value) for value in contents(db, "t")] == expected
 
@@ -149,13 +149,13 @@ def test_blanks_at_the_end_are_cut(db: viewlet.Database, put: Put, tmp_path: Pat
 @pytest.mark.parametrize("put", WAYS)
 def test_moments_are_rounded(db: viewlet.Database, put: Put, tmp_path: Path) -> None:
     db.execute("CREATE TABLE t (m TIMESTAMP(0)); CREATE TABLE u (m TIMESTAMP(1))")
-    given = [
+    moments = [
         dt.datetime(2024, 1, 1, 10, 0, 0, 500_000),
         dt.datetime(1960, 1, 1, 10, 0, 0, 500_000),
         dt.datetime(2024, 1, 1, 10, 0, 0, 449_999),
     ]
-    put(db, "t", "m", given, tmp_path)
-    put(db, "u", "m", given, tmp_path)
+    put(db, "t", "m", moments, tmp_path)
+    put(db, "u", "m", moments, tmp_path)
     assert [m.isoformat() for m in contents(db, "t")] == [
         "1960-01-01T10:00:00",
         "2024-01-01T10:00:00",
@@ -215,8 +215,8 @@ def by_unsigned_dictionary(
 ) -> None:
     """As polars has categories; one of them is longer, and in no row."""
     strings = pa.array(["too long", *dict.fromkeys(v for v in values if v is not None)])
-    places = [None if v is None else strings.to_pylist().index(v) for v in values]
-    coded = pa.DictionaryArray.from_arrays(pa.array(places, pa.uint32()), strings)
+    indices = [None if v is None else strings.to_pylist().index(v) for v in values]
+    coded = pa.DictionaryArray.from_arrays(pa.array(indices, pa.uint32()), strings)
     db.insert(table, pa.table({column: coded}))
 
 
@@ -298,15 +298,18 @@ def test_single_rows_are_held(db: viewlet.Database, kind: str) -> None:
     db.execute(f"CREATE {kind} r (s CHAR(2), m TIMESTAMP(0))")
     db.execute("CREATE VIEW v AS SELECT s, m, COUNT(*) AS c FROM r GROUP BY s, m")
     put = db.inserter("r")
-    given, held_moment = dt.datetime(2024, 1, 1, 0, 0, 0, 500_000), dt.datetime(2024, 1, 1, 0, 0, 1)
+    moment, rounded_moment = (
+        dt.datetime(2024, 1, 1, 0, 0, 0, 500_000),
+        dt.datetime(2024, 1, 1, 0, 0, 1),
+    )
     for _ in range(3):
-        put("äö  ", given)
-        put("äö", held_moment)
+        put("äö  ", moment)
+        put("äö", rounded_moment)
         with pytest.raises(RangeError, match="row 1 for r: column s: 'äöü' has 3 characters"):
-            put("äöü", given)
-    assert [tuple(row) for row in db.view("v").rows()] == [("äö", held_moment, 6)]
-    db.delete("r", ("äö   ", given))
-    assert [tuple(row) for row in db.view("v").rows()] == [("äö", held_moment, 5)]
+            put("äöü", moment)
+    assert [tuple(row) for row in db.view("v").rows()] == [("äö", rounded_moment, 6)]
+    db.delete("r", ("äö   ", moment))
+    assert [tuple(row) for row in db.view("v").rows()] == [("äö", rounded_moment, 5)]
 
 
 @pytest.mark.parametrize("kind", ["TABLE", "STREAM"])

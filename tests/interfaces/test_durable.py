@@ -40,11 +40,11 @@ def opened(path: Path, disk: Disk | None = None, engine: str = "interpreter") ->
 
 def contents(db: Database) -> dict[str, Any]:
     """Everything that a user can read."""
-    made = db._state.definitions
-    views = {name: sorted(map(repr, db.view(name).rows())) for name in made.views}
+    definitions = db._state.definitions
+    views = {name: sorted(map(repr, db.view(name).rows())) for name in definitions.views}
     tables = {
         table.name: sorted(map(repr, db.query(f'SELECT * FROM "{table.name}"').to_pylist()))
-        for table in made.tables()
+        for table in definitions.tables()
     }
     return {"views": views, "tables": tables}
 
@@ -272,8 +272,8 @@ def test_snapshots_are_made_beside_the_batches(
     directory = db._directory
     assert directory is not None
     for _ in range(200):
-        made = {int(p.parent.name.split("-")[1]) for p in path.glob("snapshot-*/MANIFEST")}
-        if max(made) > 2 and directory._process is None:
+        numbers = {int(p.parent.name.split("-")[1]) for p in path.glob("snapshot-*/MANIFEST")}
+        if max(numbers) > 2 and directory._process is None:
             break
         time.sleep(0.1)
     else:

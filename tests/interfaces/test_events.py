@@ -68,15 +68,15 @@ def test_dropping_a_view_ends_those_who_wait(two: Database) -> None:
 
 def test_the_event_loop_multiplexes_views(two: Database) -> None:
     loop = EventLoop(two)
-    seen: list[Any] = []
-    loop.on("v", lambda batch: seen.append(("v", batch.inserted)))
-    end = loop.on("w", lambda batch: seen.append(("w", batch.inserted)))
+    calls: list[Any] = []
+    loop.on("v", lambda batch: calls.append(("v", batch.inserted)))
+    end = loop.on("w", lambda batch: calls.append(("w", batch.inserted)))
     two.insert("t", (1,))
     two.insert("u", (2,))
     two.insert("t", (3,))
-    assert seen == []
+    assert calls == []
     assert loop.run(timeout=0.01) == 3
-    assert seen == [("v", [(1,)]), ("w", [(2,)]), ("v", [(4,)])]
+    assert calls == [("v", [(1,)]), ("w", [(2,)]), ("v", [(4,)])]
     end()
     two.insert("u", (9,))
     assert not loop.step()
@@ -115,19 +115,19 @@ def test_an_error_in_a_handler_changes_no_view(two: Database) -> None:
 
 def test_watch_in_asyncio(two: Database) -> None:
     async def main() -> list[Any]:
-        found = []
-        async with two.watch("v", "w") as batches:
+        batches = []
+        async with two.watch("v", "w") as watch:
             two.insert("t", (1,))
             writer = threading.Thread(target=lambda: [two.insert("u", (i,)) for i in range(3)])
             writer.start()
-            async for batch in batches:
-                found.append((batch.view, batch.inserted[0][0]))
-                if len(found) == 4:
+            async for batch in watch:
+                batches.append((batch.view, batch.inserted[0][0]))
+                if len(batches) == 4:
                     break
             writer.join()
         two.insert("t", (1,))
-        assert [batch async for batch in batches] == []
-        return found
+        assert [batch async for batch in watch] == []
+        return batches
 
     assert asyncio.run(main()) == [("v", 1), ("w", 0), ("w", 1), ("w", 2)]
     with pytest.raises(ResolutionError, match="no view nope"):

@@ -24,23 +24,23 @@ QUERIES = Path(viewlet_bench.__file__).parent / "sql/tpch"
 
 @pytest.fixture
 def db() -> Database:
-    made = viewlet.connect(engine="interpreter")
-    made.execute(
+    db = viewlet.connect(engine="interpreter")
+    db.execute(
         "CREATE TABLE r (a INT, b VARCHAR); CREATE STREAM s (b VARCHAR, c DECIMAL(12,2));"
         "CREATE VIEW v AS SELECT r.a, SUM(s.c) AS total FROM r JOIN s ON r.b = s.b GROUP BY r.a"
     )
-    return made
+    return db
 
 
 def boxes(picture: str) -> dict[str, tuple[float, float, float, float]]:
     """Every box by the first line of its text: x, y, width, height."""
-    found = {}
+    sides_by_text = {}
     for group in ET.fromstring(picture).iter(f"{SVG}g"):
         rect, text = group.find(f"{SVG}rect"), group.find(f"{SVG}text")
         if rect is not None and text is not None:
             sides = (float(rect.get(side, "")) for side in ("x", "y", "width", "height"))
-            found["".join(text[0].itertext())] = tuple(sides)
-    return found  # type: ignore[return-value]
+            sides_by_text["".join(text[0].itertext())] = tuple(sides)
+    return sides_by_text  # type: ignore[return-value]
 
 
 def test_every_map_batch_and_view_is_drawn(db: Database) -> None:
@@ -63,11 +63,11 @@ def test_boxes_do_not_overlap(name: str) -> None:
     picture = draw(program)
     root = ET.fromstring(picture)
     width, height = float(root.get("width", "")), float(root.get("height", ""))
-    found = list(boxes(picture).values())
-    assert len(found) >= len(program.maps) + len(program.triggers) + len(program.views)
-    for at, (x, y, w, h) in enumerate(found):
+    rectangles = list(boxes(picture).values())
+    assert len(rectangles) >= len(program.maps) + len(program.triggers) + len(program.views)
+    for at, (x, y, w, h) in enumerate(rectangles):
         assert x >= 0 and x + w <= width and y >= 0 and y + h <= height
-        for x2, y2, w2, h2 in found[:at]:
+        for x2, y2, w2, h2 in rectangles[:at]:
             assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
 
 
@@ -84,10 +84,16 @@ def points(path: str) -> Iterator[tuple[float, float]]:
         else:
             (a, b, c, d, e, f), words = map(float, words[:6]), words[6:]
             for share in (0.1, 0.25, 0.5, 0.75, 0.9):
-                rest = 1 - share
+                complement = 1 - share
                 yield (
-                    rest**3 * x + 3 * rest**2 * share * a + 3 * rest * share**2 * c + share**3 * e,
-                    rest**3 * y + 3 * rest**2 * share * b + 3 * rest * share**2 * d + share**3 * f,
+                    complement**3 * x
+                    + 3 * complement**2 * share * a
+                    + 3 * complement * share**2 * c
+                    + share**3 * e,
+                    complement**3 * y
+                    + 3 * complement**2 * share * b
+                    + 3 * complement * share**2 * d
+                    + share**3 * f,
                 )
             x, y = e, f
         yield x, y
@@ -98,14 +104,14 @@ def test_lines_go_around_boxes(name: str) -> None:
     text = (QUERIES / "schema.sql").read_text() + (QUERIES / f"{name}.sql").read_text()
     _, program = compile_text(text)
     picture = draw(program)
-    found = boxes(picture)
+    rectangles = boxes(picture)
     paths = [path.get("d", "") for path in ET.fromstring(picture).iter(f"{SVG}path")]
     assert len(paths) > len(program.maps)
     for path in paths:
         for x, y in points(path):
             behind = [
                 box
-                for box, (left, top, width, height) in found.items()
+                for box, (left, top, width, height) in rectangles.items()
                 if left + 1 < x < left + width - 1 and top + 1 < y < top + height - 1
             ]
             assert not behind, path

@@ -57,18 +57,18 @@ def test_single_rows_are_as_batches_of_one(kind: str, engine: str) -> None:
     put = prepared.inserter("t")
     refused = 0
     for row in rows:
-        answers = []
+        results = []
         for insert in (
             lambda row: one_by_one.insert("t", row) and None,
             lambda row: batches.insert("t", [row]) and None,
             lambda row: put(*row),
         ):
             try:
-                answers.append(insert(row))
+                results.append(insert(row))
             except ViewletError as error:
-                answers.append(str(error))
-        assert len(set(answers)) == 1, (row, answers)
-        refused += answers[0] is not None
+                results.append(str(error))
+        assert len(set(results)) == 1, (row, results)
+        refused += results[0] is not None
     assert 20 < refused < 380
     contents = [sorted(map(repr, db.view("v").rows())) for db in databases]
     assert contents[0] == contents[1] == contents[2]

@@ -45,7 +45,7 @@ COLUMNS = [
 ]
 
 
-def answers(engine: str, statements: list[str], rows: dict[str, list[tuple[Any, ...]]]) -> Any:
+def view_rows(engine: str, statements: list[str], rows: dict[str, list[tuple[Any, ...]]]) -> Any:
     """All views after rows have come one by one, and in a batch, and some of them gone."""
     db = viewlet.connect(engine)
     views = []
@@ -53,17 +53,17 @@ def answers(engine: str, statements: list[str], rows: dict[str, list[tuple[Any, 
         db.execute(statement)
         if statement.startswith("CREATE VIEW"):
             views.append(statement.split('"')[1])
-    for name, found in rows.items():
-        db.insert(name, found[0])
-        db.insert(name, found[1:])
-        db.delete(name, found[-1:])
-    found = [sorted(db.view(view).rows(), key=repr) for view in views]
+    for name, relation_rows in rows.items():
+        db.insert(name, relation_rows[0])
+        db.insert(name, relation_rows[1:])
+        db.delete(name, relation_rows[-1:])
+    results = [sorted(db.view(view).rows(), key=repr) for view in views]
     db.close()
-    return found
+    return results
 
 
 def same(statements: list[str], rows: dict[str, list[tuple[Any, ...]]]) -> None:
-    assert answers("local", statements, rows) == answers("interpreter", statements, rows)
+    assert view_rows("local", statements, rows) == view_rows("interpreter", statements, rows)
 
 
 def quoted(name: str) -> str:

@@ -129,8 +129,8 @@ OTHERS = ("checkpoint", "subscribe", "watch")
 
 
 def methods(kind: type) -> list[str]:
-    found = inspect.getmembers(kind, inspect.isfunction)
-    return [name for name, _ in found if not name.startswith("_")]
+    members = inspect.getmembers(kind, inspect.isfunction)
+    return [name for name, _ in members if not name.startswith("_")]
 
 
 def test_every_method_is_called() -> None:
@@ -172,17 +172,17 @@ def attempt(call: Callable[..., Any], arguments: list[Any], *allowed: type[Excep
 def arguments_for(call: Callable[..., Any], draw: random.Random) -> list[Any]:
     """Of each parameter what it should be, more often than not, or anything."""
     parameters = list(inspect.signature(call).parameters.values())
-    given = []
+    arguments = []
     for parameter in parameters:
         if parameter.kind is parameter.KEYWORD_ONLY:
             continue
         if parameter.name in ("relation", "view") and draw.random() < 0.6:
-            given.append({"relation": "r", "view": "v"}[parameter.name])
+            arguments.append({"relation": "r", "view": "v"}[parameter.name])
         elif parameter.default is not parameter.empty and draw.random() < 0.5:
             break
         else:
-            given.append(draw.choice(odd_values()))
-    return given
+            arguments.append(draw.choice(odd_values()))
+    return arguments
 
 
 @pytest.mark.parametrize("method", READS + WRITES + OTHERS)
@@ -236,7 +236,7 @@ def test_odd_restores(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for value in odd_values():
         with pytest.raises(ViewletError):
             viewlet.restore(value)
-        attempt(lambda given: viewlet.restore("saved", engine=given).close(), [value])
+        attempt(lambda engine: viewlet.restore("saved", engine=engine).close(), [value])
 
 
 def test_odd_handlers(db: Database) -> None:

@@ -256,8 +256,8 @@ def test_coarse_units_of_numpy(engine: str, unit: str) -> None:
     for type in ("DATE", "TIMESTAMP"):
         with database(engine, type) as db:
             db.insert("r", {"a": days})
-            found = [str(row.a)[:10] for row in db.view("v").rows()]
-            assert sorted(found) == sorted(days.astype("M8[D]").astype(str).tolist())
+            days_read = [str(row.a)[:10] for row in db.view("v").rows()]
+            assert sorted(days_read) == sorted(days.astype("M8[D]").astype(str).tolist())
 
 
 def test_a_date_is_not_cut_out_of_a_moment(engine: str) -> None:

@@ -80,13 +80,13 @@ def namespace(db: Database, folder: Path) -> dict[str, Any]:
     return {"db": db, "viewlet": viewlet, "folder": str(folder)}
 
 
-def run(name: str, given: dict[str, Any]) -> None:
+def run(name: str, names: dict[str, Any]) -> None:
     made = EVERYTHING[name]
-    check(name, inspect.getdoc(made.fget if isinstance(made, property) else made) or "", given)
+    check(name, inspect.getdoc(made.fget if isinstance(made, property) else made) or "", names)
 
 
-def check(name: str, text: str, given: dict[str, Any]) -> None:
-    example = doctest.DocTestParser().get_doctest(text, given, name, name, 0)
+def check(name: str, text: str, names: dict[str, Any]) -> None:
+    example = doctest.DocTestParser().get_doctest(text, names, name, name, 0)
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     runner.run(example, out=said.append, clear_globs=False)
@@ -117,8 +117,8 @@ def test_matrices_and_signals_have_examples_that_run(name: str) -> None:
     text = inspect.getdoc(packages()[name]) or ""
     assert ">>>" in text
     readings = {"sensor": [1, 1, 1], "t": [0, 2, 4], "v": [0.0, 2.0, 4.0]}
-    given = {"np": np, "la": viewlet.linalg, "sg": viewlet.signals, "readings": readings}
-    check(name, text, given)
+    names = {"np": np, "la": viewlet.linalg, "sg": viewlet.signals, "readings": readings}
+    check(name, text, names)
 
 
 @pytest.mark.slow
@@ -130,9 +130,9 @@ def test_the_examples_on_spark_run(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with viewlet.connect("spark", spark=spark, partitions=2) as db:
-        given = {**namespace(db, folder), "spark": spark}
+        names = {**namespace(db, folder), "spark": spark}
         for name in sorted(ON_SPARK, reverse=True):
-            run(name, given)
+            run(name, names)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -186,13 +186,13 @@ def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Pat
         cwd=ROOT,
         env={**os.environ, "MYPYPATH": "src"},
     )
-    found: dict[int, str] = {}
+    lines: dict[int, str] = {}
     for line in said.stdout.splitlines():
         assert "right.py" not in line, said.stdout
         if "wrong.py" in line and "error:" in line:
-            found[int(line.partition("wrong.py:")[2].partition(":")[0])] = line
+            lines[int(line.partition("wrong.py:")[2].partition(":")[0])] = line
     for number, (call, codes) in enumerate(WRONG.items(), start=2):
-        assert any(f"[{code}]" in found.get(number, "") for code in codes.split("|")), (
+        assert any(f"[{code}]" in lines.get(number, "") for code in codes.split("|")), (
             call,
             said.stdout,
         )

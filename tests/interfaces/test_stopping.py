@@ -72,16 +72,18 @@ class Command:
             time.sleep(0.1)
 
     def _strays(self) -> list[str]:
-        found = []
-        for place in Path("/proc").iterdir():
+        commands = []
+        for process in Path("/proc").iterdir():
             try:
-                if place.name.isdigit() and self._mark.encode() in (
-                    (place / "environ").read_bytes().split(b"\0")
+                if process.name.isdigit() and self._mark.encode() in (
+                    (process / "environ").read_bytes().split(b"\0")
                 ):
-                    found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                    commands.append(
+                        (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    )
             except OSError:
                 continue  # it has just ended, or is somebody else's
-        return found
+        return commands
 
 
 def files(count: int) -> Iterator[bool]:
@@ -95,7 +97,7 @@ def state() -> Iterator[bool]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     Path("shops.csv").write_text("id,name\n1,ada\n2,bob\n")
@@ -121,7 +123,7 @@ def mirrored() -> dict[str, tuple[str, int]]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_signals_save_on_spark_and_the_next_run_goes_on(place: Path) -> None:
+def test_signals_save_on_spark_and_the_next_run_goes_on(folder: Path) -> None:
     """Ctrl-C, then SIGTERM to all processes, then to the end: every row counts once."""
     add("a.csv", "1,1\n")
     with Command("run", "p.sql") as command:
@@ -150,7 +152,7 @@ def test_signals_save_on_spark_and_the_next_run_goes_on(place: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_starting_leaves_nothing(place: Path, number: signal.Signals) -> None:
+def test_a_run_that_is_starting_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     add("a.csv", "1,1\n")
     with Command("run", "p.sql") as command:
         command.wait_until(state())  # Spark is up, and the views are being compiled
@@ -166,18 +168,18 @@ def test_a_run_that_is_starting_leaves_nothing(place: Path, number: signal.Signa
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_demo_that_is_told_to_end_shows_its_summary() -> None:
-    seen: list[str] = []
+    lines: list[str] = []
 
     def tables() -> Iterator[bool]:
         assert command.process.stdout is not None
         for line in command.process.stdout:
-            seen.append(line)
+            lines.append(line)
             yield "refreshed in" in line
 
     with Command("demo", "--seconds=120") as command:
         command.wait_until(tables())
         shown = command.end(signal.SIGTERM)
-    assert command.process.returncode == 0, seen
+    assert command.process.returncode == 0, lines
     assert "Summary" in shown
     assert str(SOURCE) not in shown  # no trace of ours
 

@@ -29,11 +29,12 @@ INSERT INTO webhook 'http://x' WITH w AS (SELECT n FROM v) SELECT * FROM w;
 
 
 def test_every_part_is_found() -> None:
-    found = parse_pipeline(PIPELINE)
-    places = {
-        s.relation: (s.endpoint.format, s.endpoint.path, s.endpoint.options) for s in found.sources
+    pipeline = parse_pipeline(PIPELINE)
+    endpoints = {
+        s.relation: (s.endpoint.format, s.endpoint.path, s.endpoint.options)
+        for s in pipeline.sources
     }
-    assert places == {
+    assert endpoints == {
         "region": ("csv", "regions.csv", {"header": "true"}),
         "files": ("json", "in/*.json", {"maxFilesPerTrigger": "1"}),
         "topic": (
@@ -44,24 +45,26 @@ def test_every_part_is_found() -> None:
         "other": ("rate", None, {"rowsPerSecond": "4"}),
         "own": ("org.example.Source", None, {"low": "-1"}),
     }
-    static = {made.relation.name: made.relation.static for made in found.relations}
+    static = {
+        declaration.relation.name: declaration.relation.static for declaration in pipeline.relations
+    }
     assert static["region"] and not static["small"]
-    assert [filling.statement.table for filling in found.fillings] == ["small"]
-    assert [view.name for view in found.views] == ["v", "sink_2", "sink_4"]
-    assert [(s.view, s.endpoint.format, s.endpoint.path) for s in found.sinks] == [
+    assert [filling.statement.table for filling in pipeline.fillings] == ["small"]
+    assert [view.name for view in pipeline.views] == ["v", "sink_2", "sink_4"]
+    assert [(s.view, s.endpoint.format, s.endpoint.path) for s in pipeline.sinks] == [
         ("v", "console", None),
         ("sink_2", "parquet", "out"),
         ("v", "table", "db.x"),
         ("sink_4", "webhook", "http://x"),
     ]
-    assert found.sinks[1].endpoint.option("MODE") == "snapshot"
+    assert pipeline.sinks[1].endpoint.option("MODE") == "snapshot"
 
 
 def test_texts_are_plain_sql() -> None:
     """What the database executes has no trace of the places."""
-    found = parse_pipeline(PIPELINE)
-    assert found.relations[0].text.endswith("name VARCHAR) WITH (static = true)")
-    assert found.relations[1].text == "CREATE STREAM files (a INT, b DECIMAL(12,2))"
+    pipeline = parse_pipeline(PIPELINE)
+    assert pipeline.relations[0].text.endswith("name VARCHAR) WITH (static = true)")
+    assert pipeline.relations[1].text == "CREATE STREAM files (a INT, b DECIMAL(12,2))"
 
 
 def test_fillings_keep_their_place() -> None:
@@ -79,8 +82,8 @@ def test_explain_reads_pipelines_and_other_files() -> None:
 
 def test_a_table_may_be_called_console() -> None:
     text = "CREATE TABLE console (a INT); INSERT INTO console VALUES (1);" + VIEW
-    found = parse_pipeline(text)
-    assert len(found.fillings) == 1 and not found.sinks
+    pipeline = parse_pipeline(text)
+    assert len(pipeline.fillings) == 1 and not pipeline.sinks
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ INSERT INTO json 'now.json' WITH (mode = 'snapshot') SELECT * FROM totals;
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
     (tmp_path / "shops.csv").write_text("id,name\n1,ada\n2,bob\n")
@@ -68,7 +68,7 @@ def mirrored(folder: str = "out") -> dict[str, tuple[str, int]]:
     return {name: (total, n) for (name, total, n), weight in rows.items() if weight}
 
 
-def test_a_second_run_goes_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_goes_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add("a.csv", "1,9.5\n1,0.50\n2,3\n")
     run()
     assert mirrored() == {"ada": ("10.00", 2), "bob": ("3.00", 1)}
@@ -83,14 +83,14 @@ def test_a_second_run_goes_on(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "0 batches, 0 rows" in shown
 
 
-def test_restart_begins_anew(place: Path) -> None:
+def test_restart_begins_anew(folder: Path) -> None:
     add("a.csv", "1,1\n")
     run()
     run(restart=True)
     assert mirrored() == {"ada": ("1.00", 1)}
 
 
-def test_a_changed_pipeline_does_not_take_old_state(place: Path) -> None:
+def test_a_changed_pipeline_does_not_take_old_state(folder: Path) -> None:
     add("a.csv", "1,1\n")
     run()
     with pytest.raises(ViewletError, match="--restart"):
@@ -101,14 +101,14 @@ def test_a_changed_pipeline_does_not_take_old_state(place: Path) -> None:
     assert "ada" in Path("more.csv").read_text()
 
 
-def test_a_pipeline_that_has_read_nothing_may_be_changed(place: Path) -> None:
+def test_a_pipeline_that_has_read_nothing_may_be_changed(folder: Path) -> None:
     run()
     add("a.csv", "1,1\n")
     run(PIPELINE.replace("COUNT(*)", "COUNT(price)"))
     assert mirrored() == {"ada": ("1.00", 1)}
 
 
-def test_a_bad_file_stops_the_run_and_counts_for_nothing(place: Path) -> None:
+def test_a_bad_file_stops_the_run_and_counts_for_nothing(folder: Path) -> None:
     add("a.csv", "1,1\n")
     run()
     add("b.csv", "1,two\n")
@@ -120,7 +120,7 @@ def test_a_bad_file_stops_the_run_and_counts_for_nothing(place: Path) -> None:
     assert mirrored() == {"ada": ("3.00", 2)}
 
 
-def test_a_failing_sink_gets_the_batch_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_sink_gets_the_batch_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sink has the batch, the other fails: the views must not be ahead of it next time."""
     add("a.csv", "1,1\n")
     run()
@@ -138,7 +138,7 @@ def test_a_failing_sink_gets_the_batch_again(place: Path, monkeypatch: pytest.Mo
     assert '"total": "3.00"' in Path("now.json").read_text()
 
 
-def test_weights_delete(place: Path) -> None:
+def test_weights_delete(folder: Path) -> None:
     text = """
     CREATE TABLE t (a INT, b VARCHAR) FROM json 'in' WITH (weight = 'w');
     CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a;
@@ -151,7 +151,7 @@ def test_weights_delete(place: Path) -> None:
     assert Path("now.csv").read_text() == '"a","n"\n1,1\n'
 
 
-def test_arrow_parquet_and_filled_tables(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrow_parquet_and_filled_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = """
     CREATE TABLE t (a INT, b INT) FROM arrow 'in';
     CREATE TABLE u (b INT, c VARCHAR) FROM 'u.parquet';
@@ -170,7 +170,7 @@ def test_arrow_parquet_and_filled_tables(place: Path, capsys: pytest.CaptureFixt
     assert "+ c=y, total=40.0" in shown
 
 
-def test_lines_of_a_socket(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_a_socket(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = f"""
         CREATE STREAM s (a INT, b DOUBLE) FROM socket '127.0.0.1:{server.getsockname()[1]}';
@@ -189,7 +189,7 @@ def test_lines_of_a_socket(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "+ total=3.0" in capsys.readouterr().out
 
 
-def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_source_and_sink(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kinds.write_sources()
     with kinds.lines() as port, kinds.hooks() as (url, posted):
         run(kinds.pipeline(port, url))
@@ -205,7 +205,7 @@ def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_a_bad_csv_file_says_what_is_wrong(
-    rows: str, options: str, message: str, place: Path
+    rows: str, options: str, message: str, folder: Path
 ) -> None:
     add("a.csv", rows)
     with pytest.raises(ViewletError) as raised:
@@ -215,7 +215,7 @@ def test_a_bad_csv_file_says_what_is_wrong(
     assert "hint: " in str(raised.value)
 
 
-def test_state_that_cannot_be_kept_is_one_error(place: Path) -> None:
+def test_state_that_cannot_be_kept_is_one_error(folder: Path) -> None:
     Path("file").touch()
     with pytest.raises(
         ViewletError, match=r"cannot keep its state in file/x.*\nhint: .*checkpoint"
@@ -223,7 +223,7 @@ def test_state_that_cannot_be_kept_is_one_error(place: Path) -> None:
         run_file(Path("p.sql"), PIPELINE, Path("file/x"), RunSettings("local"))
 
 
-def test_a_sink_that_cannot_be_written_has_its_place(place: Path) -> None:
+def test_a_sink_that_cannot_be_written_has_its_place(folder: Path) -> None:
     add("a.csv", "1,1\n")
     with pytest.raises(ViewletError, match=r"line \d+, column 13: cannot write to parquet"):
         run(PIPELINE.replace("parquet 'out'", "parquet '/proc/out'"))
@@ -261,7 +261,7 @@ def test_a_sink_that_cannot_be_written_has_its_place(place: Path) -> None:
         ),
     ],
 )
-def test_a_bad_pipeline_leaves_nothing_behind(text: str, message: str, place: Path) -> None:
+def test_a_bad_pipeline_leaves_nothing_behind(text: str, message: str, folder: Path) -> None:
     with pytest.raises(ViewletError) as raised:
         run(text)
     assert message in str(raised.value)
@@ -290,7 +290,7 @@ def wait_for(process: subprocess.Popen[str], files: int, seconds: float = 60) ->
         time.sleep(0.05)
 
 
-def test_ctrl_c_saves_and_the_next_run_goes_on(place: Path) -> None:
+def test_ctrl_c_saves_and_the_next_run_goes_on(folder: Path) -> None:
     add("a.csv", "1,1\n")
     process = start()
     wait_for(process, 1)
@@ -306,7 +306,7 @@ def test_ctrl_c_saves_and_the_next_run_goes_on(place: Path) -> None:
     assert len(list(Path("out").iterdir())) == 3
 
 
-def test_a_killed_run_counts_nothing_twice(place: Path) -> None:
+def test_a_killed_run_counts_nothing_twice(folder: Path) -> None:
     """No checkpoint after the first rows: all of them are read again, into the same files."""
     add("a.csv", "1,1\n")
     process = start("--every", "1000")
@@ -320,7 +320,7 @@ def test_a_killed_run_counts_nothing_twice(place: Path) -> None:
     assert mirrored() == {"ada": ("3.00", 2), "bob": ("4.00", 1)}
 
 
-def test_two_runs_cannot_share_a_directory(place: Path) -> None:
+def test_two_runs_cannot_share_a_directory(folder: Path) -> None:
     add("a.csv", "1,1\n")
     process = start()
     wait_for(process, 1)

@@ -30,7 +30,7 @@ INSERT INTO orc 'out' SELECT name, n FROM totals;
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shops.csv").write_text("id,name\n1,ada\n2,bob\n")
     (tmp_path / "in").mkdir()
@@ -50,7 +50,7 @@ def run(text: str = PIPELINE, state: str = "p.state") -> None:
 
 
 @pytest.mark.slow
-def test_streams_in_views_kept_changes_out(place: Path) -> None:
+def test_streams_in_views_kept_changes_out(folder: Path) -> None:
     add([(1, "9.50", "2026-01-01 12:00:00"), (2, "3.00", "2026-01-01 13:00:00")])
     run()
     add([(2, "0.25", "2026-01-02 08:00:00")])
@@ -60,13 +60,13 @@ def test_streams_in_views_kept_changes_out(place: Path) -> None:
         '{"name": "bob", "total": "3.25", "n": 2, "latest": "2026-01-02T08:00:00"}',
     ]
     changes = spark_session().read.orc("out").collect()
-    held: dict[tuple[str, int], int] = {}
+    weights: dict[tuple[str, int], int] = {}
     for row in changes:
-        held[row["name"], row["n"]] = held.get((row["name"], row["n"]), 0) + row[WEIGHT]
-    assert {key for key, weight in held.items() if weight} == {("ada", 1), ("bob", 2)}
+        weights[row["name"], row["n"]] = weights.get((row["name"], row["n"]), 0) + row[WEIGHT]
+    assert {key for key, weight in weights.items() if weight} == {("ada", 1), ("bob", 2)}
 
 
-def test_a_batch_that_comes_again_is_known(place: Path) -> None:
+def test_a_batch_that_comes_again_is_known(folder: Path) -> None:
     """Spark brings a batch again that it had not counted as done; the checkpoint has it."""
 
     class Frame:
@@ -93,7 +93,7 @@ def test_a_batch_that_comes_again_is_known(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_source_and_sink(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the local engine, and a table of Spark's catalog."""
     spark = spark_session(cores=2)
     kinds.write_sources()
@@ -111,7 +111,7 @@ def test_every_source_and_sink(place: Path, capsys: pytest.CaptureFixture[str]) 
 # --- what Spark does not bring --------------------------------------------------------------------
 
 
-def test_what_spark_does_not_have_is_one_error(place: Path) -> None:
+def test_what_spark_does_not_have_is_one_error(folder: Path) -> None:
     """Real complaints of Spark: a name it does not know, and one whose package is not there."""
     spark_session(cores=2)
     view = "CREATE VIEW v AS SELECT a FROM s"
@@ -127,9 +127,9 @@ def test_what_spark_does_not_have_is_one_error(place: Path) -> None:
 
 
 def test_other_complaints_of_spark_are_their_first_line() -> None:
-    place = Endpoint("kafka", "t", Position(3, 7))
+    endpoint = Endpoint("kafka", "t", Position(3, 7))
     shown = str(
-        spark_error(place, Exception("Option 'subscribe' is wrong\nat org.apache..."), "4.3")
+        spark_error(endpoint, Exception("Option 'subscribe' is wrong\nat org.apache..."), "4.3")
     )
     assert shown.startswith("line 3, column 7: kafka 't': Option 'subscribe' is wrong\nhint: ")
     assert "at org" not in shown

@@ -104,13 +104,13 @@ def server() -> Iterator[tuple[str, list[Any], list[int]]]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    made = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=made.serve_forever)
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{made.server_port}/", got, codes
-    made.shutdown()
+    yield f"http://127.0.0.1:{server.server_port}/", got, codes
+    server.shutdown()
     thread.join()
-    made.server_close()
+    server.server_close()
 
 
 def test_webhook(server: tuple[str, list[Any], list[int]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,9 +59,9 @@ def test_lines_until_the_server_closes() -> None:
         connection.sendall(b"1,2\n\n3,4\r\n5,")
         connection.sendall(b"6\n")
         connection.close()
-        found: list[str] = []
+        received: list[str] = []
         deadline = time.monotonic() + 10
         while not lines.ended and time.monotonic() < deadline:
-            found += lines.new()
-        assert found + lines.new() == ["1,2", "3,4", "5,6"]
+            received += lines.new()
+        assert received + lines.new() == ["1,2", "3,4", "5,6"]
         lines.close()

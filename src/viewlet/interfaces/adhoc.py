@@ -88,7 +88,7 @@ def quoted(name: str) -> str:
 
 def _connection(files: bool) -> Any:
     connection = duckdb_connection()
-    # Where DuckDB means something else by a function, it is told what views mean by it.
+    # Functions that DuckDB defines in another way get the meaning that they have in views.
     for macro in duckdb_macros():
         connection.execute(f"CREATE MACRO {macro}")
     if not files:

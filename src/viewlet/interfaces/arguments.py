@@ -10,47 +10,47 @@ from viewlet.errors import ParseError, ResolutionError, StateError
 from viewlet.schema import check_text, shown_value
 
 
-def name_of(given: Any, kind: str) -> str:
+def name_of(value: Any, kind: str) -> str:
     """The name of a relation or view, as it is."""
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise ResolutionError(
-            f"{shown_value(given)} is not the name of a {kind}", hint="names are strings"
+            f"{shown_value(value)} is not the name of a {kind}", hint="names are strings"
         )
-    return given
+    return value
 
 
-def sql_of(given: Any) -> str:
+def sql_of(value: Any) -> str:
     """The text of statements, as it is."""
-    if not isinstance(given, str):
-        raise ParseError(f"{shown_value(given)} is not SQL", hint="give the text as a string")
+    if not isinstance(value, str):
+        raise ParseError(f"{shown_value(value)} is not SQL", hint="give the text as a string")
     try:
-        check_text(given)
+        check_text(value)
     except UnicodeEncodeError as error:
         raise ParseError(f"the text is not Unicode: {error}") from None
-    if "\0" in given:
+    if "\0" in value:
         raise ParseError("the text has a NUL character", hint="leave it out")
-    return given
+    return value
 
 
-def path_of(given: Any) -> str:
+def path_of(value: Any) -> str:
     """The path of a directory, or the URI of one."""
     try:
-        path = os.fspath(given)
+        path = os.fspath(value)
         if not isinstance(path, str) or not path or "\0" in path:
             raise TypeError
         os.fsencode(path)
     except Exception:  # that of a PathLike of the user's among them
         raise StateError(
-            f"{shown_value(given)} is not a path", hint="give a string or a pathlib.Path"
+            f"{shown_value(value)} is not a path", hint="give a string or a pathlib.Path"
         ) from None
     return path
 
 
-def callback_of(given: Any) -> Callable[..., object]:
+def callback_of(value: Any) -> Callable[..., object]:
     """A function of one batch."""
-    if not callable(given):
+    if not callable(value):
         raise ResolutionError(
-            f"{shown_value(given)} cannot be called", hint="give a function of one batch"
+            f"{shown_value(value)} cannot be called", hint="give a function of one batch"
         )
-    function: Callable[..., object] = given
+    function: Callable[..., object] = value
     return function

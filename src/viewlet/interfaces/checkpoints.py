@@ -77,7 +77,9 @@ class Checkpoints:
             if self._follows_definitions:
                 # The engine may have gone on since: any stream may have brought rows.
                 definitions.saw_rows(
-                    name for name, made in definitions.relations.items() if made.relation.is_stream
+                    name
+                    for name, declaration in definitions.relations.items()
+                    if declaration.relation.is_stream
                 )
             state.define(definitions)
             state.version = saved.version

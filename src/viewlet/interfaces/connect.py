@@ -133,8 +133,8 @@ def connect(
 
 
 def _no_engine(name: str) -> ResolutionError:
-    known = ", ".join(sorted(ENGINES))
-    return ResolutionError(f"there is no engine {name}", hint=f"engines are {known}")
+    names = ", ".join(sorted(ENGINES))
+    return ResolutionError(f"there is no engine {name}", hint=f"engines are {names}")
 
 
 def _require_spark() -> None:

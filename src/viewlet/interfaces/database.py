@@ -237,8 +237,8 @@ class Database:
         return self._reads.stats(view)
 
     def __repr__(self) -> str:
-        made = self._state.definitions
-        names = ", ".join([*made.relations, *made.views])
+        definitions = self._state.definitions
+        names = ", ".join([*definitions.relations, *definitions.views])
         return f"<Database on {self._state.engine_name}: {names}>"
 
     def _repr_html_(self) -> str:

@@ -22,7 +22,7 @@ def _loads(text: str) -> Any:
     containers: list[Any] = [root]
     keys: list[str | None] = [None]
 
-    def place(value: Any) -> None:
+    def add(value: Any) -> None:
         if isinstance(containers[-1], list):
             containers[-1].append(value)
         else:
@@ -32,7 +32,7 @@ def _loads(text: str) -> Any:
     for bracket, string, word in _TOKEN.findall(text):
         if bracket in ("{", "["):
             opened: Any = {} if bracket == "{" else []
-            place(opened)
+            add(opened)
             containers.append(opened)
             keys.append(None)
         elif bracket:
@@ -41,5 +41,5 @@ def _loads(text: str) -> Any:
         elif string and isinstance(containers[-1], dict) and keys[-1] is None:
             keys[-1] = json.loads(string)
         else:
-            place(json.loads(string or word))
+            add(json.loads(string or word))
     return root[0]

@@ -43,7 +43,7 @@ class ViewDefinition:
 
 @dataclass
 class Definitions:
-    """Copied, changed, and put in place of the old one only after the engine took it."""
+    """Statements change a copy, which replaces the original once the engine has accepted it."""
 
     relations: dict[str, CreateRelation] = field(default_factory=dict)
     views: dict[str, ViewDefinition] = field(default_factory=dict)
@@ -73,8 +73,8 @@ class Definitions:
 
     def tables(self) -> list[Relation]:
         """The relations whose rows are kept."""
-        made = [statement.relation for statement in self.relations.values()]
-        return [relation for relation in made if not relation.is_stream]
+        relations = [statement.relation for statement in self.relations.values()]
+        return [relation for relation in relations if not relation.is_stream]
 
     def users_of(self, relation: str) -> list[str]:
         """The views whose rows come from a relation."""
@@ -101,8 +101,8 @@ class Definitions:
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
         """Kind, name and columns of everything."""
-        for name, made in self.relations.items():
-            relation = made.relation
+        for name, declaration in self.relations.items():
+            relation = declaration.relation
             kind = (
                 "stream" if relation.is_stream else "static table" if relation.static else "table"
             )
@@ -112,14 +112,14 @@ class Definitions:
 
     def catalog(self) -> Catalog:
         """The tables and streams as the frontend looks them up."""
-        return Catalog({name: made.relation for name, made in self.relations.items()})
+        return Catalog({name: declaration.relation for name, declaration in self.relations.items()})
 
     def planning_catalog(self) -> Catalog:
         """The relations as programs know them: a stream for each of its epochs."""
         catalog = Catalog()
-        for name, made in self.relations.items():
+        for name, declaration in self.relations.items():
             for instance in self.instances(name):
-                catalog.add(replace(made.relation, name=instance))
+                catalog.add(replace(declaration.relation, name=instance))
         return catalog
 
     def queries(self) -> list[Query]:
@@ -153,7 +153,7 @@ class Definitions:
             self._reject_users(name, self._dependents(name), "replaced")
             del self.views[name]
         self._check_free(name, statement)
-        texts = _Lookups({view: made.statement for view, made in self.views.items()})
+        texts = _Lookups({view: definition.statement for view, definition in self.views.items()})
         query = lower_view(statement, self.catalog(), texts)
         numbers = {relation: len(names) - 1 for relation, names in self.epochs.items()}
         for view in sorted(texts.relations):
@@ -263,10 +263,10 @@ def with_relations(query: Query, names: Mapping[str, str]) -> Query:
 
 
 def unknown(
-    kind: str, name: str, known: Iterable[str], statement: Drop | None = None
+    kind: str, name: str, candidates: Iterable[str], statement: Drop | None = None
 ) -> ResolutionError:
     """No such name: the error, with the name that was probably meant or those that there are."""
-    names = sorted(known)
+    names = sorted(candidates)
     close = difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else None
     if hint is None:

@@ -58,7 +58,7 @@ def changes_of(statement: DataStatement, relation: Relation, query: Query) -> li
         options = dict(statement.options)
         result = read_file(statement.path, statement.format, relation, statement.position, options)
         return [Change(name, result)]
-    _check_kept(statement, relation)
+    _check_is_table(statement, relation)
     where = f" WHERE {statement.where}" if statement.where else ""
     table = quoted(name) + (f" AS {quoted(statement.alias)}" if statement.alias else "")
     old = query(f"SELECT * FROM {table}{where}")
@@ -81,7 +81,7 @@ def _assigned(text: str, column: Column) -> str:
     return f"({text})" if column.type.kind is Kind.DECIMAL else f"CAST(({text}) AS {column.type})"
 
 
-def _check_kept(statement: Delete | Update, relation: Relation) -> None:
+def _check_is_table(statement: Delete | Update, relation: Relation) -> None:
     if relation.is_stream:
         verb = type(statement).__name__.upper()
         raise ResolutionError(

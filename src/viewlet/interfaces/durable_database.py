@@ -83,8 +83,8 @@ class DurableDirectory:
 
     def replay(self, database: Database, stop: int | None) -> list[SegmentReader]:
         """The snapshot and the records behind it, up to the segment `stop` where one is given."""
-        about = self._current()
-        self._snapshot, self._first = about["snapshot"], about["log"]
+        metadata = self._current()
+        self._snapshot, self._first = metadata["snapshot"], metadata["log"]
         if self._snapshot is not None:
             database._checkpoints.restore_saved(read_state(self.path / self._snapshot))
         records, readers = read_log(self.path, self._first, stop)
@@ -95,8 +95,8 @@ class DurableDirectory:
                 else:
                     relation_of = database._state.definitions.relation
                     database._writes.replay(changes_from_bytes(record.payload, relation_of))
-            if stop is None and about.get("reached"):
-                _check_reached(readers, *about["reached"])
+            if stop is None and metadata.get("reached"):
+                _check_reached(readers, *metadata["reached"])
         except DamagedFile as problem:
             raise StateError(
                 f"the database {self.path} is damaged: {problem}",
@@ -121,39 +121,39 @@ class DurableDirectory:
     def _current(self) -> dict[str, Any]:
         path = self.path / _CURRENT
         try:
-            about: dict[str, Any] = json.loads(unseal(str(path), path.read_bytes()))
-            if not isinstance(about, dict) or not {"format", "engine"} <= about.keys():
+            metadata: dict[str, Any] = json.loads(unseal(str(path), path.read_bytes()))
+            if not isinstance(metadata, dict) or not {"format", "engine"} <= metadata.keys():
                 raise DamagedFile(f"{path}: another file is in its place")
         except (OSError, DamagedFile, ValueError) as problem:
             raise StateError(
                 f"the database {self.path} cannot be read: {problem}",
                 hint="restore its files from a backup",
             ) from None
-        if about["format"] != FORMAT:
+        if metadata["format"] != FORMAT:
             raise StateError(
-                f"the database {self.path} has format {about['format']}, and this viewlet reads "
+                f"the database {self.path} has format {metadata['format']}, and this viewlet reads "
                 f"format {FORMAT}",
                 hint="open it with the version of viewlet that wrote it",
             )
-        if about["engine"] != self._engine:
+        if metadata["engine"] != self._engine:
             raise StateError(
-                f"the database {self.path} belongs to the engine {about['engine']}",
-                hint=f"say connect({about['engine']!r}, path={str(self.path)!r})",
+                f"the database {self.path} belongs to the engine {metadata['engine']}",
+                hint=f"say connect({metadata['engine']!r}, path={str(self.path)!r})",
             )
-        return about
+        return metadata
 
     def _point_to(
         self, snapshot: str | None, first: int, reached: tuple[int, int] | None = None
     ) -> None:
         """Write CURRENT. `reached`: the log goes at least so far, to a byte of a segment."""
-        about = {
+        metadata = {
             "format": FORMAT,
             "engine": self._engine,
             "snapshot": snapshot,
             "log": first,
             "reached": reached,
         }
-        replace_file(self._disk, self.path / _CURRENT, seal(json.dumps(about).encode()))
+        replace_file(self._disk, self.path / _CURRENT, seal(json.dumps(metadata).encode()))
         self._snapshot, self._first = snapshot, first
 
     # --- snapshots --------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class StatementExecutor:
             return self._reads.query(first.text)
         relation = self._state.definitions.relation(first.table)
         changed = self._writes.apply_batch(changes_of(first, relation, self._reads.query))
-        # Each row that is updated goes and comes.
+        # An update is a deletion and an insertion.
         return changed // 2 if isinstance(first, Update) else changed
 
 

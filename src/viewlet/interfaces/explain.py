@@ -63,9 +63,9 @@ def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
     if stage == "distributed":
         return distributed_text(program)
     if stage == "sql":
-        made = [r.text.strip() for r in definitions.relations.values()]
-        made += [v.statement.text.strip() for v in definitions.views.values()]
-        return ";\n\n".join(text.rstrip(";") for text in made) + ";\n"
+        texts = [r.text.strip() for r in definitions.relations.values()]
+        texts += [v.statement.text.strip() for v in definitions.views.values()]
+        return ";\n\n".join(text.rstrip(";") for text in texts) + ";\n"
     relations = "\n".join(relation_text(r.relation) for r in definitions.relations.values())
     queries = [query_text(v.query) for v in definitions.views.values()]
     return "\n\n".join([relations, *queries]) + "\n"
@@ -91,9 +91,9 @@ def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHE
 
 def check_stage(stage: str) -> None:
     """Raise for a stage that explain does not have, and say which it has."""
-    known = STAGES + ENGINE_STAGES
-    if name_of(stage, "stage") not in known:
-        raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(known)}")
+    stages = STAGES + ENGINE_STAGES
+    if name_of(stage, "stage") not in stages:
+        raise ResolutionError(f"there is no stage {stage}", hint=f"stages are {', '.join(stages)}")
 
 
 def view_of(program: Program, name: str) -> View:

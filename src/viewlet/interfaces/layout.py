@@ -3,7 +3,7 @@
 The method of Sugiyama, Tagawa and Toda. A line that passes layers gets a waypoint in each of them,
 which takes its place among the boxes there, so no line ever runs behind a box. Then
 
-    order     every layer is sorted by the mean place of what its nodes are linked with, back and
+    order     every layer is sorted by the mean position of what its nodes are linked with, back and
               forth; the order with the fewest crossings stands
     height    every node is moved to the mean height of its neighbors, as near as order and
               distances allow (least squares under an order: pool adjacent violators)
@@ -59,7 +59,7 @@ class LayoutLine:
 
 
 def arrange(boxes: Sequence[LayoutNode], links: Sequence[LayoutLine]) -> tuple[float, float]:
-    """Set the places of boxes and the paths of links; the size of the picture."""
+    """Set the positions of boxes and the paths of links; returns the size of the picture."""
     used = sorted({box.layer for box in boxes})
     renumbered = {layer: at for at, layer in enumerate(used)}
     layers: list[list[LayoutNode]] = [[] for _ in used]

@@ -90,7 +90,9 @@ class Reads:
         text = sql_of(text)
         with self._state.lock:
             relations = self._state.definitions.relations
-            streams = frozenset(n for n, made in relations.items() if made.relation.is_stream)
+            streams = frozenset(
+                n for n, declaration in relations.items() if declaration.relation.is_stream
+            )
             return self._adhoc.query(query_text(text, self._column_names), self._sources(), streams)
 
     def _column_names(self) -> frozenset[str]:

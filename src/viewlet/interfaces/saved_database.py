@@ -106,8 +106,8 @@ def write_state(
     """Everything in a new sealed directory, on the disk when this returns; its bytes."""
     disk.make_directory(directory)
     try:
-        about = json.dumps(_about(engine_name, version, definitions))
-        disk.write(directory / _DATABASE, [about.encode()])
+        metadata = json.dumps(_metadata(engine_name, version, definitions))
+        disk.write(directory / _DATABASE, [metadata.encode()])
         engine.save(str(directory))
         return seal_directory(disk, directory)
     except BaseException:
@@ -121,9 +121,9 @@ def _write_pointer(
     store = Store(root)
     existing = [name for name in store.list("") if name.startswith(_PREFIX)]
     name = f"{_PREFIX}{_next_number(existing)}"
-    about = json.dumps(_about(engine_name, version, definitions))
+    metadata = json.dumps(_metadata(engine_name, version, definitions))
     try:
-        store.put(f"{name}/{_DATABASE}", seal(about.encode(), name))
+        store.put(f"{name}/{_DATABASE}", seal(metadata.encode(), name))
         engine.save(store.below(name))
     except BaseException:
         store.delete_tree(name)
@@ -139,15 +139,15 @@ def _next_number(names: Any) -> int:
     return max((int(name.removeprefix(_PREFIX)) for name in own), default=0) + 1
 
 
-def _about(engine_name: str, version: int, definitions: Definitions) -> dict[str, Any]:
+def _metadata(engine_name: str, version: int, definitions: Definitions) -> dict[str, Any]:
     return {
         "format": _format_of(engine_name),
         "engine": engine_name,
         "version": version,
-        "relations": [made.text for made in definitions.relations.values()],
+        "relations": [declaration.text for declaration in definitions.relations.values()],
         "views": [
-            [made.statement.text, definitions.epochs_read(name)]
-            for name, made in definitions.views.items()
+            [definition.statement.text, definitions.epochs_read(name)]
+            for name, definition in definitions.views.items()
         ],
         "epochs": definitions.epochs,
     }
@@ -174,12 +174,12 @@ def read_checkpoint(root: str) -> SavedDatabase:
         name = _newest(store)
         if "://" not in root and (Path(store.root) / name / "MANIFEST").exists():
             return read_state(Path(store.root) / name)
-        about = _pointer(store, name)
+        metadata = _pointer(store, name)
     except (DamagedFile, ValueError) as error:
         raise damaged(store.name, error) from None
-    if about["engine"] != "spark":
+    if metadata["engine"] != "spark":
         raise damaged(store.name, DamagedFile(f"{name}/MANIFEST: No such file or directory"))
-    return _saved(store.below(name), about)
+    return _saved(store.below(name), metadata)
 
 
 def _newest(store: Store) -> str:
@@ -194,35 +194,35 @@ def _newest(store: Store) -> str:
 
 
 def _pointer(store: Store, name: str) -> dict[str, Any]:
-    """What a checkpoint of Spark says; without MANIFEST others look like a damaged one."""
+    """The metadata of a checkpoint of Spark, which has no MANIFEST."""
     path = f"{name}/{_DATABASE}"
     try:
-        about: dict[str, Any] = json.loads(unseal(path, store.get(path), name))
+        metadata: dict[str, Any] = json.loads(unseal(path, store.get(path), name))
     except DamagedFile as error:
         raise DamagedFile(f"{error}; or {name}/MANIFEST is gone, if it is not of Spark") from None
-    return about
+    return metadata
 
 
 def read_state(directory: Path) -> SavedDatabase:
     """What `write_state` wrote; StateError names the file that is not as it was."""
     try:
         check_directory(directory)
-        about = json.loads((directory / _DATABASE).read_bytes())
+        metadata = json.loads((directory / _DATABASE).read_bytes())
     except (DamagedFile, ValueError) as error:
         raise damaged(str(directory), error) from None
-    return _saved(str(directory), about)
+    return _saved(str(directory), metadata)
 
 
-def _saved(directory: str, about: Mapping[str, Any]) -> SavedDatabase:
-    if about["format"] != _format_of(about["engine"]):
-        raise _other_format(directory, about["format"])
+def _saved(directory: str, metadata: Mapping[str, Any]) -> SavedDatabase:
+    if metadata["format"] != _format_of(metadata["engine"]):
+        raise _other_format(directory, metadata["format"])
     return SavedDatabase(
         directory,
-        about["engine"],
-        about["version"],
-        about["relations"],
-        [(text, epochs) for text, epochs in about["views"]],
-        {relation: tuple(names) for relation, names in about["epochs"].items()},
+        metadata["engine"],
+        metadata["version"],
+        metadata["relations"],
+        [(text, epochs) for text, epochs in metadata["views"]],
+        {relation: tuple(names) for relation, names in metadata["epochs"].items()},
     )
 
 

@@ -10,7 +10,7 @@ from time import perf_counter
 from viewlet.engine.contract import MapSize
 from viewlet.native.compiled import CODE_TIME
 
-_KEPT = 10_000
+_RECENT_LIMIT = 10_000
 """Refresh times that percentiles are taken of: the newest."""
 
 
@@ -63,7 +63,7 @@ class Timings:
     changed_rows: int = 0
     seconds: float = 0.0
     code_seconds: float = 0.0
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT_LIMIT))
 
     def add(self, seconds: float, rows: int, code_seconds: float = 0.0) -> None:
         """Count one refresh that changed so many rows of the view."""

@@ -1,10 +1,10 @@
-"""The text of `viewlet run`: SQL with the places where rows come from and changes go to.
+"""The text of `viewlet run`: SQL with endpoints, where rows come from and changes go to.
 
-    CREATE TABLE | STREAM name (columns) FROM place [WITH (option = value, ...)]
+    CREATE TABLE | STREAM name (columns) FROM endpoint [WITH (option = value, ...)]
     CREATE MATERIALIZED VIEW name AS query
-    INSERT INTO place [WITH (option = value, ...)] query
+    INSERT INTO endpoint [WITH (option = value, ...)] query
 
-    place     'file, folder or pattern'           its format is its ending
+    endpoint  'file, folder or pattern'           its format is its ending
               csv | json | parquet | arrow 'file, folder or pattern'
               socket 'host:port'
               kafka 'topic'
@@ -12,8 +12,8 @@
               name ['path']                       any other format that Spark knows
 
 A query that is not just SELECT * FROM a view becomes a view of its own. INSERT INTO a table that
-the pipeline declares, and COPY, fill tables once, before the first rows come. A place is found by
-looking at tokens, because no dialect has these clauses; what remains is parsed as everywhere else.
+the pipeline declares, and COPY, fill tables once, before the first rows come. An endpoint is found
+by its tokens, because no dialect has these clauses; what remains is parsed as everywhere else.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Endpoint:
         """The other options, for whoever reads the format."""
         return {k: v for k, v in self.options.items() if k.lower() not in names}
 
-    def whole_number(self, name: str, default: int) -> int:
+    def integer_option(self, name: str, default: int) -> int:
         """An option that counts something."""
         text = self.option(name)
         if text is None:
@@ -84,7 +84,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class SourceOf:
-    """The place that a relation's rows come from."""
+    """The endpoint that a relation's rows come from."""
 
     relation: str
     endpoint: Endpoint
@@ -92,7 +92,7 @@ class SourceOf:
 
 @dataclass(frozen=True)
 class SinkOf:
-    """The place that a view's changes go to."""
+    """The endpoint that a view's changes go to."""
 
     view: str
     endpoint: Endpoint
@@ -100,7 +100,7 @@ class SinkOf:
 
 @dataclass(frozen=True)
 class Filling:
-    """INSERT or COPY into a declared table, run once; errors in `text` have the file's places."""
+    """INSERT or COPY into a declared table, run once; errors in `text` have the file's lines."""
 
     statement: Insert | InsertSelect | Copy
     text: str
@@ -118,7 +118,7 @@ class Pipeline:
 
 
 def parse_pipeline(text: str) -> Pipeline:
-    """A pipeline's text -> its parts; the first error, with its place, ends it."""
+    """A pipeline's text -> its parts; the first error, with its position, ends it."""
     reader = _Reader(SourceText(text))
     for tokens in split(reader.source):
         reader.read(tokens)
@@ -137,7 +137,7 @@ def parse_pipeline(text: str) -> Pipeline:
 
 
 def parse_definitions(text: str) -> list[Statement]:
-    """The statements of any SQL file: a pipeline's without its places, sinks' queries as views."""
+    """The statements of any SQL file: a pipeline's without endpoints, sinks' queries as views."""
     reader = _Reader(SourceText(text))
     statements: list[Statement] = []
     for tokens in split(reader.source):
@@ -149,10 +149,10 @@ def parse_definitions(text: str) -> list[Statement]:
             reader.read(tokens)
             statements += reader.views[before:]
         else:
-            made = statement_of(reader.source, tokens)
-            statements.append(made)
-            if isinstance(made, CreateView):
-                reader.views.append(made)
+            statement = statement_of(reader.source, tokens)
+            statements.append(statement)
+            if isinstance(statement, CreateView):
+                reader.views.append(statement)
     return statements
 
 
@@ -178,48 +178,52 @@ class _Reader:
     # Sources.
 
     def _relation(self, tokens: list[Token]) -> None:
-        """CREATE TABLE r (...) FROM place WITH (...) -> CREATE TABLE r (...) and its place"""
+        """CREATE TABLE r (...) FROM endpoint WITH (...) -> CREATE TABLE r (...), endpoint"""
         end = _closing(tokens)
-        rest = tokens[end + 1 :]
+        clause_tokens = tokens[end + 1 :]
         if end < 0:
             start = next((t for t in tokens if t.token_type is TokenType.FROM), None)
             if start is not None:
                 raise self._error(
                     ParseError, "the columns are missing", start, "write (a INT, ...) before FROM"
                 )
-        clauses = _Clauses(self.source, rest)
-        endpoint = clauses.source() if rest else None
+        clauses = _Clauses(self.source, clause_tokens)
+        endpoint = clauses.source() if clause_tokens else None
         head = tokens if endpoint is None else tokens[: end + 1]
-        made = statement_of(self.source, head)
-        assert isinstance(made, CreateRelation)
+        declaration = statement_of(self.source, head)
+        assert isinstance(declaration, CreateRelation)
         if endpoint is None:
-            self.relations.append(made)
+            self.relations.append(declaration)
             return
         static = endpoint.option("static")
         if static is not None:
-            made = self._static(made, static, endpoint)
-        self.relations.append(made)
+            declaration = self._static(declaration, static, endpoint)
+        self.relations.append(declaration)
         endpoint = replace(endpoint, options=endpoint.without("static"))
-        self.sources.append(SourceOf(made.relation.name, endpoint))
+        self.sources.append(SourceOf(declaration.relation.name, endpoint))
 
-    def _static(self, made: CreateRelation, static: str, endpoint: Endpoint) -> CreateRelation:
+    def _static(
+        self, declaration: CreateRelation, static: str, endpoint: Endpoint
+    ) -> CreateRelation:
         if static.lower() not in ("true", "false"):
             raise ParseError(
                 f"static is {static!r}", position=endpoint.position, hint="write true or false"
             )
         if static.lower() == "false":
-            return made
-        if made.relation.is_stream:
+            return declaration
+        if declaration.relation.is_stream:
             raise UnsupportedError(
-                "a stream cannot be static", position=made.position, hint="use CREATE TABLE"
+                "a stream cannot be static", position=declaration.position, hint="use CREATE TABLE"
             )
-        relation = replace(made.relation, static=True)
-        return replace(made, relation=relation, text=f"{made.text} WITH (static = true)")
+        relation = replace(declaration.relation, static=True)
+        return replace(
+            declaration, relation=relation, text=f"{declaration.text} WITH (static = true)"
+        )
 
     # Sinks.
 
     def is_sink(self, tokens: list[Token]) -> bool:
-        """INSERT INTO a place, and not a table of the pipeline."""
+        """INSERT INTO an endpoint, and not a table of the pipeline."""
         if _words(tokens[:2]) != ["INSERT", "INTO"] or len(tokens) < 3:
             return False
         target = tokens[2]
@@ -227,58 +231,58 @@ class _Reader:
             return True
         if len(tokens) > 3 and tokens[3].token_type is TokenType.STRING:
             return True
-        declared = {made.relation.name for made in self.relations}
+        declared = {declaration.relation.name for declaration in self.relations}
         return target.text.lower() not in declared and target.text.lower() == "console"
 
     def _sink(self, tokens: list[Token]) -> None:
         clauses = _Clauses(self.source, tokens[2:])
-        endpoint, rest = clauses.sink()
-        if not rest:
+        endpoint, query_tokens = clauses.sink()
+        if not query_tokens:
             raise self._error(
                 ParseError, "the query is missing", tokens[-1], "add SELECT * FROM a view"
             )
-        query = statement_of(self.source, rest)
+        query = statement_of(self.source, query_tokens)
         if not isinstance(query, Select):
             raise ParseError(
-                f"a sink takes a query, not {rest[0].text.upper()}", position=query.position
+                f"a sink takes a query, not {query_tokens[0].text.upper()}", position=query.position
             )
-        name = _whole_relation(query.select)
-        known = [view.name for view in self.views]
+        name = _star_source(query.select)
+        view_names = [view.name for view in self.views]
         if name is None:
             name = f"sink_{len(self.sinks) + 1}"
             self.views.append(view_of(query, name))
-        elif name not in known:
+        elif name not in view_names:
             raise ResolutionError(
                 f"there is no view {name} before this statement",
                 position=query.position,
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, view_names),
             )
         self.sinks.append(SinkOf(name, endpoint))
 
-    # The rest.
+    # Other statements.
 
     def _other(self, tokens: list[Token]) -> None:
-        made = statement_of(self.source, tokens)
-        if isinstance(made, CreateView):
-            self.views.append(made)
-        elif isinstance(made, Insert | InsertSelect | Copy):
-            declared = [known.relation.name for known in self.relations]
-            if made.table not in declared:
+        statement = statement_of(self.source, tokens)
+        if isinstance(statement, CreateView):
+            self.views.append(statement)
+        elif isinstance(statement, Insert | InsertSelect | Copy):
+            declared = [declaration.relation.name for declaration in self.relations]
+            if statement.table not in declared:
                 raise ResolutionError(
-                    f"there is no table {made.table}",
-                    position=made.position,
+                    f"there is no table {statement.table}",
+                    position=statement.position,
                     hint=did_you_mean(
-                        made.table, [*declared, "console", "webhook", *SUFFIXES.values()]
+                        statement.table, [*declared, "console", "webhook", *SUFFIXES.values()]
                     ),
                 )
             text = self.source.text[tokens[0].start : tokens[-1].end + 1]
             start = self.source.position(tokens[0].start)
             padding = "\n" * (start.line - 1) + " " * (start.column - 1)
-            self.fillings.append(Filling(made, padding + text))
+            self.fillings.append(Filling(statement, padding + text))
         else:
             raise UnsupportedError(
                 f"{tokens[0].text.upper()} has no place in a pipeline",
-                position=made.position,
+                position=statement.position,
                 hint="a pipeline has CREATE TABLE, STREAM and MATERIALIZED VIEW, INSERT INTO and "
                 "COPY",
             )
@@ -290,7 +294,7 @@ class _Reader:
 
 
 class _Clauses:
-    """The tokens of FROM place WITH (options), or of place WITH (options) query."""
+    """The tokens of FROM endpoint WITH (options), or of endpoint WITH (options) query."""
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         self._source = source
@@ -298,7 +302,7 @@ class _Clauses:
         self._at = 0
 
     def source(self) -> Endpoint | None:
-        """[FROM place] [WITH (...)]; None if neither names a format."""
+        """[FROM endpoint] [WITH (...)]; None if neither names a format."""
         if self._is("FROM"):
             self._at += 1
             endpoint = self._endpoint("FROM")
@@ -373,7 +377,7 @@ class _Clauses:
         while not self._is(")"):
             start = self._position()
             name = self._dotted()
-            if name.lower() in (known.lower() for known in options):
+            if name.lower() in (option.lower() for option in options):
                 raise ParseError(f"option {name} is given twice", position=start)
             if not self._is("="):
                 raise self._unexpected(f"write {name} = 'value'")
@@ -460,7 +464,7 @@ def _closing(tokens: Sequence[Token]) -> int:
     return len(tokens) - 1
 
 
-def _whole_relation(select: exp.Expr) -> str | None:
+def _star_source(select: exp.Expr) -> str | None:
     """SELECT * FROM v -> v"""
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return None

@@ -79,7 +79,7 @@ class RunSettings:
 def run_file(file: Path, text: str, directory: Path, settings: RunSettings) -> None:
     """Run a pipeline to its end; errors of the family are for the caller to show."""
     pipeline = checked_pipeline(text)
-    check_places(pipeline, settings.engine)
+    check_endpoints(pipeline, settings.engine)
     if settings.engine == "spark":
         require("pyspark", "viewlet run", "say --engine local")
     progress = Progress(file.name, sys.stderr)
@@ -148,8 +148,8 @@ def checked_pipeline(text: str) -> Pipeline:
     """Parsed, every view resolved against what stands before it; nothing is run."""
     pipeline = parse_pipeline(text)
     definitions = Definitions()
-    for made in pipeline.relations:
-        definitions.add_relation(made)
+    for declaration in pipeline.relations:
+        definitions.add_relation(declaration)
     for view in pipeline.views:
         definitions.add_view(view)
     if pipeline.sinks:
@@ -164,7 +164,7 @@ def checked_pipeline(text: str) -> Pipeline:
 
 def fingerprint(pipeline: Pipeline) -> str:
     """Changes with whatever the state depends on; sinks may change between runs."""
-    parts = [made.text for made in pipeline.relations]
+    parts = [declaration.text for declaration in pipeline.relations]
     parts += [f"{source.relation} {source.endpoint.format}" for source in pipeline.sources]
     parts += [filling.text.strip() for filling in pipeline.fillings]
     parts += [view.text for view in pipeline.views]
@@ -172,8 +172,8 @@ def fingerprint(pipeline: Pipeline) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def check_places(pipeline: Pipeline, engine: str) -> None:
-    """Formats, paths and options that cannot work are found before anything runs."""
+def check_endpoints(pipeline: Pipeline, engine: str) -> None:
+    """Refuse formats, paths and options that cannot work, before anything runs."""
     if engine not in ENGINES:
         raise ResolutionError(
             f"there is no engine {engine}", hint=f"engines are {', '.join(ENGINES)}"
@@ -214,14 +214,14 @@ def _check_path(endpoint: Endpoint, is_needed: bool) -> None:
         )
 
 
-def _check_options(endpoint: Endpoint, known: Sequence[str]) -> None:
+def _check_options(endpoint: Endpoint, allowed: Sequence[str]) -> None:
     """Options of what viewlet reads and writes itself; those of Spark's formats go to Spark."""
     for name in endpoint.options:
-        if name.lower() not in (option.lower() for option in known):
+        if name.lower() not in (option.lower() for option in allowed):
             raise ResolutionError(
                 f"{endpoint.format} has no option {name}",
                 position=endpoint.position,
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, allowed),
             )
 
 
@@ -248,7 +248,7 @@ def make_sink(sink: SinkOf, out: TextIO) -> Sink:
 
 @contextmanager
 def located(endpoint: Endpoint) -> Iterator[None]:
-    """Errors get the place's position in the pipeline."""
+    """Errors get the endpoint's position in the pipeline."""
     try:
         yield
     except ViewletError as error:

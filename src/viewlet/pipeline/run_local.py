@@ -46,7 +46,9 @@ class LocalRun:
     ) -> None:
         self._pipeline = pipeline
         self._once = settings.once
-        self._relations = {made.relation.name: made.relation for made in pipeline.relations}
+        self._relations = {
+            declaration.relation.name: declaration.relation for declaration in pipeline.relations
+        }
         self._arrived: dict[str, ViewBatch] = {}
         self._feeds: dict[str, Feed] = {}
         self._out = sys.stdout
@@ -107,8 +109,8 @@ class LocalRun:
                 return self._open(saved)
         database = self._open(None)
         with progress.busy("compiling the views"):
-            for made in self._pipeline.relations:
-                database.execute(made.text)
+            for declaration in self._pipeline.relations:
+                database.execute(declaration.text)
             self._fill(database, static=True)
             database.execute(";\n".join(view.text for view in self._pipeline.views))
             self._fill(database, static=False)
@@ -185,31 +187,31 @@ class LocalRun:
             raise DataError(f"{path}: {error.message}", hint=error.hint or advice) from None
         if weight is not None and weight not in table.column_names:
             raise DataError(f"{path} has no column {weight}", position=endpoint.position)
-        known = [name for name in relation.names if name in table.column_names]
-        if not known:
+        columns = [name for name in relation.names if name in table.column_names]
+        if not columns:
             raise DataError(
                 f"{path} has none of the columns of {relation.name}",
                 hint=f"it has {', '.join(table.column_names)}",
             )
         weights = 1 if weight is None else table[weight].to_pylist()
-        return Change(relation.name, table.select(known), weights)
+        return Change(relation.name, table.select(columns), weights)
 
     def _deliver(self) -> None:
-        for made, (view, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
+        for target, (view, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
             batch = self._arrived.get(view)
             if batch is not None:
-                self._write(sink, made, batch)
+                self._write(sink, target, batch)
 
-    def _write(self, sink: Sink, made: SinkOf, batch: ViewBatch) -> None:
-        view = self._database.view(made.view)
+    def _write(self, sink: Sink, target: SinkOf, batch: ViewBatch) -> None:
+        view = self._database.view(target.view)
         try:
-            sink.write(self.batch, self._changes(made.view, batch), view.to_arrow)
+            sink.write(self.batch, self._changes(target.view, batch), view.to_arrow)
         except ViewletError as error:
             raise SinkFailedError from error
         except OSError as error:
             shown = ViewletError(
-                f"cannot write to {made.endpoint}: {error.strerror or error}",
-                position=made.endpoint.position,
+                f"cannot write to {target.endpoint}: {error.strerror or error}",
+                position=target.endpoint.position,
                 hint="the next run writes this batch again",
             )
             raise SinkFailedError from shown

@@ -251,7 +251,7 @@ def _make_files(sink: SinkOf, mode: str, out: TextIO) -> Sink:
 
 
 def _make_console(sink: SinkOf, mode: str, out: TextIO) -> Sink:
-    return Console(sink.view, mode, out, sink.endpoint.whole_number("rows", 20))
+    return Console(sink.view, mode, out, sink.endpoint.integer_option("rows", 20))
 
 
 def _make_webhook(sink: SinkOf, mode: str, out: TextIO) -> Sink:

@@ -224,7 +224,7 @@ class SourceFormat:
 
 def _open_files(relation: Relation, endpoint: Endpoint) -> Feed:
     # As Spark calls it; no limit is the default there and here.
-    limit = endpoint.whole_number("maxFilesPerTrigger", 0) or None
+    limit = endpoint.integer_option("maxFilesPerTrigger", 0) or None
     return FileFeed(str(endpoint.path), endpoint.format, limit=limit, position=endpoint.position)
 
 

@@ -19,7 +19,7 @@ from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.stopping import stopping
 from viewlet_bench.demo.market import SCHEMA, Market, MarketDelta
-from viewlet_bench.demo.rivals import Answer, DuckDB, SparkSQL, equal
+from viewlet_bench.demo.rivals import DuckDB, RivalResult, SparkSQL, equal
 from viewlet_bench.demo.screen import Figures, console, screen, summary
 from viewlet_bench.demo.shown_views import VIEWS, Shown
 
@@ -56,7 +56,7 @@ class Rival(Protocol):
 
     def take(self, changes: list[MarketDelta]) -> None: ...
 
-    def answer(self, view: Shown) -> Answer: ...
+    def recompute(self, view: Shown) -> RivalResult: ...
 
     def close(self) -> None: ...
 
@@ -213,15 +213,15 @@ class Demo:
         self._pending = []
         recomputed = self.figures.recomputed[view.name]
         if not recomputed.seconds:
-            self._rival.answer(view)  # the first time it also plans and compiles: not counted
-        answer = self._rival.answer(view)
+            self._rival.recompute(view)  # the first time it also plans and compiles: not counted
+        result = self._rival.recompute(view)
         mine = [tuple(row) for row in self._database.view(view.name).rows()]
-        if not equal(mine, answer.rows):
+        if not equal(mine, result.rows):
             raise ViewletError(
-                f"view {view.name} is {mine}, and {self._rival.name} says {answer.rows}",
+                f"view {view.name} is {mine}, and {self._rival.name} says {result.rows}",
                 hint="please report this: it is an error in viewlet",
             )
-        recomputed.seconds.append(answer.seconds)
+        recomputed.seconds.append(result.seconds)
         recomputed.equal += 1
 
     def _measure(self) -> None:

@@ -73,11 +73,11 @@ class Market:
     def tick(self, orders: int, bids: int) -> list[MarketDelta]:
         """New orders with their lines, a few cancellations, new bids, and old ones that leave."""
         self._ticks += 1
-        made, lines = self._orders(orders)
-        changes = [MarketDelta("orders", made, 1), MarketDelta("lineitem", lines, 1)]
+        new_orders, lines = self._orders(orders)
+        changes = [MarketDelta("orders", new_orders, 1), MarketDelta("lineitem", lines, 1)]
         if self._open and self._ticks % 4 == 0:
             changes += self._canceled()
-        self._open.append((made, lines))
+        self._open.append((new_orders, lines))
         changes.append(MarketDelta("bids", self._new_bids(bids), 1))
         while self._bid_count > self._book:
             oldest = self._bids.popleft()
@@ -92,7 +92,7 @@ class Market:
         ranks = self._random.integers(0, self._customers * 2 // 3, count)
         customers = (ranks // 2 * 3 + ranks % 2 + 1).astype(np.int32)
         day = _FIRST_DAY + self._ticks // _TICKS_A_DAY
-        made = pa.table(
+        orders = pa.table(
             {
                 "o_orderkey": keys,
                 "o_custkey": customers,
@@ -114,16 +114,16 @@ class Market:
                 "l_discount": decimals(self._random.integers(0, 11, len(of)), 4),
             }
         )
-        return made, lines
+        return orders, lines
 
     def _canceled(self) -> list[MarketDelta]:
         """One order in ten of an earlier tick goes, with its lines."""
         at = int(self._random.integers(0, len(self._open)))
-        made, lines = self._open[at]
+        open_orders, lines = self._open[at]
         del self._open[at]
-        going = np.asarray(made["o_orderkey"])[::10]
-        orders = made.filter(pa.array(np.isin(made["o_orderkey"], going)))
-        canceled = lines.filter(pa.array(np.isin(lines["l_orderkey"], going)))
+        keys = np.asarray(open_orders["o_orderkey"])[::10]
+        orders = open_orders.filter(pa.array(np.isin(open_orders["o_orderkey"], keys)))
+        canceled = lines.filter(pa.array(np.isin(lines["l_orderkey"], keys)))
         return [MarketDelta("orders", orders, -1), MarketDelta("lineitem", canceled, -1)]
 
     def _new_bids(self, count: int) -> pa.Table:

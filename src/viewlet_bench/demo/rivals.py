@@ -26,7 +26,7 @@ _KEYS = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class RivalResult:
     """What a rival computed, and how long it took."""
 
     rows: Rows
@@ -61,10 +61,10 @@ class DuckDB:
                 self._connection.execute(f"DELETE FROM {name} USING delta WHERE {same}")
             self._connection.unregister("delta")
 
-    def answer(self, view: Shown) -> Answer:
+    def recompute(self, view: Shown) -> RivalResult:
         start = time.perf_counter()
         rows = self._connection.execute(view.again).fetchall()
-        return Answer(rows, time.perf_counter() - start)
+        return RivalResult(rows, time.perf_counter() - start)
 
     def close(self) -> None:
         self._connection.close()
@@ -94,7 +94,7 @@ class SparkSQL:
         self._mirror.take(changes)
         self._stale = True
 
-    def answer(self, view: Shown) -> Answer:
+    def recompute(self, view: Shown) -> RivalResult:
         if self._stale:
             folder = Path(self._folder.name)
             self._mirror.write(folder)
@@ -104,7 +104,7 @@ class SparkSQL:
             self._stale = False
         start = time.perf_counter()
         rows = [tuple(row) for row in self._spark.sql(view.again).collect()]
-        return Answer(rows, time.perf_counter() - start)
+        return RivalResult(rows, time.perf_counter() - start)
 
     def close(self) -> None:
         self._mirror.close()

@@ -44,12 +44,12 @@ def test_steps_equal_the_reference(spark: Any, partitions: int, stages: int) -> 
 
 def test_outputs_come_in_order_of_stage_and_partition(spark: Any) -> None:
     with Cluster(spark, KeyedSum(2), 3) as cluster:
-        found = cluster.step({2: rows((0, 1), (1, 1)), 0: rows((2, 5))})
-        assert found == [b"routed 1", b"routed 0", b"routed 2", b"0:1", b"1:1", b"2:1"]
+        outputs = cluster.step({2: rows((0, 1), (1, 1)), 0: rows((2, 5))})
+        assert outputs == [b"routed 1", b"routed 0", b"routed 2", b"0:1", b"1:1", b"2:1"]
         metrics = cluster.metrics()
         assert metrics.bytes_scattered == 3 * 16
         assert metrics.bytes_shuffled == 3 * 16
-        assert metrics.bytes_collected == sum(map(len, found))
+        assert metrics.bytes_collected == sum(map(len, outputs))
 
 
 def test_inputs_from_an_rdd(spark: Any) -> None:
@@ -57,11 +57,11 @@ def test_inputs_from_an_rdd(spark: Any) -> None:
     reference = Reference()
     reference.apply(pairs)
     reference.apply(pairs)
-    given = spark.sparkContext.parallelize([(k % 3, rows((k, v))) for k, v in pairs], 4)
+    rdd = spark.sparkContext.parallelize([(k % 3, rows((k, v))) for k, v in pairs], 4)
     with Cluster(spark, KeyedSum(), 3) as cluster:
-        cluster.step(given)
+        cluster.step(rdd)
         assert cluster.metrics().stages == 2
-        placed = given.partitionBy(3, partition_of)
+        placed = rdd.partitionBy(3, partition_of)
         cluster.step(placed)
         assert sums_of(cluster.read(b"")) == reference.expected()
 
@@ -189,14 +189,14 @@ def test_a_full_disk_at_the_commit(spark: Any, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Cluster(spark, KeyedSum(), 2, checkpoint=str(tmp_path / "ck")) as cluster:
         cluster.step({0: rows((0, 1))})
-        given = spark.sparkContext.parallelize([(0, rows((0, 10)))], 1)
+        rdd = spark.sparkContext.parallelize([(0, rows((0, 10)))], 1)
         resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))  # this process: the driver
         try:
             with pytest.raises(StateError, match=r"cannot write commits/.*\nhint: make room"):
-                cluster.step(given, batch_id="b")
+                cluster.step(rdd, batch_id="b")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert (cluster.version, cluster.committed("b")) == (1, None)
         assert sums_of(cluster.read(b"")) == {0: 1}
-        cluster.step(given, batch_id="b")
+        cluster.step(rdd, batch_id="b")
         assert sums_of(cluster.read(b"")) == {0: 11}

@@ -55,8 +55,8 @@ def test_an_executor_killed_between_steps(drive: Start, tmp_path: Path) -> None:
 def test_a_task_fails_after_it_changed_its_state(drive: Start, fault: str, undo: bool) -> None:
     said = drive(undo=undo, orders={"2": [f"{fault}-0-1"], "4": [f"{fault}-1-1"]}).finish()
     notes = check(said)
-    wanted = "undone by the program" if undo else "rebuilding"
-    assert any(wanted in note or "rebuilt" in note for note in notes)
+    note_text = "undone by the program" if undo else "rebuilding"
+    assert any(note_text in note or "rebuilt" in note for note in notes)
 
 
 def test_speculative_duplicates(drive: Start) -> None:

@@ -78,11 +78,11 @@ def test_what_is_no_message_is_refused_and_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    whole = pack([np.arange(10), "text", (1, b"2")])
-    found = [pickle.dumps(Trap()), b"", b"\0" * 40, whole + b"1", whole[:-1], whole[5:]]
-    found += [whole.replace(b'"a"', b'"x"'), whole.replace(b"[10]", b"[11]")]
-    found += [whole.replace(b"<i8", b"|O8"), whole.replace(b"<i8", b"zzz")]
-    for data in found:
+    packed = pack([np.arange(10), "text", (1, b"2")])
+    damaged = [pickle.dumps(Trap()), b"", b"\0" * 40, packed + b"1", packed[:-1], packed[5:]]
+    damaged += [packed.replace(b'"a"', b'"x"'), packed.replace(b"[10]", b"[11]")]
+    damaged += [packed.replace(b"<i8", b"|O8"), packed.replace(b"<i8", b"zzz")]
+    for data in damaged:
         with pytest.raises(StateError):
             unpack(data)
     assert not (tmp_path / "trap").exists()
@@ -97,7 +97,7 @@ PICKLES = {
 
 
 def test_nothing_else_is_pickled_or_evaluated() -> None:
-    found: dict[str, set[str]] = {}
+    users: dict[str, set[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             names: list[str] = []
@@ -109,10 +109,10 @@ def test_nothing_else_is_pickled_or_evaluated() -> None:
                 names = [node.func.id]
             bad = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "eval", "exec"}
             for name in bad & set(names):
-                found.setdefault(path.relative_to(SOURCE).as_posix(), set()).add(name)
+                users.setdefault(path.relative_to(SOURCE).as_posix(), set()).add(name)
     # Generated kernels are compiled from what viewlet has written itself (docs/threats.md).
-    assert found.pop("native/generated.py") == {"exec"}
-    assert found.keys() == PICKLES.keys()
+    assert users.pop("native/generated.py") == {"exec"}
+    assert users.keys() == PICKLES.keys()
 
 
 def test_arrays_are_read_without_objects() -> None:

@@ -13,7 +13,7 @@ from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.errors import StateError
 
 
-def made(directory: Path) -> PartitionState:
+def new_state(directory: Path) -> PartitionState:
     state = PartitionState.fresh(directory, 0, 1, "f")
     state.create("a", 3, np.int64)[:] = [1, 2, 3]
     state.create("m", (2, 3), np.float32)[:] = 7
@@ -35,7 +35,7 @@ def array_file(directory: Path, name: str) -> Path:
 
 
 def test_what_is_stamped_is_attached_again(tmp_path: Path) -> None:
-    made(tmp_path)
+    new_state(tmp_path)
     state = attached(tmp_path)
     assert state.names() == ["a", "m", "s", "empty"]
     assert state.array("a").tolist() == [1, 2, 3]
@@ -46,7 +46,7 @@ def test_what_is_stamped_is_attached_again(tmp_path: Path) -> None:
 
 
 def test_resize_keeps_contents_and_new_rows_are_zero(tmp_path: Path) -> None:
-    state = made(tmp_path)
+    state = new_state(tmp_path)
     assert state.resize("a", 2).tolist() == [1, 2]
     assert state.resize("a", 3).tolist() == [1, 2, 0]
     assert state.resize("empty", 1).tolist() == [0]
@@ -59,7 +59,7 @@ def test_resize_keeps_contents_and_new_rows_are_zero(tmp_path: Path) -> None:
 
 
 def test_growth_is_amortized(tmp_path: Path) -> None:
-    state = made(tmp_path)
+    state = new_state(tmp_path)
     capacities = set()
     for length in range(4, 2000):
         state.resize("a", length)
@@ -68,7 +68,7 @@ def test_growth_is_amortized(tmp_path: Path) -> None:
 
 
 def test_a_torn_state_has_old_meta_and_the_arrays_as_they_are(tmp_path: Path) -> None:
-    state = made(tmp_path)
+    state = new_state(tmp_path)
     state.begin(5, (0, 0))
     state.meta["n"] = 2
     state.resize("a", 50)[49] = 9
@@ -82,7 +82,7 @@ def test_a_torn_state_has_old_meta_and_the_arrays_as_they_are(tmp_path: Path) ->
 
 
 def test_a_cached_mapping_follows_another_process(tmp_path: Path) -> None:
-    first = made(tmp_path)
+    first = new_state(tmp_path)
     first.array("a")
     second = attached(tmp_path)
     second.begin(5, (0, 0))
@@ -95,22 +95,22 @@ def test_a_cached_mapping_follows_another_process(tmp_path: Path) -> None:
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
-    cached = made(tmp_path)
+    cached = new_state(tmp_path)
     path = array_file(tmp_path, "a")
-    whole = path.read_bytes()
+    array_bytes = path.read_bytes()
     path.write_bytes(b"garbage" * 700)
     with pytest.raises(DamagedState, match="'a' is corrupted"):
         attached(tmp_path, cached)
     os.truncate(path, 10)
     with pytest.raises(DamagedState, match="'a' is cut short"):
         attached(tmp_path, cached)
-    path.write_bytes(whole[: ARRAY_OFFSET + 8])
+    path.write_bytes(array_bytes[: ARRAY_OFFSET + 8])
     with pytest.raises(DamagedState, match="'a' has a wrong length"):
         attached(tmp_path)
     path.unlink()
     with pytest.raises(DamagedState, match="'a' is missing"):
         attached(tmp_path, cached)
-    path.write_bytes(whole)
+    path.write_bytes(array_bytes)
     assert attached(tmp_path, cached).array("a").tolist() == [1, 2, 3]
     head = tmp_path / "head"
     data = bytearray(head.read_bytes())
@@ -128,7 +128,7 @@ def test_damage_is_found(tmp_path: Path) -> None:
 def test_state_of_another_boot_or_program_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made(tmp_path)
+    new_state(tmp_path)
     with pytest.raises(DamagedState, match="another program"):
         PartitionState.attach(tmp_path, 0, 1, "g")
     monkeypatch.setattr("viewlet.engine.partitions.partition_state.boot_id", lambda: "another")
@@ -137,7 +137,7 @@ def test_state_of_another_boot_or_program_is_not_believed(
 
 
 def test_mistakes_are_said(tmp_path: Path) -> None:
-    state = made(tmp_path)
+    state = new_state(tmp_path)
     with pytest.raises(StateError, match=r"no array 'b'\nhint: it has: a, m, s, empty"):
         state.array("b")
     with pytest.raises(StateError, match="Python objects"):

@@ -196,13 +196,13 @@ def test_a_real_loss_is_said_and_changes_nothing(spark: Any, here: dict[str, Any
     cluster = Cluster(spark, KeyedSum(), 2, snapshot_every=1000, **here)
     run(cluster, reference, range(3))
     bad = files(here, "g0000/p00001/log/*")[1]
-    whole = bad.read_bytes()
+    data = bad.read_bytes()
     spoil(bad)
     shutil.rmtree(here["state_dir"])
     with pytest.raises(StateError, match=f"partition 1.*lost.*{bad.name}.*\nhint: restore"):
         cluster.step(scatter(batch(3), 2, 1))
     assert cluster.version == 3
-    bad.write_bytes(whole)  # the backup
+    bad.write_bytes(data)  # the backup
     run(cluster, reference, range(3, 4))
     assert sums_of(cluster.read(b"")) == reference.expected()
     cluster.close()
@@ -269,17 +269,17 @@ def test_the_driver_gets_its_own_state_back(spark: Any, here: dict[str, Any]) ->
     """What the caller keeps on the driver: saved at a version, brought forward by the outputs."""
     first = Cluster(spark, KeyedSum(), 2, snapshot_every=2, **here)
     assert first.saved() is None
-    made = [first.step({0: rows(*[(0, 1)] * number)}) for number in range(1, 4)]
+    outputs = [first.step({0: rows(*[(0, 1)] * number)}) for number in range(1, 4)]
     first.save(b"after three")
-    made += [first.step({0: rows(*[(0, 1)] * number)}) for number in range(4, 11)]
-    assert first.outputs_since(8) == made[8:]
+    outputs += [first.step({0: rows(*[(0, 1)] * number)}) for number in range(4, 11)]
+    assert first.outputs_since(8) == outputs[8:]
     deadline = time.monotonic() + 120
     while len({path.parts[-3] for path in files(here, "g0000/*/snapshots/*")}) < 2:
         assert time.monotonic() < deadline, "every second step takes a snapshot beside it"
         time.sleep(0.1)
     with again(spark, here, KeyedSum()) as cluster:
         assert cluster.saved() == (3, b"after three")
-        assert cluster.outputs_since(3) == made[3:]
+        assert cluster.outputs_since(3) == outputs[3:]
         assert cluster.outputs_since(10) == []
         cluster.save(b"after ten")
         cluster.save(b"after ten again")

@@ -32,8 +32,8 @@ class StubSession:
     version = "4.3.0"
 
     def __init__(self, **changed: str) -> None:
-        wanted = {s.key: s.value for s in session.SETTINGS}
-        self.sparkContext = self.conf = StubContext(wanted | changed)
+        settings = {s.key: s.value for s in session.SETTINGS}
+        self.sparkContext = self.conf = StubContext(settings | changed)
 
 
 def fake_java(home: Path, said: str) -> Path:
@@ -64,9 +64,9 @@ def test_a_signal_to_all_is_not_for_the_jvm(tmp_path: Path) -> None:
     """The driver ignores SIGTERM, nobody else; a launcher of a launcher is the launcher."""
     home = fake_java(tmp_path, "")
     (home / "bin" / "java").write_text("#!/bin/sh\nkill -TERM $$\necho alive $1 $2\n")
-    made = session.launcher(home)
-    assert session.launcher(made) == made
-    java = [str(made / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-Dkey=a b"]
+    wrapper = session.launcher(home)
+    assert session.launcher(wrapper) == wrapper
+    java = [str(wrapper / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-Dkey=a b"]
     driver = subprocess.run([*java, session._DRIVER], capture_output=True, text=True)
     assert driver.stdout == f"alive -Dkey=a b {session._DRIVER}\n"
     worker = subprocess.run([*java, "org.apache.spark.deploy.worker.Worker"], capture_output=True)

@@ -75,9 +75,9 @@ class Bench:
         self.commit(self.task(self.spec(), number), number)
 
     def check(self) -> None:
-        _, answer, notes = worker.read_partition(self.spec(), 0, b"")
+        _, result, notes = worker.read_partition(self.spec(), 0, b"")
         self.notes += notes
-        assert sums_of([answer]) == self.reference.expected()
+        assert sums_of([result]) == self.reference.expected()
 
 
 def forget() -> None:
@@ -266,12 +266,12 @@ def test_a_full_disk_is_said_and_changes_nothing(tmp_path: Path, size: int, undo
     bench = Bench(tmp_path, undo)
     bench.step(0)
     spec = bench.spec()
-    given = [rows((100_000, 1), *batch(1))]
+    inputs = [rows((100_000, 1), *batch(1))]
     with largest_file(size), pytest.raises(StateError, match=r"no room|cannot (write|record)"):
-        bench.commit(list(worker.run_stage(spec, 0, 0, given)), 1)
+        bench.commit(list(worker.run_stage(spec, 0, 0, inputs)), 1)
     forget()
     bench.check()
-    bench.commit(list(worker.run_stage(bench.spec(), 0, 0, given)), 1)
+    bench.commit(list(worker.run_stage(bench.spec(), 0, 0, inputs)), 1)
     bench.reference.apply([(100_000, 1)])
     bench.check()
 

@@ -36,10 +36,10 @@ def conductor_of(program: Program, partitions: int, root: Path) -> Conductor:
 
 
 def compare(conductor: Conductor, reference: Interpreter, program: Program) -> None:
-    found = conductor.contents([m.name for m in program.state])
+    contents = conductor.contents([m.name for m in program.state])
     for map in program.state:
         for column in map.columns:
-            ours = found[map.name].weights(column.name)
+            ours = contents[map.name].weights(column.name)
             assert ours == reference.store[map.name, column.name], (map.name, column.name)
 
 
@@ -107,8 +107,8 @@ def test_columns_go_where_values_go() -> None:
     texts = TextHashes().of(strings)
     for by in [(0,), (1,), (2,), (0, 1, 2)]:
         for nodes in (1, 2, 5):
-            found = nodes_of(words, layout, by, nodes, texts).tolist()
-            assert found == [node_of([row[i] for i in by], nodes) for row in rows], (by, nodes)
+            vector = nodes_of(words, layout, by, nodes, texts).tolist()
+            assert vector == [node_of([row[i] for i in by], nodes) for row in rows], (by, nodes)
     table = Relation("t", (Column("a", Type(Kind.BIGINT)), Column("s", Type(Kind.VARCHAR))), ("s",))
     numbers = (np.array([1, 2, 3, 0], np.int32), [None, "a", "", "é"])
     parts = spread(

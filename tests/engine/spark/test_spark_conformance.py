@@ -31,8 +31,8 @@ PARTITIONS = (1, 2, 5)
 
 
 def run(case: Case, spark: Any, *partitions: int) -> None:
-    made = (partial(viewlet.connect, "spark", spark=spark, partitions=n) for n in partitions)
-    run_with(case, *made)
+    connects = (partial(viewlet.connect, "spark", spark=spark, partitions=n) for n in partitions)
+    run_with(case, *connects)
 
 
 @pytest.mark.parametrize("path", CASES[:2], ids=lambda path: path.stem)

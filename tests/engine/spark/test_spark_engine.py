@@ -62,8 +62,8 @@ def test_all_types(db: Database) -> None:
     row = (1, 2**40, Decimal("1.25"), 0.5, "é", day, moment, True)
     gaps = (None,) * 8
     db.insert("r", [row, row, gaps])
-    found = {tuple(r) for r in db.view("v").rows()}
-    assert found == {
+    rows = {tuple(r) for r in db.view("v").rows()}
+    assert rows == {
         ("é", day, True, Decimal("2.50"), 1.0, moment, 1, 2),
         (None, None, None, None, None, None, None, 0),
     }
@@ -80,11 +80,11 @@ def test_subscribers_and_undo(db: Database) -> None:
     db.execute("CREATE VIEW v AS SELECT r.a, SUM(x) AS x FROM r JOIN s ON r.a = s.a GROUP BY r.a")
     db.execute("CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
     db.insert("r", [(i,) for i in range(10)])
-    seen: list[Any] = []
-    subscription = db.subscribe("v", seen.append)
+    batches: list[Any] = []
+    subscription = db.subscribe("v", batches.append)
     db.insert("s", [(1, 0.5), (2, 0.5), (99, 1.0)])
     db.insert("s", [(1, 1.0)])
-    assert [(sorted(map(tuple, b.inserted)), b.deleted) for b in seen] == [
+    assert [(sorted(map(tuple, b.inserted)), b.deleted) for b in batches] == [
         ([(1, 0.5), (2, 0.5)], []),
         ([(1, 1.5)], [(1, 0.5)]),
     ]
@@ -125,8 +125,8 @@ def test_views_made_later(db: Database) -> None:
 @pytest.mark.parametrize("partitions", [pytest.param(None, marks=pytest.mark.slow), 3])
 def test_restore(spark: Any, tmp_path: Path, partitions: int | None) -> None:
     """Every batch is durable when it returns; restoring takes the newest, split anew if asked."""
-    place = str(tmp_path / "checkpoint")
-    database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+    directory = str(tmp_path / "checkpoint")
+    database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory)
     database.execute("CREATE TABLE r (a INT, b VARCHAR, PRIMARY KEY (a)); CREATE STREAM s (a INT)")
     database.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM r JOIN s USING (a) GROUP BY b")
     database.execute("CREATE VIEW total AS SELECT COUNT(*) AS n FROM s")
@@ -134,7 +134,7 @@ def test_restore(spark: Any, tmp_path: Path, partitions: int | None) -> None:
     database.insert("s", [(i % 40,) for i in range(100)])
     expected = sorted(map(tuple, database.view("v").rows()))
     # No close and no checkpoint(): as if the driver had died here.
-    again = viewlet.restore(place, spark=spark, partitions=partitions)
+    again = viewlet.restore(directory, spark=spark, partitions=partitions)
     assert engine_of(again).partitions == (partitions or 2)
     assert sorted(map(tuple, again.view("v").rows())) == expected
     assert again.view("total")[()].n == 100
@@ -149,10 +149,10 @@ def test_restore(spark: Any, tmp_path: Path, partitions: int | None) -> None:
 
 def test_hints(spark: Any, tmp_path: Path) -> None:
     """A small table is on every node, which saves a stage; a restored database knows it."""
-    place = str(tmp_path / "checkpoint")
+    directory = str(tmp_path / "checkpoint")
     rows = {"client": 50, "bill": 1_000_000, "line": 10_000_000}
-    made = {"spark": spark, "partitions": 2, "checkpoint": place}
-    with viewlet.connect("spark", hints=viewlet.Hints(statistics=rows), **made) as database:
+    options = {"spark": spark, "partitions": 2, "checkpoint": directory}
+    with viewlet.connect("spark", hints=viewlet.Hints(statistics=rows), **options) as database:
         database.execute(_BILLS)
         explained = database.explain("v", stage="distributed")
         assert "map m_client[client_id, client_kind] replicated" in explained
@@ -163,7 +163,7 @@ def test_hints(spark: Any, tmp_path: Path) -> None:
         database.insert("client", [(9, "k2")])
         expected = sorted(map(tuple, database.view("v").rows()))
     assert expected == sorted(_bills(set(range(10)) - {8}))
-    with viewlet.restore(place, spark=spark, partitions=3) as again:
+    with viewlet.restore(directory, spark=spark, partitions=3) as again:
         assert again.explain("v", stage="distributed") == explained
         assert sorted(map(tuple, again.view("v").rows())) == expected
         again.insert("client", [(8, "k2")])
@@ -201,8 +201,8 @@ def test_mistakes(spark: Any, tmp_path: Path) -> None:
         viewlet.connect("local", hints=viewlet.Hints())
     with pytest.raises(viewlet.ViewletError, match="too few"):
         viewlet.connect("spark", spark=spark, partitions=0)
-    place = str(tmp_path / "checkpoint")
-    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+    directory = str(tmp_path / "checkpoint")
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=directory) as database:
         database.execute("CREATE TABLE r (a INT)")
         with pytest.raises(viewlet.ViewletError, match="written where the batches are"):
             database.checkpoint(str(tmp_path / "other"))
@@ -211,19 +211,19 @@ def test_mistakes(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(
         viewlet.ViewletError, match=r"already\nhint: go on with it by viewlet\.rest"
     ):
-        viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+        viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory)
     assert files_of(tmp_path) == before
-    with viewlet.restore(place, spark=spark) as database:
+    with viewlet.restore(directory, spark=spark) as database:
         assert database.query("SELECT * FROM r").to_pylist() == [{"a": 1}]
 
 
-def files_of(place: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_a_checkpoint_of_another_program(spark: Any, tmp_path: Path) -> None:
-    place = str(tmp_path)
-    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+    directory = str(tmp_path)
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=directory) as database:
         database.execute("CREATE STREAM s (a INT); CREATE VIEW v AS SELECT SUM(a) AS x FROM s")
         database.insert("s", [(1,)])
     (about,) = tmp_path.glob("checkpoint-*/database.json")
@@ -232,18 +232,18 @@ def test_a_checkpoint_of_another_program(spark: Any, tmp_path: Path) -> None:
     about.write_bytes(b"".join(changed))
     before = files_of(tmp_path)
     with pytest.raises(viewlet.ViewletError, match=r"is of another program .*\nhint: restore with"):
-        viewlet.restore(place, spark=spark)
+        viewlet.restore(directory, spark=spark)
     assert files_of(tmp_path) == before
 
 
 def test_a_checkpoint_that_cannot_be_written(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
-    for place, message in {
+    for directory, message in {
         str(tmp_path / "file" / "below"): r"cannot (write|list).*\nhint: ",
         "nonsense://somewhere": r"no filesystem for the checkpoint.*\nhint: give a directory",
     }.items():
         with pytest.raises(viewlet.ViewletError, match=message):
-            viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place)
+            viewlet.connect("spark", spark=spark, partitions=1, checkpoint=directory)
     with (
         viewlet.connect("local") as database,
         pytest.raises(viewlet.ViewletError, match="saves to"),
@@ -254,35 +254,35 @@ def test_a_checkpoint_that_cannot_be_written(spark: Any, tmp_path: Path) -> None
 
 def test_definitions_that_cannot_be_saved(spark: Any, tmp_path: Path) -> None:
     """No batch is taken that a restore would not know what to do with."""
-    place = tmp_path / "checkpoint"
-    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=str(place)) as database:
+    directory = tmp_path / "checkpoint"
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=str(directory)) as database:
         database.execute("CREATE STREAM s (a INT)")
-        place.rename(tmp_path / "away")
-        place.write_text("in the way")
+        directory.rename(tmp_path / "away")
+        directory.write_text("in the way")
         with pytest.raises(viewlet.ViewletError, match="checkpoint"):
             database.execute("CREATE VIEW v AS SELECT SUM(a) AS x FROM s")
         for insert in (database.insert, database.delete):
             with pytest.raises(viewlet.ViewletError, match="checkpoint"):
                 insert("s", (1,))
-        place.unlink()
-        (tmp_path / "away").rename(place)
+        directory.unlink()
+        (tmp_path / "away").rename(directory)
         database.insert("s", (1,))
-    with viewlet.restore(str(place), spark=spark) as database:
+    with viewlet.restore(str(directory), spark=spark) as database:
         assert database.view("v")[()].x == 1
 
 
 def test_a_driver_lost_before_the_first_rows(spark: Any, tmp_path: Path) -> None:
     """What a program began to write before anything was put into it is not in the way."""
-    place = str(tmp_path)
-    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=place) as database:
+    directory = str(tmp_path)
+    with viewlet.connect("spark", spark=spark, partitions=1, checkpoint=directory) as database:
         database.execute("CREATE STREAM s (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM s")
         database.insert("s", [(1,)])
     (program,) = tmp_path.glob("program-*")
     (program / "filling").touch()
-    with viewlet.restore(place, spark=spark) as database:
+    with viewlet.restore(directory, spark=spark) as database:
         assert database.view("n")[()].n == 0
         database.insert("s", [(1,), (2,)])
-    with viewlet.restore(place, spark=spark) as database:
+    with viewlet.restore(directory, spark=spark) as database:
         assert database.view("n")[()].n == 2
 
 
@@ -317,8 +317,8 @@ def test_more_than_the_driver_takes(db: Database, spark: Any) -> None:
 @pytest.mark.slow
 def test_a_checkpoint_in_an_object_store(spark: Any) -> None:
     """Driver and workers write to a service that speaks S3; another driver goes on from there."""
-    with object_store() as (place, objects):
-        database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+    with object_store() as (directory, objects):
+        database = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory)
         database.execute(
             "CREATE TABLE r (a INT, b VARCHAR, PRIMARY KEY (a)); CREATE STREAM s (a INT)"
         )
@@ -330,7 +330,7 @@ def test_a_checkpoint_in_an_object_store(spark: Any) -> None:
         database.checkpoint()
         database.insert("s", [(1,), (2,)])
         expected = sorted(map(tuple, database.view("v").rows()))
-        again = viewlet.restore(place, spark=spark, partitions=3)
+        again = viewlet.restore(directory, spark=spark, partitions=3)
         assert sorted(map(tuple, again.view("v").rows())) == expected
         again.close()
         kinds = ("/log/", "/snapshots/", "/commits/", "/driver/", "/CURRENT")
@@ -338,7 +338,7 @@ def test_a_checkpoint_in_an_object_store(spark: Any) -> None:
         with pytest.raises(
             viewlet.ViewletError, match="has the checkpoint of a database already"
         ) as e:
-            viewlet.connect("spark", spark=spark, checkpoint=place)
+            viewlet.connect("spark", spark=spark, checkpoint=directory)
         assert "secret" not in str(e.value)
 
 
@@ -349,9 +349,9 @@ def test_arrow_batches(db: Database) -> None:
     table = pa.table({"k": [f"k{i % 700}" for i in range(7000)], "x": list(range(7000))})
     db.insert("s", table)
     db.delete("s", table.slice(0, 3500))
-    found = dict(tuple(row) for row in db.view("v").rows())
-    assert len(found) == 700
-    assert found["k5"] == sum(range(3505, 7000, 700))
+    sums = dict(tuple(row) for row in db.view("v").rows())
+    assert len(sums) == 700
+    assert sums["k5"] == sum(range(3505, 7000, 700))
 
 
 def test_frames(db: Database, spark: Any) -> None:
@@ -433,7 +433,7 @@ def test_columns_hold_to_their_declared_sizes(db: Database, spark: Any) -> None:
             db.insert("t", [bad])
         with pytest.raises(viewlet.ViewletError):
             db.apply_spark([("t", spark.createDataFrame([bad], schema), 1)])
-    found = db.query("SELECT * FROM t").to_pylist()
-    assert sorted(row["s"] for row in found) == ["abc", "x"]
-    assert {row["m"] for row in found} == {dt.datetime(2024, 1, 1, 10, 0, 1)}
-    assert {str(row["c"]) for row in found} == {"0.13"}
+    rows = db.query("SELECT * FROM t").to_pylist()
+    assert sorted(row["s"] for row in rows) == ["abc", "x"]
+    assert {row["m"] for row in rows} == {dt.datetime(2024, 1, 1, 10, 0, 1)}
+    assert {str(row["c"]) for row in rows} == {"0.13"}

@@ -16,10 +16,10 @@ DRIVER = "tests.engine.sql_driver"
 ORDER = {"batches": BATCHES}
 
 
-def check(said: dict[str, Any], *wanted: str) -> None:
+def check(said: dict[str, Any], *texts: str) -> None:
     """The views are right, and of what went wrong each of these was said."""
     assert said["sums"] == expected(BATCHES)
-    for text in wanted:
+    for text in texts:
         assert any(text in note for note in said["incidents"]), said["incidents"]
 
 
@@ -57,11 +57,11 @@ def test_drivers_killed_between_and_in_batches(drive: Start, tmp_path: Path) -> 
 def test_damaged_local_state_and_a_damaged_commit(drive: Start, tmp_path: Path) -> None:
     """Between two drivers on the same disks arrays are cut short or go, and the newest commit is
     cut: its batch is lost, which is said, and comes again from the stream."""
-    place = tmp_path / "state"
-    first = drive(batches=[0, 1, 2], state_dir=str(place))
+    directory = tmp_path / "state"
+    first = drive(batches=[0, 1, 2], state_dir=str(directory))
     first.wait_for("step", 2)
     first.kill()
-    files = sorted(place.rglob("*.array"))
+    files = sorted(directory.rglob("*.array"))
     assert files
     for number, file in enumerate(files):
         if number % 2:
@@ -70,7 +70,9 @@ def test_damaged_local_state_and_a_damaged_commit(drive: Start, tmp_path: Path) 
             file.write_bytes(b"nothing")
     newest = max((tmp_path / "checkpoint").rglob("commits/*"), key=lambda file: file.name)
     newest.write_bytes(newest.read_bytes()[:-1])
-    check(drive(state_dir=str(place)).finish(), "rebuilding it", "rebuilt from", "commit was lost")
+    check(
+        drive(state_dir=str(directory)).finish(), "rebuilding it", "rebuilt from", "commit was lost"
+    )
 
 
 def test_a_damaged_checkpoint_is_said(drive: Start, tmp_path: Path) -> None:

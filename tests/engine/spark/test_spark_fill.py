@@ -59,10 +59,12 @@ def nothing_read_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         yield
 
 
-PLACES = ["local", "replicated", "dist(e_a)", "dist(e_k)", "dist(e_a, e_k)"]
+LOCATIONS = ["local", "replicated", "dist(e_a)", "dist(e_k)", "dist(e_a, e_k)"]
 
 
-@pytest.mark.parametrize("places", [PLACES[:3], pytest.param(PLACES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "locations", [LOCATIONS[:3], pytest.param(LOCATIONS, marks=pytest.mark.slow)]
+)
 def test_from_every_place_to_every_other(
     spark: Any, monkeypatch: pytest.MonkeyPatch, locations: list[str]
 ) -> None:
@@ -71,14 +73,14 @@ def test_from_every_place_to_every_other(
         db.execute(TABLES)
         came = events(0)
         db.insert("e", came)
-        for number, place in enumerate(_tour(locations)):
-            engine_of(db)._hints = viewlet.Hints(maps={"v": place})
+        for number, location in enumerate(_tour(locations)):
+            engine_of(db)._hints = viewlet.Hints(maps={"v": location})
             with nothing_read_on_the_driver(monkeypatch):
                 db.execute(
                     f"CREATE OR REPLACE VIEW other AS SELECT COUNT(*) + {number} AS n FROM r"
                 )
-            assert str(engine_of(db).locations["v"]) == place
-            assert rows(db, "v") == sums(came), place
+            assert str(engine_of(db).locations["v"]) == location
+            assert rows(db, "v") == sums(came), location
         more = events(number)
         db.insert("e", more)
         assert rows(db, "v") == sums(came + more)
@@ -112,14 +114,14 @@ def test_rows_stay_in_the_executors(spark: Any, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("partitions", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_driver_that_is_lost_right_after(spark: Any, tmp_path: Path, partitions: int) -> None:
     """The view is there as it was filled, whatever the number of partitions is then."""
-    place = str(tmp_path / "checkpoint")
-    lost = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+    directory = str(tmp_path / "checkpoint")
+    lost = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory)
     lost.execute(TABLES)
     lost.insert("r", [(i, f"g{i % 3}") for i in range(50)])
     lost.insert("e", events(0))
     lost.execute("CREATE VIEW groups AS SELECT b, COUNT(*) AS n FROM r GROUP BY b")
     lost.execute(f"CREATE VIEW joined AS {JOINED}")
-    with viewlet.restore(place, spark=spark, partitions=partitions) as db:
+    with viewlet.restore(directory, spark=spark, partitions=partitions) as db:
         assert rows(db, "v") == sums(events(0))
         assert rows(db, "groups") == [("g0", 17), ("g1", 17), ("g2", 16)]
         db.insert("e", [(3, "k", 1.0), (4, "k", 0.5), (99, "k", 7.0)])
@@ -130,8 +132,8 @@ def test_a_driver_that_is_lost_right_after(spark: Any, tmp_path: Path, partition
 
 def test_a_partition_that_is_lost_right_after(spark: Any, tmp_path: Path) -> None:
     """Its log begins with what it was filled with: no old program and no loader is needed."""
-    place = str(tmp_path / "checkpoint")
-    with viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place) as db:
+    directory = str(tmp_path / "checkpoint")
+    with viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory) as db:
         db.execute(TABLES)
         db.insert("r", [(i, f"g{i % 3}") for i in range(50)])
         db.insert("e", events(0))
@@ -148,16 +150,16 @@ def test_a_partition_that_is_lost_right_after(spark: Any, tmp_path: Path) -> Non
 
 
 def test_a_fill_that_fails_changes_nothing(spark: Any, tmp_path: Path) -> None:
-    place = tmp_path / "checkpoint"
-    with viewlet.connect("spark", spark=spark, partitions=2, checkpoint=str(place)) as db:
+    directory = tmp_path / "checkpoint"
+    with viewlet.connect("spark", spark=spark, partitions=2, checkpoint=str(directory)) as db:
         db.execute("CREATE TABLE big (g INT NOT NULL, x BIGINT NOT NULL)")
         db.execute(TABLES)
         db.insert("big", [(1, 2**62), (1, 2**62 - 1), (1, 5), (2, 7)])
         db.insert("e", events(0))
-        programs = {path.name for path in place.glob("program-*")}
+        programs = {path.name for path in directory.glob("program-*")}
         with pytest.raises(viewlet.ViewletError, match="left the range"):
             db.execute("CREATE VIEW too_large AS SELECT g, SUM(x * 2) AS x FROM big GROUP BY g")
-        assert {path.name for path in place.glob("program-*")} == programs
+        assert {path.name for path in directory.glob("program-*")} == programs
         db.insert("e", events(3))
         assert rows(db, "v") == sums(events(0) + events(3))
         db.delete("big", [(1, 2**62)])
@@ -170,8 +172,8 @@ def test_a_driver_that_is_lost_in_the_middle(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Definitions name the old program until the new one is whole."""
-    place = str(tmp_path / "checkpoint")
-    lost = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=place)
+    directory = str(tmp_path / "checkpoint")
+    lost = viewlet.connect("spark", spark=spark, partitions=2, checkpoint=directory)
     lost.execute(TABLES)
     lost.insert("r", [(i, f"g{i % 3}") for i in range(50)])
     lost.insert("e", events(0))
@@ -184,8 +186,8 @@ def test_a_driver_that_is_lost_in_the_middle(
         patched.setattr(Conductor, "saved_state", end)  # everything is put and committed then
         with pytest.raises(KeyboardInterrupt):
             lost.execute("CREATE VIEW groups AS SELECT b, COUNT(*) AS n FROM r GROUP BY b")
-    assert len(list(Path(place).glob("program-*"))) == 2
-    with viewlet.restore(place, spark=spark) as db:
+    assert len(list(Path(directory).glob("program-*"))) == 2
+    with viewlet.restore(directory, spark=spark) as db:
         assert "groups" not in repr(db)
         assert rows(db, "v") == sums(events(0))
         db.insert("r", [(50, "g0")])

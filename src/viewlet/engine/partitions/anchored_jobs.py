@@ -27,9 +27,9 @@ _INLINE = 1 << 17  # a larger step description travels as a Spark broadcast, onc
 
 
 class Anchor:
-    """One cached record per partition; where its block is, the partition runs.
+    """One cached record per partition; the partition runs where the block of its record is.
 
-    Clusters that exchange state share it, so that partitions of one number are at one place.
+    Clusters that exchange state share it, so that partitions of one number are on one executor.
     """
 
     def __init__(self, context: SparkContext, partitions: int) -> None:
@@ -132,13 +132,16 @@ class Jobs:
             pair(self.anchor._jrdd_deserializer, records._jrdd_deserializer),
         )
 
-    def exported(self, shipped: Any, request: Any, *, stays: bool) -> RDD[tuple[int, bytes]]:
-        """What partitions give another cluster. `stays`: each to the partition of its own number.
+    def exported(
+        self, shipped: Any, request: Any, *, is_copartitioned: bool
+    ) -> RDD[tuple[int, bytes]]:
+        """What partitions give another cluster.
 
-        Only then may Spark know it for partitioned, which saves the shuffle.
+        `is_copartitioned`: each sends only to the partition of its own number, so that Spark may
+        know the RDD as partitioned, which saves the shuffle.
         """
         task = partial(export_task, shipped, request)
-        return self.anchor.mapPartitionsWithIndex(task, preservesPartitioning=stays)
+        return self.anchor.mapPartitionsWithIndex(task, preservesPartitioning=is_copartitioned)
 
     def collect(self, build: Callable[[], RDD[Any]], what: str) -> list[Any]:
         """Collect under a tag of its own: a tag adds to the user's job group, a group replaces."""

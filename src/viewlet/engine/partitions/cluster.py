@@ -205,9 +205,9 @@ class Cluster:
         """
         with self._mutex:
             self._usable()
-            made_before = self.committed(batch_id) if batch_id is not None else None
-            if made_before is not None:
-                return self._history.recorded_outputs(made_before)
+            committed_version = self.committed(batch_id) if batch_id is not None else None
+            if committed_version is not None:
+                return self._history.recorded_outputs(committed_version)
             started = time.perf_counter()
             scattered = check_inputs(inputs, self._site.partitions)
             history = self._history
@@ -229,7 +229,7 @@ class Cluster:
             self._check_complete(statuses)
             if due:
                 self._snapshot_at = self._next_snapshot(self.version + 1)
-            made = replace(
+            commit_record = replace(
                 base,
                 tick=spec.tick + count,
                 chains=tuple(statuses[p].chain for p in range(self._site.partitions)),
@@ -237,9 +237,9 @@ class Cluster:
             )
             ended = time.perf_counter()
             if commit:
-                history.commit(made, batch_id)
+                history.commit(commit_record, batch_id)
             else:
-                history.pending = made
+                history.pending = commit_record
             self._metrics = before + Metrics(
                 bytes_scattered=scattered,
                 bytes_broadcast=len(broadcast),
@@ -346,24 +346,26 @@ class Cluster:
             self._usable()
             spec = self._spec(b"")
             with self._jobs.shipped(spec) as shipped:
-                answers = self._jobs.each(partial(jobs.read_task, shipped, request), "read")
-            for _, _, notes in answers:
+                task_results = self._jobs.each(partial(jobs.read_task, shipped, request), "read")
+            for _, _, notes in task_results:
                 self._notes(notes)
-            return [answer for _, answer, _ in sorted(answers, key=lambda a: int(a[0]))]
+            return [result for _, result, _ in sorted(task_results, key=lambda a: int(a[0]))]
 
     @contextmanager
-    def exported(self, request: Any, *, stays: bool) -> Iterator[RDD[tuple[int, bytes]]]:
+    def exported(self, request: Any, *, is_copartitioned: bool) -> Iterator[RDD[tuple[int, bytes]]]:
         """What partitions have for another cluster at this version: inputs of a step of it, which
-        must end before this does. `stays`: all is for the partition of the same number, no shuffle.
+        must end before this does.
+
+        `is_copartitioned`: all is for the partition of the same number, no shuffle.
         """
         with self._mutex:
             self._usable()
             spec = self._spec(b"")
         with self._jobs.shipped(spec) as shipped:
-            yield self._jobs.exported(shipped, request, stays=stays)
+            yield self._jobs.exported(shipped, request, is_copartitioned=is_copartitioned)
 
     def joined(self, exported: Iterable[RDD[tuple[int, bytes]]]) -> RDD[tuple[int, bytes]]:
-        """Several of them as the inputs of one step; what is in place stays there."""
+        """Several exports as the inputs of one step; co-partitioned ones are not shuffled."""
         placed = (rdd.partitionBy(self.partitions, worker.partition_of) for rdd in exported)
         return reduce(lambda left, right: left.union(right), placed)
 

@@ -118,7 +118,7 @@ class CommitLog:
                 unreadable.append(str(problem))
         return None, unreadable
 
-    def taken_over(self, newest: Commit) -> bool:
+    def is_superseded(self, newest: Commit) -> bool:
         """Whether a driver of a later epoch has opened the checkpoint since."""
         return any(int(name.partition("-")[0]) > newest.epoch for name in self.names())
 

@@ -29,7 +29,7 @@ _PATIENCE = 300.0
 
 
 class DamagedState(Exception):
-    """The local files cannot be trusted; the message says which and why. Never leaves runtime."""
+    """The local files cannot be trusted; the message says which and why. Never reaches users."""
 
 
 @dataclass
@@ -95,24 +95,24 @@ class Head:
 
 def dtype_of(descr: Any) -> np.dtype[Any]:
     """The inverse of `dtype_descr`; JSON has turned the tuples of a structured type into lists."""
-    made: np.dtype[Any]
+    dtype: np.dtype[Any]
     if isinstance(descr, list):
         fields = [(f[0], f[1], tuple(f[2])) if len(f) == 3 else (f[0], f[1]) for f in descr]
-        made = np.dtype(fields)
+        dtype = np.dtype(fields)
     else:
-        made = np.dtype(descr)
-    return made
+        dtype = np.dtype(descr)
+    return dtype
 
 
 def dtype_descr(dtype: DTypeLike) -> Any:
     """A JSON-able description of a fixed-width dtype; objects are refused, they have no bytes."""
-    made = np.dtype(dtype)
-    if made.hasobject:
+    resolved = np.dtype(dtype)
+    if resolved.hasobject:
         raise StateError(
-            f"dtype {made} holds Python objects and cannot live in partition state",
+            f"dtype {resolved} holds Python objects and cannot live in partition state",
             hint="encode the values in numeric or fixed-width arrays",
         )
-    return made.descr if made.names else made.str
+    return resolved.descr if resolved.names else resolved.str
 
 
 def boot_id() -> str:

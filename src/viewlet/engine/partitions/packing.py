@@ -95,22 +95,22 @@ def _value(text: Any, parts: list[bytes]) -> Any:
         return [_value(item, parts) for item in text]
     if not isinstance(text, dict):
         return text
-    ((mark, what),) = text.items()
+    ((mark, content),) = text.items()
     if mark == "t":
-        return tuple(_value(item, parts) for item in what)
+        return tuple(_value(item, parts) for item in content)
     if mark == "d":
-        return {_value(key, parts): _value(item, parts) for key, item in what}
+        return {_value(key, parts): _value(item, parts) for key, item in content}
     if mark == "b":
-        return parts[what]
+        return parts[content]
     if mark == "s":
-        return np.frombuffer(parts[what[0]], dtype_of(what[1]))[0]
+        return np.frombuffer(parts[content[0]], dtype_of(content[1]))[0]
     if mark == "o":
-        items, shape = what
+        items, shape = content
         objects = np.empty(len(items), object)
         objects[:] = [_value(item, parts) for item in items]
         return objects.reshape(shape)
     if mark == "a":
-        place, dtype, shape, order = what
-        flat = np.frombuffer(parts[place], dtype_of(dtype)).copy()
+        part, dtype, shape, order = content
+        flat = np.frombuffer(parts[part], dtype_of(dtype)).copy()
         return flat.reshape(shape, order=order)
     raise ValueError(f"unknown mark {mark}")

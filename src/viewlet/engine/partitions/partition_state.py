@@ -234,9 +234,9 @@ class PartitionState:
         try:
             return self.head.arrays[name]
         except KeyError:
-            known = ", ".join(self.head.arrays) or "none"
+            names = ", ".join(self.head.arrays) or "none"
             raise StateError(
-                f"partition {self.partition} has no array {name!r}", hint=f"it has: {known}"
+                f"partition {self.partition} has no array {name!r}", hint=f"it has: {names}"
             ) from None
 
     def _map(self, extent: Extent) -> mmap.mmap:

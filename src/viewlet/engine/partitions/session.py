@@ -124,12 +124,12 @@ def active_session() -> SparkSession | None:
 
 def session_settings() -> dict[str, str]:
     """What `spark_session` sets, for those who build their own session of it."""
-    made = {setting.key: setting.value for setting in SETTINGS} | _OWN
+    settings = {setting.key: setting.value for setting in SETTINGS} | _OWN
     # Workers must find viewlet where the driver found it, also in a source tree.
     source = str(Path(__file__).resolve().parents[3])
     inherited = os.environ.get("PYTHONPATH", "")
-    made["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, [source, inherited]))
-    return made
+    settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, [source, inherited]))
+    return settings
 
 
 def check_session(spark: SparkSession) -> list[str]:
@@ -205,13 +205,13 @@ def _candidates() -> list[Path]:
 def java_major(home: Path) -> int | None:
     """The major version of the runtime in a Java home; None where none runs."""
     try:
-        answer = subprocess.run(
+        process = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(match.group(1)) if match and answer.returncode == 0 else None
+    match = re.search(r'version "(?:1\.)?(\d+)', process.stderr + process.stdout)
+    return int(match.group(1)) if match and process.returncode == 0 else None
 
 
 def launcher(home: Path) -> Path:
@@ -223,14 +223,14 @@ def launcher(home: Path) -> Path:
     managers send a signal to all processes, and it is for the Python process to end, which may need
     Spark to finish a batch. The JVM watches its standard input and ends with the Python process.
     """
-    made = (
+    wrapper = (
         Path(tempfile.gettempdir())
         / f"viewlet-{os.getuid()}"
         / f"java-{zlib.crc32(str(home).encode()):08x}"
     )
-    if home.parent == made.parent:
+    if home.parent == wrapper.parent:
         return home
-    program = made / "bin" / "java"
+    program = wrapper / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
     script = (
         "#!/bin/sh\n"
@@ -246,4 +246,4 @@ def launcher(home: Path) -> Path:
     fresh.write_text(script)
     fresh.chmod(0o755)
     fresh.replace(program)
-    return made
+    return wrapper

@@ -99,7 +99,7 @@ class Snapshots:
         existing = self.names()
         if name in existing:
             return
-        lineage, known, packs, sizes = self._predecessor(existing)
+        lineage, blocks_by_digest, packs, sizes = self._predecessor(existing)
         pack = f"packs{lineage}/{name}"
         packs.append(pack)
         arrays: list[Any] = []
@@ -117,11 +117,11 @@ class Snapshots:
                             blocks.append(None)  # zeros are what a new array holds
                             continue
                         digest = digest_of(data)
-                        if digest not in known:
-                            known[digest] = (len(packs) - 1, at, len(data))
+                        if digest not in blocks_by_digest:
+                            blocks_by_digest[digest] = (len(packs) - 1, at, len(data))
                             at += len(data)
                             yield data
-                        blocks.append((digest, *known[digest]))
+                        blocks.append((digest, *blocks_by_digest[digest]))
                 arrays.append((array, extent.dtype, extent.shape, blocks))
 
         sizes.append(self.store.put(f"{self.base}/{pack}", fresh_blocks()))
@@ -149,17 +149,17 @@ class Snapshots:
             if lineage is None:
                 lineage = 1 - int(manifest["lineage"])
             if manifest["lineage"] == lineage:
-                known = {
+                blocks_by_digest = {
                     block[0]: (block[1], block[2], block[3])
                     for *_, blocks in manifest["arrays"]
                     for block in blocks
                     if block is not None
                 }
-                live = sum(length for *_, length in known.values())
+                live = sum(length for *_, length in blocks_by_digest.values())
                 packs, sizes = list(manifest["packs"]), list(manifest["sizes"])
                 if len(packs) >= _PACK_DEPTH or sum(sizes) > _PACK_WASTE * live:
                     break
-                return lineage, known, packs, sizes
+                return lineage, blocks_by_digest, packs, sizes
         return lineage or 0, {}, [], []
 
     def prune(self, log: ChangeLog, committed: str) -> None:
@@ -247,12 +247,12 @@ def _copy(order: SnapshotOrder, directory: Path, copies: Path) -> Head:
             try:
                 fcntl.ioctl(target.fileno(), _FICLONE, source.fileno())
             except OSError:  # no reflinks here: copy inside the kernel
-                left, at = ARRAY_OFFSET + extent.row_bytes() * extent.shape[0], 0
-                while left > 0:
-                    moved = os.sendfile(target.fileno(), source.fileno(), at, left)
+                remaining, at = ARRAY_OFFSET + extent.row_bytes() * extent.shape[0], 0
+                while remaining > 0:
+                    moved = os.sendfile(target.fileno(), source.fileno(), at, remaining)
                     if moved == 0:
                         raise StateError(f"the local file {extent.file} is cut short") from None
-                    left, at = left - moved, at + moved
+                    remaining, at = remaining - moved, at + moved
     return state.head
 
 

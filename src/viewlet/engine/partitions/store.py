@@ -32,7 +32,7 @@ class Store:
                 hint="give a directory, or a URI that pyarrow knows: file, s3, gs, hdfs, abfs",
             ) from problem
         self.root = root.rstrip("/")
-        self._made: set[str] = set()
+        self._created: set[str] = set()
         # A put into an object store is atomic by itself, and its rename is a copy.
         self._renames = self._fs.type_name in ("local", "hdfs", "viewfs", "mock")
         self._sequence = 0
@@ -48,9 +48,9 @@ class Store:
         parent = full.rsplit("/", 1)[0]
         target = full
         try:
-            if parent not in self._made:
+            if parent not in self._created:
                 self._fs.create_dir(parent, recursive=True)
-                self._made.add(parent)
+                self._created.add(parent)
             if self._renames:
                 self._sequence += 1
                 target = f"{parent}/.{hashlib.sha256(full.encode()).hexdigest()[:12]}"
@@ -64,7 +64,7 @@ class Store:
                 if target != full:
                     self._fs.move(target, full)
             except OSError:
-                self._made.discard(parent)
+                self._created.discard(parent)
                 if target != full:
                     self.delete(target[len(self.root) + 1 :])
                 raise
@@ -106,7 +106,7 @@ class Store:
             ) from problem
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is gone already is no matter, nor is one that stays behind."""
+        """Remove a file if possible; one that is gone already or cannot be removed is no error."""
         try:
             self._fs.delete_file(f"{self.root}/{path}")
         except OSError:

@@ -62,19 +62,19 @@ class VersionHistory:
             self.pending = replace(self.committed, outputs=())
         self.pending = replace(self.pending, outputs=(*self.pending.outputs, *outputs))
 
-    def commit(self, made: Commit, batch_id: str | None) -> None:
-        """Make `made` the next version; it exists when this returns."""
+    def commit(self, commit: Commit, batch_id: str | None) -> None:
+        """Make `commit` the next version; it exists when this returns."""
         version = self.version + 1
         batches = OrderedDict(self._batches)
         if batch_id is not None:
             batches[batch_id] = version
             while len(batches) > _REMEMBERED_BATCHES:
                 batches.popitem(last=False)
-        made = replace(made, version=version, batches=tuple(batches.items()))
+        commit = replace(commit, version=version, batches=tuple(batches.items()))
         if self._commits is not None:
-            self._commits.write(made)
+            self._commits.write(commit)
         self._previous = self.committed
-        self.committed, self.pending, self._batches = made, None, batches
+        self.committed, self.pending, self._batches = commit, None, batches
         if version % self._prune_every == 0:
             self.prune()
 
@@ -86,7 +86,9 @@ class VersionHistory:
         """A new version with the state before the last one, once only; its output is `output`."""
         if self._previous is None or self.pending is not None:
             raise StateError("there is no version to take back")
-        remaining = ((name, made) for name, made in self._batches.items() if made != self.version)
+        remaining = (
+            (name, version) for name, version in self._batches.items() if version != self.version
+        )
         self._batches = OrderedDict(remaining)
         self.commit(replace(self._previous, outputs=(output,)), None)
         self._previous = None
@@ -136,8 +138,8 @@ class VersionHistory:
                 self._report(f"old commits were not removed: {problem.message}")
 
     def check_alone(self) -> None:
-        """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
-        if self._commits is not None and self._commits.taken_over(self.committed):
+        """Raise if a later driver has opened the checkpoint: versions of this one do not count."""
+        if self._commits is not None and self._commits.is_superseded(self.committed):
             raise StateError(
                 f"another driver has taken over the checkpoint {self._commits.store.name}",
                 hint="close this cluster; steps since the takeover are not part of the checkpoint",

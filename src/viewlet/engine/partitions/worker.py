@@ -154,17 +154,17 @@ def adopt_partition(
 
 def problem_of(problem: ViewletError) -> bytes:
     """An error as it crosses to the driver: its class by name, and what it says."""
-    place = problem.position and (problem.position.line, problem.position.column)
-    return json.dumps((type(problem).__name__, problem.message, place, problem.hint)).encode()
+    position = problem.position and (problem.position.line, problem.position.column)
+    return json.dumps((type(problem).__name__, problem.message, position, problem.hint)).encode()
 
 
 def raise_problem(data: bytes) -> None:
-    """Raise what `problem_of` was given; a class that is not of the family as its base."""
-    name, message, place, hint = json.loads(data)
+    """Raise the error that `problem_of` packed; as ViewletError if its class is not of ours."""
+    name, message, position, hint = json.loads(data)
     kind = getattr(errors, name, ViewletError)
     if not (isinstance(kind, type) and issubclass(kind, ViewletError)):
         kind = ViewletError
-    raise kind(message, position=Position(*place) if place else None, hint=hint)
+    raise kind(message, position=Position(*position) if position else None, hint=hint)
 
 
 def read_partition(

@@ -47,7 +47,7 @@ class Message:
     """All that one node sends another at once.
 
     `origin`: trigger and job, for the driver. `problem`: the error that rows of a DataFrame made,
-    as worker.problem_of gives it; who receives it raises it.
+    as worker.problem_of gives it; the receiver raises it.
     """
 
     rows: list[Rows] = field(default_factory=list)
@@ -138,10 +138,10 @@ def text_words(layout: Layout) -> list[int]:
 def with_texts(target: str, words: Array, layout: Layout, strings: Sequence[str | None]) -> Rows:
     """Rows with a node's own codes -> rows that any node can read."""
     texts: dict[int, list[str | None]] = {}
-    places = text_words(layout)
-    if places:
+    code_words = text_words(layout)
+    if code_words:
         words = words.copy()
-    for word in places:
+    for word in code_words:
         words[:, word], texts[word] = numbered(words[:, word], strings)
     return Rows(target, words, texts)
 
@@ -158,7 +158,7 @@ def numbered(codes: Array, strings: Sequence[str | None]) -> tuple[Array, list[s
     return numbers, [strings[code] for code in used.tolist()]
 
 
-_SPARSE = 8  # strings for each code, from which sorting the codes is cheaper than a look at all
+_SPARSE = 8  # strings per code from which sorting the codes is cheaper than a pass over all strings
 
 
 def with_codes(rows: Rows, dictionary: Dictionary) -> Array:
@@ -208,9 +208,9 @@ def distinct(values: Array) -> tuple[Array, list[str | None]]:
     """Strings -> numbers into a list of the distinct ones; 0 is NULL."""
     import pyarrow as pa
 
-    found = pa.array(values, pa.string(), from_pandas=True).dictionary_encode()
-    numbers = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32) + 1
-    return numbers, [None, *found.dictionary.to_pylist()]
+    encoded = pa.array(values, pa.string(), from_pandas=True).dictionary_encode()
+    numbers = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32) + 1
+    return numbers, [None, *encoded.dictionary.to_pylist()]
 
 
 def spread(columns: Columns, table: Relation | None, nodes: int) -> list[Columns]:
@@ -220,20 +220,20 @@ def spread(columns: Columns, table: Relation | None, nodes: int) -> list[Columns
     if table is None:
         bounds = np.linspace(0, len(columns.weights), nodes + 1).astype(np.int64)
         slices = [slice(low, high) for low, high in pairwise(bounds.tolist())]
-        return [_taken(columns, part) for part in slices]
+        return [_row_subset(columns, part) for part in slices]
     mixed = np.zeros(len(columns.weights), np.uint64)
     for name in table.key or table.names:
         mixed = _mixed(mixed, _column_hashes(columns, table.names.index(name), table))
-    places = mixed % np.uint64(nodes)
-    return [_taken(columns, np.flatnonzero(places == node)) for node in range(nodes)]
+    node_numbers = mixed % np.uint64(nodes)
+    return [_row_subset(columns, np.flatnonzero(node_numbers == node)) for node in range(nodes)]
 
 
 def _column_hashes(columns: Columns, i: int, relation: Relation) -> Array:
     column = columns.columns[i]
     if isinstance(column, tuple):
         numbers, texts = column
-        known = [NULL_WORD if text is None else zlib.crc32(text.encode()) for text in texts]
-        return np.array(known, np.uint64)[numbers]
+        text_hashes = [NULL_WORD if text is None else zlib.crc32(text.encode()) for text in texts]
+        return np.array(text_hashes, np.uint64)[numbers]
     real = relation.columns[i].type.physical is Physical.FLOAT
     words = np.ascontiguousarray(column, np.float64 if real else np.int64).view(np.int64)
     hashed = _hash_words(words, relation.columns[i].type.physical, words)
@@ -243,7 +243,7 @@ def _column_hashes(columns: Columns, i: int, relation: Relation) -> Array:
     return np.where(np.asarray(gaps, bool), np.uint64(NULL_WORD), hashed)
 
 
-def _taken(columns: Columns, rows: Any) -> Columns:
+def _row_subset(columns: Columns, rows: Any) -> Columns:
     """Some rows; they take along only the strings that they use."""
     return Columns(
         columns.relation,
@@ -263,7 +263,7 @@ def _part(column: Any, rows: Any) -> Any:
     return numbers.astype(np.int32), [texts[number] for number in used.tolist()]
 
 
-_FEW = 64  # strings that are not worth a look at which of them are used
+_FEW = 64  # strings: so few are sent whole, whether they are used or not
 
 
 def received_batch(
@@ -310,11 +310,11 @@ def _coded(part: Columns, dictionary: Dictionary, used: frozenset[int] | None) -
 def plain_batch(parts: Sequence[Columns]) -> Batch:
     """Parts of a relation, all of its columns, as one batch with strings as they are."""
     dictionary = Dictionary()
-    found = received_batch(parts, dictionary)
+    batch = received_batch(parts, dictionary)
     for i, column in enumerate(parts[0].columns):
         if isinstance(column, tuple):
-            found.columns[i] = dictionary.decode(found.columns[i])
-    return Batch(found.columns, found.nulls, found.weights)
+            batch.columns[i] = dictionary.decode(batch.columns[i])
+    return Batch(batch.columns, batch.nulls, batch.weights)
 
 
 # --- routing --------------------------------------------------------------------------------------
@@ -328,12 +328,16 @@ class TextHashes:
 
     def of(self, dictionary: Dictionary) -> Array:
         """The hash of every string of a dictionary, by code; only new strings are hashed."""
-        known = len(self._words)
-        if known < len(dictionary):
-            more = [zlib.crc32(text.encode()) for text in dictionary.strings[known:] if text]
-            if len(more) != len(dictionary) - known:  # the empty string is falsy
-                more = [zlib.crc32((text or "").encode()) for text in dictionary.strings[known:]]
-            self._words = np.append(self._words, np.array(more, np.uint64))
+        hashed_count = len(self._words)
+        if hashed_count < len(dictionary):
+            new_hashes = [
+                zlib.crc32(text.encode()) for text in dictionary.strings[hashed_count:] if text
+            ]
+            if len(new_hashes) != len(dictionary) - hashed_count:  # the empty string is falsy
+                new_hashes = [
+                    zlib.crc32((text or "").encode()) for text in dictionary.strings[hashed_count:]
+                ]
+            self._words = np.append(self._words, np.array(new_hashes, np.uint64))
             self._words[0] = NULL_WORD
         return self._words
 
@@ -362,17 +366,17 @@ def _hash_words(column: Array, physical: Physical, texts: Array) -> Array:
     if physical is not Physical.FLOAT:
         return column.view(np.uint64)
     values = column.view(np.float64)
-    whole = (np.floor(values) == values) & (np.abs(values) < 2.0**63)
-    integers = np.where(whole, values, 0.0).astype(np.int64)
-    return np.asarray(np.where(whole, integers, column).view(np.uint64))
+    is_integer = (np.floor(values) == values) & (np.abs(values) < 2.0**63)
+    integers = np.where(is_integer, values, 0.0).astype(np.int64)
+    return np.asarray(np.where(is_integer, integers, column).view(np.uint64))
 
 
-def split(words: Array, places: Array, nodes: int) -> list[tuple[int, Array]]:
+def split(words: Array, node_numbers: Array, nodes: int) -> list[tuple[int, Array]]:
     """Rows by the node that each belongs to; nodes that get none are left out."""
     if nodes == 1:
         return [(0, words)] if len(words) else []
-    order = np.argsort(places, kind="stable")
-    bounds = np.searchsorted(places[order], np.arange(nodes + 1))
+    order = np.argsort(node_numbers, kind="stable")
+    bounds = np.searchsorted(node_numbers[order], np.arange(nodes + 1))
     return [
         (node, words[order[low:high]])
         for node, (low, high) in enumerate(pairwise(bounds.tolist()))

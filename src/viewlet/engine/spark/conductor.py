@@ -31,7 +31,7 @@ from viewlet.engine.spark.chunks import (
 from viewlet.engine.spark.gathered_maps import Contents, by_target
 from viewlet.engine.spark.node import SparkNode
 from viewlet.engine.spark.opening_stage import Opening, receive, routed, routed_words
-from viewlet.engine.spark.orders import Action, Order, Request, Wanted
+from viewlet.engine.spark.orders import Action, Order, ReadKind, Request
 from viewlet.engine.spark.stages import JobPlan, Piece, StagedProgram, route_to
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.strings import Dictionary
@@ -44,7 +44,7 @@ from viewlet.storage.columns import Array, Arrays, MemoryArrays
 _CONSTANTS = 1 << 20  # bytes of constant maps that may travel with every task
 
 REVERTED = (-1, -1)
-"""The origin of the message that stands for a version that took the one before it back."""
+"""The origin of the message of a version that undid the one before it."""
 
 
 class Steps(Protocol):
@@ -65,7 +65,7 @@ class Steps(Protocol):
 
     def note(self, output: bytes, run_seconds: float) -> None: ...
 
-    def gather(self, given: Any) -> list[bytes]: ...
+    def gather(self, rdd: Any) -> list[bytes]: ...
 
     def read(self, request: bytes) -> list[bytes]: ...
 
@@ -78,10 +78,10 @@ class Steps(Protocol):
 class _Opened:
     """The first stage of a batch that was run before its job: here, or where its rows are.
 
-    `answer` is what it said to the driver, None where the job itself will bring that.
+    `driver_output` is its message for the driver, None where the job itself will bring that.
     """
 
-    answer: bytes | None = None
+    driver_output: bytes | None = None
     seconds: float = 0.0
 
 
@@ -139,7 +139,7 @@ class Conductor:
         return name in self.tables or name in self.plan.workers.used
 
     def compile(self, names: Sequence[str]) -> None:
-        """Have the kernels of a batch compiled before tasks of several processes look for them."""
+        """Compile the kernels of a batch once, before tasks of several processes load them."""
         number = self.plan.trigger_for(dict.fromkeys(names))
         if number is None or number in self._compiled:
             return
@@ -174,30 +174,30 @@ class Conductor:
                     message.columns.append(part)
         self.run(names, scattered, None, batch_id)
 
-    def apply_given(
-        self, names: Sequence[str], given: Any, *, batch_id: str | None, opened: bool = False
+    def apply_rdd(
+        self, names: Sequence[str], rdd: Any, *, batch_id: str | None, opened: bool = False
     ) -> None:
         """The same for an RDD that brings (partition, packed message) pairs of these relations.
 
         `opened`: it brings the records of their trigger's first stage instead.
         """
         nothing = [Message() for _ in range(self.steps.partitions)]
-        found = [n for n in names if self.matters(n)]
-        self.run(found, nothing, given, batch_id, _Opened() if opened else None)
+        relations = [n for n in names if self.matters(n)]
+        self.run(relations, nothing, rdd, batch_id, _Opened() if opened else None)
 
     def opening(self, names: Sequence[str]) -> int | None:
         """The trigger of these relations, if its first stage can run where the rows are."""
         number = self.plan.trigger_for(dict.fromkeys(names))
         if number is None or any(name in self.tables for name in names):
             return None
-        wanted = self.plan.triggers[number].opening
-        small = wanted is not None and len(self.constants(wanted)) <= _CONSTANTS
+        constant_maps = self.plan.triggers[number].opening
+        small = constant_maps is not None and len(self.constants(constant_maps)) <= _CONSTANTS
         return number if small else None
 
     def constants(self, names: tuple[str, ...]) -> bytes:
         """The rows of maps that never change, read once."""
         if names not in self._constants:
-            read = self.steps.read(Request(Wanted.NOW, names).pack()) if names else []
+            read = self.steps.read(Request(ReadKind.NOW, names).pack()) if names else []
             rows = [rows for part in read for rows in Message.unpack(part).rows]
             self._constants[names] = Message(rows).pack()
         return self._constants[names]
@@ -211,16 +211,16 @@ class Conductor:
             self._openings[trigger.opening] = Opening(self.plan.workers, constants)
         started = time.perf_counter()
         sent = self._openings[trigger.opening].run(trigger, parts, self.steps.partitions)
-        answer = sent.get(DRIVER, Message())
-        answer.origin = (number, 0)
+        driver_output = sent.get(DRIVER, Message())
+        driver_output.origin = (number, 0)
         scattered = [sent.get(node, Message()) for node in range(self.steps.partitions)]
-        return scattered, _Opened(answer.pack(), time.perf_counter() - started)
+        return scattered, _Opened(driver_output.pack(), time.perf_counter() - started)
 
     def run(
         self,
         names: Sequence[str],
         scattered: list[Message],
-        given: Any,
+        rdd: Any,
         batch_id: str | None,
         opened: _Opened | None = None,
     ) -> None:
@@ -231,11 +231,11 @@ class Conductor:
         self.node.begin(logged=True)
         try:
             if number is None:
-                inputs = given if given is not None else _packed(scattered)
+                inputs = rdd if rdd is not None else _packed(scattered)
                 order = Order(Action.TABLES)
                 self.steps.step(inputs, order.pack(), commit=False, stages=1)
             else:
-                self._jobs(Action.BATCH, number, scattered, given, opened)
+                self._jobs(Action.BATCH, number, scattered, rdd, opened)
             self.steps.commit(batch_id)
         except BaseException:
             self.node.rollback()
@@ -243,7 +243,7 @@ class Conductor:
             raise
 
     def undo(self) -> bytes:
-        """Take the driver's part of the last batch back; what the log is to say of it."""
+        """Undo the driver's part of the last batch; returns the message to be logged for it."""
         self.node.rollback()
         return Message(origin=REVERTED).pack()
 
@@ -252,28 +252,28 @@ class Conductor:
         action: Action,
         number: int,
         scattered: list[Message],
-        given: Any,
+        rdd: Any,
         opened: _Opened | None = None,
     ) -> None:
         self.node.clear_buffers()
         for at, job in enumerate(self.plan.triggers[number].jobs):
             self._before(job, scattered)
             inputs: Any = _packed(scattered)
-            if at == 0 and given is not None:
+            if at == 0 and rdd is not None:
                 if inputs:
                     raise ProgramError("a job cannot take scattered rows beside an RDD")
-                inputs = given
+                inputs = rdd
             outputs: list[bytes] = []
             skip = 1 if at == 0 and opened is not None else 0
-            if skip and opened is not None and opened.answer is not None:
-                self.steps.note(opened.answer, opened.seconds)
-                outputs.append(opened.answer)
+            if skip and opened is not None and opened.driver_output is not None:
+                self.steps.note(opened.driver_output, opened.seconds)
+                outputs.append(opened.driver_output)
             if len(job.stages) > skip:
                 order = Order(action, number, at, begin=at == 0, skip=skip)
                 count = len(job.stages) - skip
                 outputs += self.steps.step(inputs, order.pack(), commit=False, stages=count)
-            elif skip and given is not None:
-                outputs += self.steps.gather(given)
+            elif skip and rdd is not None:
+                outputs += self.steps.gather(rdd)
             self._receive(map(Message.unpack, outputs))
             self._after(job)
             scattered = [Message() for _ in scattered]
@@ -286,7 +286,7 @@ class Conductor:
             self.deliver(routed(self.node, operation, len(scattered)), scattered)
 
     def deliver(self, sent: Iterable[tuple[int, Rows]], scattered: Sequence[Message]) -> None:
-        """Rows by destination: the driver's own are taken in, others wait to be scattered."""
+        """Rows by destination: the driver's own go into its maps, others wait to be scattered."""
         for target, rows in sent:
             if target == DRIVER:
                 self._receive([Message([rows])])
@@ -302,22 +302,22 @@ class Conductor:
 
     # The beginning of a program: what is put need not be undone, and is no version yet.
 
-    def put(self, given: Any) -> None:
+    def put(self, inputs: Any) -> None:
         """Add rows to maps and tables as they are: an RDD of messages for partitions, or a mapping.
 
-        What a message brings for the driver's maps, its partition passes on.
+        A partition forwards the rows for the driver's maps to the driver.
         """
         self.node.begin(logged=False)
-        outputs = self.steps.step(given, Order(Action.PUT).pack(), commit=False, stages=1)
+        outputs = self.steps.step(inputs, Order(Action.PUT).pack(), commit=False, stages=1)
         self._receive(map(Message.unpack, outputs))
 
-    def load(self, relation: str, given: Any) -> None:
+    def load(self, relation: str, rdd: Any) -> None:
         """Run a relation's trigger over the rows that an RDD brings."""
         number = self.plan.trigger_for([relation])
         if number is not None:
             self.node.begin(logged=False)
             nothing = [Message() for _ in range(self.steps.partitions)]
-            self._jobs(Action.LOAD, number, nothing, given)
+            self._jobs(Action.LOAD, number, nothing, rdd)
 
     def scatter(self, contents: Iterable[tuple[Map, str, Gmr]]) -> None:
         """Add weighted relations to columns of maps, wherever these are."""
@@ -359,45 +359,45 @@ class Conductor:
 
     # Reading.
 
-    def contents(self, maps: Iterable[str], wanted: Wanted = Wanted.NOW) -> dict[str, Contents]:
+    def contents(self, maps: Iterable[str], kind: ReadKind = ReadKind.NOW) -> dict[str, Contents]:
         """Maps from wherever they are, their strings in one dictionary."""
         dictionary = Dictionary()
-        found = self._rows(maps, wanted)
+        rows_by_map = self._rows(maps, kind)
         return {
             name: Contents.of(self._maps[name], self.plan.layout(name), rows, dictionary)
-            for name, rows in found.items()
+            for name, rows in rows_by_map.items()
         }
 
     def changed(self, map: str) -> tuple[Contents, Contents]:
         """The records of a map that the last batch touched, before and after it."""
         dictionary = Dictionary()
-        rows = self._rows([map], Wanted.CHANGED)[map]
+        rows = self._rows([map], ReadKind.CHANGED)[map]
         layout = self.plan.layout(map)
         return (
             Contents.of(self._maps[map], layout, rows[0::2], dictionary),
             Contents.of(self._maps[map], layout, rows[1::2], dictionary),
         )
 
-    def _rows(self, maps: Iterable[str], wanted: Wanted) -> dict[str, list[Any]]:
+    def _rows(self, maps: Iterable[str], kind: ReadKind) -> dict[str, list[Any]]:
         names = sorted(maps)
         remote = [name for name in names if name not in self.plan.driver.homes]
-        found: dict[str, list[Any]] = {name: [] for name in names}
+        rows_by_map: dict[str, list[Any]] = {name: [] for name in names}
         if remote:
-            answers = self.steps.read(Request(wanted, tuple(remote)).pack())
-            found |= by_target([Message.unpack(answer) for answer in answers])
+            results = self.steps.read(Request(kind, tuple(remote)).pack())
+            rows_by_map |= by_target([Message.unpack(result) for result in results])
         node = self.node
         for name in names:
             if name not in remote:
                 layout, strings = node.pools[name].layout, node.dictionary.strings
                 parts: tuple[Array, ...] = (
                     (node.rows(name),)
-                    if wanted is Wanted.NOW
+                    if kind is ReadKind.NOW
                     else (node.rows_before(name),)
-                    if wanted is Wanted.BEFORE
+                    if kind is ReadKind.BEFORE
                     else node.changed(name)
                 )
-                found[name] = [with_texts(name, words, layout, strings) for words in parts]
-        return found
+                rows_by_map[name] = [with_texts(name, words, layout, strings) for words in parts]
+        return rows_by_map
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Records and bytes of every lasting map over all nodes."""
@@ -406,24 +406,24 @@ class Conductor:
             pool = self.node.pools[name]
             totals[name] = (len(pool.live()), pool.nbytes())
         remote = tuple(name for name in self.plan.workers.homes if name not in totals)
-        totals |= self._totals(Request(Wanted.SIZES, remote))
+        totals |= self._totals(Request(ReadKind.SIZES, remote))
         return totals
 
     def table_sizes(self) -> dict[str, tuple[int, int]]:
         """Table -> records and bytes over all partitions."""
-        return self._totals(Request(Wanted.TABLE_SIZES, tuple(self.tables)))
+        return self._totals(Request(ReadKind.TABLE_SIZES, tuple(self.tables)))
 
     def _totals(self, request: Request) -> dict[str, tuple[int, int]]:
         totals = dict.fromkeys(request.names, (0, 0))
-        answers = self.steps.read(request.pack()) if request.names else []
-        for name, parts in by_target([Message.unpack(answer) for answer in answers]).items():
+        results = self.steps.read(request.pack()) if request.names else []
+        for name, parts in by_target([Message.unpack(result) for result in results]).items():
             records, size = np.sum([part.words[0] for part in parts], axis=0).tolist()
             totals[name] = (records, size)
         return totals
 
     def table_parts(self, names: Sequence[str]) -> list[bytes]:
         """The rows of tables as `put` takes them, partition by partition."""
-        return self.steps.read(Request(Wanted.TABLES, tuple(names)).pack())
+        return self.steps.read(Request(ReadKind.TABLES, tuple(names)).pack())
 
     def table(self, name: str) -> Batch:
         """The rows of a table from all partitions."""

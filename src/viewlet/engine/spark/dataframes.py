@@ -67,16 +67,16 @@ def check_frame(frame: DataFrame, relation: Relation) -> None:
         )
     types = dict(frame.dtypes)
     for column in relation.columns:
-        found = types.get(column.name)
-        if found is None:
+        type_name = types.get(column.name)
+        if type_name is None:
             raise DataError(
                 f"the DataFrame for {relation.name} has no column {column.name}",
                 hint=f"its columns are ({', '.join(types)}), and {relation.name} has "
                 f"({', '.join(relation.names)})",
             )
-        if found.partition("(")[0] not in _FITTING[column.type.kind]:
+        if type_name.partition("(")[0] not in _FITTING[column.type.kind]:
             raise DataError(
-                f"column {column.name} of the DataFrame for {relation.name} is {found}, "
+                f"column {column.name} of the DataFrame for {relation.name} is {type_name}, "
                 f"not {column.type}",
                 hint=f'cast it: frame.withColumn("{column.name}", '
                 f'col("{column.name}").cast("{spark_type(column)}"))',
@@ -131,12 +131,12 @@ def _encoded(
     import pyarrow as pa
     from pyspark import TaskContext
 
-    given = [batch for batch in batches if batch.num_rows]
-    if not given:
+    nonempty_batches = [batch for batch in batches if batch.num_rows]
+    if not nonempty_batches:
         return
     context = TaskContext.get()
     here = context.partitionId() if context is not None else 0
-    rows = pa.Table.from_batches(given)
+    rows = pa.Table.from_batches(nonempty_batches)
     try:
         batch = _batch(relation, used, rows, weight)
         sent = batch_columns(relation, batch, used)
@@ -144,10 +144,10 @@ def _encoded(
         messages = [Message(columns=[part]) for part in parts]
     except ViewletError as problem:
         messages = [Message(problem=problem_of(problem))]
-    places = list(range(partitions)) if len(messages) > 1 else [here % partitions]
+    targets = list(range(partitions)) if len(messages) > 1 else [here % partitions]
     yield pa.record_batch(
         [
-            pa.array(places, pa.int32()),
+            pa.array(targets, pa.int32()),
             pa.array([message.pack() for message in messages], pa.binary()),
         ],
         names=["p", "data"],
@@ -173,7 +173,7 @@ OPENING = -1  # the stage of its records: before all others
 
 
 @dataclass(frozen=True)
-class Given:
+class WeightedFrame:
     """A DataFrame with one weight for all of its rows, and the columns of it that are used."""
 
     frame: DataFrame
@@ -254,19 +254,19 @@ class Opener:
         return sent
 
 
-def opened_frames(spark: SparkSession, given: Sequence[Given], opener: Opener) -> RDD[Any]:
+def opened_frames(spark: SparkSession, frames: Sequence[WeightedFrame], opener: Opener) -> RDD[Any]:
     """The records that a trigger's first stage makes of DataFrames, in the tasks that read them."""
-    rows, sources = arrow_batches(spark, given, opener.partitions)
+    rows, sources = arrow_batches(spark, frames, opener.partitions)
     return rows.mapPartitionsWithIndex(replace(opener, sources=sources))
 
 
 def arrow_batches(
-    spark: SparkSession, given: Sequence[Given], most: int
+    spark: SparkSession, frames: Sequence[WeightedFrame], most: int
 ) -> tuple[RDD[bytes], tuple[Source, ...]]:
     """The rows of DataFrames as Arrow batches, in at most so many tasks for each.
 
-    The JVM itself makes them: mapInArrow would cost a Python process more, and the rows that it
-    gives back another.
+    The JVM itself makes them: mapInArrow would start a Python process, and reading the rows that
+    it returns a second one.
     """
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer
@@ -277,13 +277,13 @@ def arrow_batches(
     sources: list[Source] = []
     parts: list[RDD[Any]] = []
     count = 0
-    for one in given:
-        chosen = _selected(one.frame, one.relation, one.used)
+    for weighted in frames:
+        chosen = _selected(weighted.frame, weighted.relation, weighted.used)
         schema = to_arrow_schema(chosen.schema, timezone=zone)
         batches = chosen._jdf.toArrowBatchRdd(_ROWS, zone, False, False).toJavaRDD()
         if batches.getNumPartitions() > most:
             batches = batches.coalesce(most)
-        sources.append(Source(count, one.relation, one.used, one.weight, schema))
+        sources.append(Source(count, weighted.relation, weighted.used, weighted.weight, schema))
         parts.append(RDD(batches, context, NoOpSerializer()))
         count += batches.getNumPartitions()
     return context.union(parts) if len(parts) > 1 else parts[0], tuple(sources)

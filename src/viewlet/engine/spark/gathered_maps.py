@@ -1,4 +1,4 @@
-"""Maps read from many nodes: their rows brought together, and a view's records made of them."""
+"""Maps read from many nodes: their rows brought rows_by_map, and a view's records made of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _only(contents: Contents, column: str) -> Array:
 
 
 def _matching(mine: Contents, other: Contents) -> Array:
-    """For each of my rows the other's row with the same key; the one behind its last if none."""
+    """For each row of `mine` the number of the other's row with its key; if none, their count."""
     width = mine.layout.key_width
     theirs = np.ascontiguousarray(other.words[:, :width])
     numbers = {row.tobytes(): i for i, row in enumerate(theirs)}
@@ -110,9 +110,9 @@ def _matching(mine: Contents, other: Contents) -> Array:
 
 
 def by_target(messages: Sequence[Any]) -> dict[str, list[Rows]]:
-    """Rows of all answers, together by map."""
-    together: dict[str, list[Rows]] = {}
+    """The rows of all messages by map."""
+    rows_by_map: dict[str, list[Rows]] = {}
     for message in messages:
         for rows in message.rows:
-            together.setdefault(rows.target, []).append(rows)
-    return together
+            rows_by_map.setdefault(rows.target, []).append(rows)
+    return rows_by_map

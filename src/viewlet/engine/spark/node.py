@@ -80,9 +80,9 @@ class SparkNode:
     # Batches.
 
     def begin(self, *, logged: bool) -> None:
-        """Start a batch: what the one before has emptied goes, and can no longer be undone.
+        """Start a batch: records that the one before emptied go, and it can no longer be undone.
 
-        One that need not be undone itself is not logged.
+        `logged`: whether this batch can be undone.
         """
         self._host.begin(logged=logged)
 

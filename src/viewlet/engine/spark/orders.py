@@ -37,16 +37,16 @@ class Order:
     @classmethod
     def unpack(cls, data: bytes) -> Order:
         """The reverse of pack."""
-        action, *rest = json.loads(data)
-        return cls(Action(action), *rest)
+        action, *fields = json.loads(data)
+        return cls(Action(action), *fields)
 
 
-class Wanted(Enum):
+class ReadKind(Enum):
     """What a read asks of a partition."""
 
     NOW = "now"  # the rows of maps
     BEFORE = "before"  # the rows that they had before the last batch
-    CHANGED = "changed"  # the rows that it touched, before and after: two answers for each map
+    CHANGED = "changed"  # the rows that it touched, before and after: two parts for each map
     SIZES = "sizes"  # one row for each map: records, bytes
     TABLES = "tables"  # the rows of tables
     TABLE_SIZES = "table sizes"
@@ -56,15 +56,15 @@ class Wanted(Enum):
 class Request:
     """`names` are maps or tables; of maps that are copied everywhere, partition 0 answers."""
 
-    wanted: Wanted
+    kind: ReadKind
     names: tuple[str, ...]
 
     def pack(self) -> bytes:
         """As bytes, for the request of a read."""
-        return json.dumps((self.wanted.value, self.names)).encode()
+        return json.dumps((self.kind.value, self.names)).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Request:
         """The reverse of pack."""
-        wanted, names = json.loads(data)
-        return cls(Wanted(wanted), tuple(names))
+        kind, names = json.loads(data)
+        return cls(ReadKind(kind), tuple(names))

@@ -15,7 +15,7 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import Array, Arrays
 
 
-class KeptTexts:
+class StoredTexts:
     """A dictionary whose strings lie in two arrays of the state, in the order of their codes."""
 
     def __init__(self, name: str) -> None:
@@ -31,27 +31,28 @@ class KeptTexts:
     def learn(self, state: PartitionState) -> None:
         """Take in the strings that other processes have added."""
         ends = state.array(self._ends)
-        known = len(self.dictionary) - 1  # without NULL
-        if len(ends) <= known:
+        code_count = len(self.dictionary) - 1  # without NULL
+        if len(ends) <= code_count:
             return
-        start = int(ends[known - 1]) if known else 0
+        start = int(ends[code_count - 1]) if code_count else 0
         data = state.array(self._bytes)[start : int(ends[-1])].tobytes()
         low = 0
-        for end in (ends[known:] - start).tolist():
+        for end in (ends[code_count:] - start).tolist():
             self.dictionary.code(data[low:end].decode())
             low = end
 
     def keep(self, state: PartitionState) -> None:
         """Append the strings that came here."""
-        known = len(state.array(self._ends))
-        coming = [(text or "").encode() for text in self.dictionary.strings[known + 1 :]]
-        if not coming:
+        stored_count = len(state.array(self._ends))
+        new_texts = [(text or "").encode() for text in self.dictionary.strings[stored_count + 1 :]]
+        if not new_texts:
             return
-        start = int(state.array(self._ends)[-1]) if known else 0
-        data = b"".join(coming)
+        start = int(state.array(self._ends)[-1]) if stored_count else 0
+        data = b"".join(new_texts)
         state.resize(self._bytes, start + len(data))[start:] = np.frombuffer(data, np.uint8)
-        lengths = np.fromiter((len(text) for text in coming), np.int64, len(coming))
-        state.resize(self._ends, known + len(coming))[known:] = start + np.cumsum(lengths)
+        lengths = np.fromiter((len(text) for text in new_texts), np.int64, len(new_texts))
+        ends = state.resize(self._ends, stored_count + len(new_texts))
+        ends[stored_count:] = start + np.cumsum(lengths)
 
     def ahead(self, state: PartitionState) -> bool:
         """Whether there are strings here that the state does not have."""
@@ -65,8 +66,8 @@ class _Readable:
         self._state = state
 
     def array(self, name: str) -> Array:
-        found = self._state.array(name)
-        return found.copy() if name.endswith(".head") else found
+        values = self._state.array(name)
+        return values.copy() if name.endswith(".head") else values
 
     def create(self, name: str, shape: Any, dtype: Any) -> Array:
         return self._state.create(name, shape, dtype)
@@ -78,7 +79,7 @@ class _Readable:
         return self._state.names()
 
 
-class KeptTables:
+class PartitionTables:
     """The tables of a partition: its share of their rows, checked."""
 
     def __init__(
@@ -103,25 +104,28 @@ class KeptTables:
             self.table(name)
 
     def put(self, parts: Sequence[Columns]) -> list[str]:
-        """Rows into their tables, or a DataError and nothing; the tables that took part."""
-        coming: dict[str, list[Columns]] = {}
+        """Put rows into their tables, all or (DataError) none; returns the tables that changed."""
+        parts_by_table: dict[str, list[Columns]] = {}
         for part in parts:
             if part.relation in self._relations:
-                coming.setdefault(part.relation, []).append(part)
-        if coming:
+                parts_by_table.setdefault(part.relation, []).append(part)
+        if parts_by_table:
             put_all(
-                {name: self.table(name) for name in coming},
-                [(name, received_batch(same, self._dictionary)) for name, same in coming.items()],
+                {name: self.table(name) for name in parts_by_table},
+                [
+                    (name, received_batch(table_parts, self._dictionary))
+                    for name, table_parts in parts_by_table.items()
+                ],
             )
-        return list(coming)
+        return list(parts_by_table)
 
     def undo(self, names: Iterable[str]) -> None:
-        """The last batch to these tables is taken back."""
+        """Undo the last batch of these tables."""
         for name in names:
             self.table(name).rows.undo()
 
     def columns(self, name: str, used: Iterable[int] | None = None) -> Columns:
-        """All rows of a table as they travel; only some columns where only they are wanted."""
+        """All rows of a table as they travel, with the columns `used` (None: all columns)."""
         relation = self._relations[name]
         chosen = range(len(relation.columns)) if used is None else list(used)
         coded = self.table(name).coded(chosen)

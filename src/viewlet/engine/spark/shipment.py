@@ -60,7 +60,7 @@ def _same_codes(codes: Array) -> Array:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What partitions send: all of it in place, or none. Of tables these columns; None: all."""
+    """What partitions send, co-partitioned or not. Of tables these columns; None: all."""
 
     maps: tuple[MapShipment, ...] = ()
     tables: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
@@ -87,12 +87,12 @@ def shipments(
 
     Columns of one map travel together.
     """
-    together: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, int]]] = {}
-    for map, column, found in copies:
-        order = tuple(found.keys.index(name) for name in map.key_names)
-        old = source.distributed.program.map(found.name)
-        pair = (_position(map, column), _position(old, found.column))
-        together.setdefault((map.name, found.name, order), []).append(pair)
+    column_pairs: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, int]]] = {}
+    for map, column, reference in copies:
+        order = tuple(reference.keys.index(name) for name in map.key_names)
+        old = source.distributed.program.map(reference.name)
+        pair = (_position(map, column), _position(old, reference.column))
+        column_pairs.setdefault((map.name, reference.name, order), []).append(pair)
     homes = source.workers.homes
     return [
         MapShipment(
@@ -102,7 +102,7 @@ def shipments(
             order,
             is_copy=old_name in homes and homes[old_name] is None,
         )
-        for (name, old_name, order), columns in together.items()
+        for (name, old_name, order), columns in column_pairs.items()
     ]
 
 
@@ -110,8 +110,8 @@ def _position(map: Map, column: str) -> int:
     return [c.name for c in map.columns].index(column)
 
 
-def stays(shipment: MapShipment, source: StagedProgram) -> bool:
-    """Whether partitions send to their own number only, where both have as many of them."""
+def is_copartitioned(shipment: MapShipment, source: StagedProgram) -> bool:
+    """Whether each partition sends only to its own number, if both programs have as many."""
     if shipment.is_copy:
         return True
     route = shipment.route

@@ -32,10 +32,10 @@ from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
 from viewlet.engine.spark.conductor import Conductor
-from viewlet.engine.spark.dataframes import Given, Opener, frame_messages, opened_frames
+from viewlet.engine.spark.dataframes import Opener, WeightedFrame, frame_messages, opened_frames
 from viewlet.engine.spark.gathered_maps import Contents, database_of, records
-from viewlet.engine.spark.orders import Wanted
-from viewlet.engine.spark.spark_fill import cluster_of, fill, kept_tables
+from viewlet.engine.spark.orders import ReadKind
+from viewlet.engine.spark.spark_fill import cluster_of, fill, unchanged_tables
 from viewlet.engine.spark.sql_program import SqlProgram
 from viewlet.engine.spark.stages import StagedProgram, staged
 from viewlet.engine.values.batching import Batch, batch_of
@@ -82,7 +82,7 @@ class SparkEngine:
         self.spark = spark_session(spark)
         if partitions is not None and partitions < 1:
             raise StateError(f"{partitions} partitions are too few", hint="give at least 1")
-        self._asked = partitions
+        self._requested_partitions = partitions
         self._partitions = partitions or self.spark.sparkContext.defaultParallelism
         self._checkpoint = checkpoint
         self._every = snapshot_every
@@ -145,12 +145,12 @@ class SparkEngine:
             self._use(program, tables, plan, None)
             return
         number = self._free_number()
-        place = self._place(number)
-        new = self._new(plan, tables, place)
+        directory = self._directory(number)
+        new = self._new(plan, tables, directory)
         try:
             self._fill(new, program, old, ended)
         except BaseException:
-            _discard(new, place)
+            _discard(new, directory)
             raise
         self._number = number
         self._use(program, tables, plan, new)
@@ -165,41 +165,43 @@ class SparkEngine:
 
     def _free_number(self) -> int:
         number = self._number + 1
-        taken = Store(self._checkpoint).list("") if self._checkpoint is not None else []
-        while f"{_PROGRAM}{number}" in taken:
+        existing = Store(self._checkpoint).list("") if self._checkpoint is not None else []
+        while f"{_PROGRAM}{number}" in existing:
             number += 1
         return number
 
-    def _place(self, number: int) -> str | None:
+    def _directory(self, number: int) -> str | None:
         """The directory of a program, where there is a checkpoint."""
         if self._checkpoint is None:
             return None
         return Store(self._checkpoint).below(f"{_PROGRAM}{number}")
 
     def _opened(self) -> Conductor:
-        """The conductor of the program; with nothing in tables yet, if it is made now."""
+        """The conductor of the program; a new one has empty tables."""
         if self._conductor is None:
-            place = self._place(self._number)
-            if place is not None:
-                Store(place).put(_FILLING, [b""])
-            new = self._new(self._plan, self._tables, place)
+            directory = self._directory(self._number)
+            if directory is not None:
+                Store(directory).put(_FILLING, [b""])
+            new = self._new(self._plan, self._tables, directory)
             try:
                 self._fill(new, self._program, None, {})
-                if place is not None:
-                    _filled(Store(place))
+                if directory is not None:
+                    _filled(Store(directory))
             except BaseException:
-                _discard(new, place)
+                _discard(new, directory)
                 raise
             self._conductor = new
         return self._conductor
 
-    def _new(self, plan: StagedProgram, tables: Sequence[Relation], place: str | None) -> Conductor:
-        """Empty partitions, each where the running program has the one of its number."""
+    def _new(
+        self, plan: StagedProgram, tables: Sequence[Relation], directory: str | None
+    ) -> Conductor:
+        """Empty partitions, each beside the running program's partition of its number."""
         cluster = Cluster(
             self.spark,
             self._partition_program(plan, tables),
             self._partitions,
-            checkpoint=place,
+            checkpoint=directory,
             snapshot_every=self._every,
             state_dir=self._state_dir,
             beside=cluster_of(self._conductor) if self._conductor is not None else None,
@@ -224,8 +226,8 @@ class SparkEngine:
     def _fill(self, new: Conductor, program: Program, old: Conductor | None, ended: Ended) -> None:
         """Bring a new program to where the tables and the old program's maps are."""
         before = self._program if old is not None else _NOTHING
-        kept = [] if old is None else kept_tables(old, new)
-        fill(new, fill_plan(before, program, kept, ended), old, self._loader)
+        unchanged = [] if old is None else unchanged_tables(old, new)
+        fill(new, fill_plan(before, program, unchanged, ended), old, self._loader)
         cluster_of(new).save(new.saved_state())
 
     # Changes.
@@ -236,7 +238,7 @@ class SparkEngine:
     def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
         conductor = self._opened()
         conductor.compile([name for name, _ in changes])
-        conductor.apply(_together(changes), batch_id=batch_id)
+        conductor.apply(_nonempty(changes), batch_id=batch_id)
         self._committed(conductor)
 
     def apply_frames(
@@ -252,15 +254,15 @@ class SparkEngine:
             return
         names = [name for name, _, _ in chosen]
         number = conductor.opening(names)
-        given = (
+        rdd = (
             self._messages(conductor, chosen)
             if number is None
             else self._openings(conductor, chosen, number)
         )
-        if given is None:
+        if rdd is None:
             return
         conductor.compile(names)
-        conductor.apply_given(names, given, batch_id=batch_id, opened=number is not None)
+        conductor.apply_rdd(names, rdd, batch_id=batch_id, opened=number is not None)
         self._committed(conductor)
 
     def _messages(
@@ -286,17 +288,19 @@ class SparkEngine:
         self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]], number: int
     ) -> RDD[Any]:
         """What the trigger's first stage makes of the rows, where they are."""
-        wanted = conductor.plan.triggers[number].opening
-        assert wanted is not None
+        constant_maps = conductor.plan.triggers[number].opening
+        assert constant_maps is not None
         site = cluster_of(conductor).site
-        opener = Opener(site, number, conductor.constants(wanted), self._partitions)
-        return opened_frames(self.spark, self.given(frames), opener)
+        opener = Opener(site, number, conductor.constants(constant_maps), self._partitions)
+        return opened_frames(self.spark, self.weighted_frames(frames), opener)
 
-    def given(self, frames: Sequence[tuple[str, DataFrame, int]]) -> list[Given]:
+    def weighted_frames(self, frames: Sequence[tuple[str, DataFrame, int]]) -> list[WeightedFrame]:
         """DataFrames with the columns of them that a batch reads."""
         conductor = self._opened()
         return [
-            Given(frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight)
+            WeightedFrame(
+                frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight
+            )
             for name, frame, weight in frames
         ]
 
@@ -305,8 +309,8 @@ class SparkEngine:
         return batch_id is not None and self.cluster.committed(batch_id) is not None
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
-        known = {r.name: r for r in (*self._program.relations, *self._tables)}
-        self.apply([(name, batch_of(known[name], [(row, weight)]))])
+        relations = {r.name: r for r in (*self._program.relations, *self._tables)}
+        self.apply([(name, batch_of(relations[name], [(row, weight)]))])
 
     def _committed(self, conductor: Conductor) -> None:
         self._undoable = True
@@ -328,25 +332,25 @@ class SparkEngine:
         return rows_of(self.columns(view))
 
     def columns(self, view: str) -> Batch:
-        return self._visible(self._views[view], Wanted.NOW)
+        return self._visible(self._views[view], ReadKind.NOW)
 
-    def _visible(self, view: View, wanted: Wanted) -> Batch:
-        contents = self._opened().contents(maps_of(view), wanted)
+    def _visible(self, view: View, kind: ReadKind) -> Batch:
+        contents = self._opened().contents(maps_of(view), kind)
         return visible(view.query, *_weighted(view, contents))
 
     def changes(self, view: str) -> Weighted:
         """O(batch) for a view over one map; else from all of its rows before and after."""
-        found = self._views[view]
-        if _compares_all(found):
+        definition = self._views[view]
+        if _compares_all(definition):
             return difference(
-                rows_of(self._visible(found, Wanted.NOW)),
-                rows_of(self._visible(found, Wanted.BEFORE)),
+                rows_of(self._visible(definition, ReadKind.NOW)),
+                rows_of(self._visible(definition, ReadKind.BEFORE)),
             )
-        map = found.sources[0][1]
+        map = definition.sources[0][1]
         old, new = (
-            [row for row, count in made for _ in range(count)]
-            for made in (
-                weighted_view_rows(*_weighted(found, {map: contents}))
+            [row for row, count in weighted for _ in range(count)]
+            for weighted in (
+                weighted_view_rows(*_weighted(definition, {map: contents}))
                 for contents in self._opened().changed(map)
             )
         )
@@ -365,22 +369,26 @@ class SparkEngine:
     def explain(self, view: str, stage: str) -> str:
         if stage != "kernels":
             raise UnsupportedError(f"the Spark engine has no stage {stage}")
-        whole = _compares_all(self._views[view])
-        how = "all rows before and after a batch" if whole else "the records that a batch touched"
+        compares_all = _compares_all(self._views[view])
+        how = (
+            "all rows before and after a batch"
+            if compares_all
+            else "the records that a batch touched"
+        )
         return f"# changes of {view}: from {how}\n" + self._plan.workers.module.source
 
     # Persistence.
 
     def save(self, directory: str) -> None:
-        """Take a snapshot; what is saved is where it lies."""
+        """Take a snapshot, in the checkpoint that the batches are written to."""
         if self._checkpoint is None:
             raise StateError(
                 "this database was connected without a checkpoint directory",
                 hint='say connect(engine="spark", checkpoint="dir")',
             )
         store = Store(self._checkpoint)
-        place, _, name = Store(directory).root.rpartition("/")
-        if place != store.root:
+        parent, _, name = Store(directory).root.rpartition("/")
+        if parent != store.root:
             raise StateError(
                 f"on Spark a checkpoint is written where the batches are: {store.name}",
                 hint="call checkpoint() without a directory",
@@ -388,8 +396,8 @@ class SparkEngine:
         if self._conductor is not None:
             self.cluster.save(self._conductor.saved_state())
             self.cluster.checkpoint()
-        about = {"program": self._number, "hints": self._hints.plain()}
-        store.put(f"{name}/{_FILE}", seal(json.dumps(about).encode(), name))
+        metadata = {"program": self._number, "hints": self._hints.plain()}
+        store.put(f"{name}/{_FILE}", seal(json.dumps(metadata).encode(), name))
 
     def load(
         self,
@@ -401,34 +409,34 @@ class SparkEngine:
         """Go on from the newest version, which may be later than the last `save`."""
         try:
             store = Store(directory)
-            about = json.loads(unseal(_FILE, store.get(_FILE), store.root.rpartition("/")[2]))
+            metadata = json.loads(unseal(_FILE, store.get(_FILE), store.root.rpartition("/")[2]))
         except (DamagedFile, ValueError) as problem:
             raise StateError(
                 f"the checkpoint in {shown(directory)} cannot be read: {problem}",
                 hint="restore its files from a backup, or load the data again",
             ) from problem
-        self._hints = Hints(**about.get("hints", {}))
+        self._hints = Hints(**metadata.get("hints", {}))
         plan = self._planned(program)
-        self._number = about["program"]
+        self._number = metadata["program"]
         self._use(program, tables, plan, None)
-        place = self._place(self._number)
-        assert place is not None
-        found = Store(place).list("")
-        if _FILLING in found:  # the driver was lost before anything could be put into it
-            Store(place).delete_tree("")
+        program_directory = self._directory(self._number)
+        assert program_directory is not None
+        files = Store(program_directory).list("")
+        if _FILLING in files:  # the driver was lost before anything could be put into it
+            Store(program_directory).delete_tree("")
             return
-        if "cluster" not in found and found:
+        if "cluster" not in files and files:
             raise StateError(
-                f"the file {shown(place)}/cluster is gone",
+                f"the file {shown(program_directory)}/cluster is gone",
                 hint="restore it from a backup of the checkpoint",
             )
-        if not found:
+        if not files:
             return  # no row had come: the partitions were not made yet
         cluster = Cluster.restore(
             self.spark,
-            place,
+            program_directory,
             self._partition_program(plan, tables),
-            self._asked,
+            self._requested_partitions,
             snapshot_every=self._every,
             state_dir=self._state_dir,
         )
@@ -436,7 +444,7 @@ class SparkEngine:
         saved = cluster.saved()
         if saved is None:
             raise StateError(
-                f"the driver's part of the checkpoint {shown(place)} is missing",
+                f"the driver's part of the checkpoint {shown(program_directory)} is missing",
                 hint="restore its files from a backup, or load the data again",
             )
         version, state = saved
@@ -451,25 +459,25 @@ class SparkEngine:
         self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
 
 
-def _discard(new: Conductor, place: str | None) -> None:
-    """Partitions that could not be filled go, and what they wrote."""
+def _discard(new: Conductor, directory: str | None) -> None:
+    """Close partitions that could not be filled, and delete what they wrote."""
     cluster_of(new).close()
-    if place is not None:
-        Store(place).delete_tree("")
+    if directory is not None:
+        Store(directory).delete_tree("")
 
 
-def _filled(place: Store) -> None:
-    """Take the sign away that a restore would throw everything out for, and be sure of it."""
-    place.delete(_FILLING)
-    if _FILLING in place.list(""):
+def _filled(store: Store) -> None:
+    """Remove the mark for which a restore would delete the program, and verify that it is gone."""
+    store.delete(_FILLING)
+    if _FILLING in store.list(""):
         raise StateError(
-            f"the file {_FILLING} cannot be removed from the checkpoint {place.name}",
+            f"the file {_FILLING} cannot be removed from the checkpoint {store.name}",
             hint="allow deleting there, then repeat the batch; nothing was committed",
         )
 
 
 def _compares_all(view: View) -> bool:
-    """Whether what a batch did to a view is found by reading all of it, before and after."""
+    """Whether a view's changes come from reading all of it, before and after the batch."""
     query = view.query
     several = len({map for _, map, _ in view.sources}) > 1
     window = query.limit is not None or bool(query.offset)
@@ -481,5 +489,5 @@ def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:
     return weighted_vectors(view.query, keys, components, database_of(contents))
 
 
-def _together(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
+def _nonempty(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
     return [(name, batch) for name, batch in changes if len(batch)]

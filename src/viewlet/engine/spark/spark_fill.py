@@ -26,7 +26,7 @@ from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.partition_program import DRIVER
 from viewlet.engine.spark.chunks import Message
 from viewlet.engine.spark.conductor import Conductor
-from viewlet.engine.spark.shipment import MapShipment, Shipment, shipments, stays
+from viewlet.engine.spark.shipment import MapShipment, Shipment, is_copartitioned, shipments
 from viewlet.engine.values.batching import weighted_rows
 from viewlet.program.fill_plan import FillPlan, MapFill
 from viewlet.program.interpret import defined_contents, with_defined_maps
@@ -42,7 +42,7 @@ def fill(new: Conductor, plan: FillPlan, old: Conductor | None, loader_of: Loade
     if old is not None:
         with ExitStack() as stack:
             sources = [(old, _moves(plan, old, new))]
-            tables = kept_tables(old, new)
+            tables = unchanged_tables(old, new)
             if plan.loads_all:
                 _load(new, plan, old)
                 tables = [name for name in tables if name not in plan.tables]
@@ -70,7 +70,7 @@ def _load(loader: Conductor, plan: FillPlan, old: Conductor) -> None:
     for name in plan.tables:
         loader.compile([name])
         request = Shipment(tables=((name, tuple(loader.columns_sent(name))),))
-        with cluster_of(old).exported(request, stays=True) as rows:
+        with cluster_of(old).exported(request, is_copartitioned=True) as rows:
             loader.load(name, rows)
 
 
@@ -86,31 +86,33 @@ def _put(
     """
     scattered = [Message() for _ in range(new.steps.partitions)]
     new.node.begin(logged=False)
-    moving: list[Any] = []
+    exports: list[Any] = []
     if tables:
         request = Shipment(tables=tuple((name, None) for name in tables))
         first, _ = sources[0]
-        moving.append(stack.enter_context(cluster_of(first).exported(request, stays=True)))
+        exports.append(
+            stack.enter_context(cluster_of(first).exported(request, is_copartitioned=True))
+        )
     for source, maps in sources:
         for map in maps:
             if map.route.source in source.plan.driver.homes:
                 new.deliver(map.sent(source.node, DRIVER, len(scattered)), scattered)
         remote = [map for map in maps if map.route.source in source.plan.workers.homes]
-        in_place = [map for map in remote if stays(map, source.plan)]
+        copartitioned = [map for map in remote if is_copartitioned(map, source.plan)]
         cluster = cluster_of(source)
-        if in_place:
-            request = Shipment(tuple(in_place))
-            moving.append(stack.enter_context(cluster.exported(request, stays=True)))
-        if shuffled := [map for map in remote if map not in in_place]:
+        if copartitioned:
+            request = Shipment(tuple(copartitioned))
+            exports.append(stack.enter_context(cluster.exported(request, is_copartitioned=True)))
+        if shuffled := [map for map in remote if map not in copartitioned]:
             request = Shipment(tuple(shuffled))
-            moving.append(stack.enter_context(cluster.exported(request, stays=False)))
+            exports.append(stack.enter_context(cluster.exported(request, is_copartitioned=False)))
     new.put_scattered(scattered)
-    if moving:
-        new.put(cluster_of(new).joined(moving))
+    if exports:
+        new.put(cluster_of(new).joined(exports))
 
 
-def kept_tables(old: Conductor, new: Conductor) -> list[str]:
-    """The tables whose rows stay."""
+def unchanged_tables(old: Conductor, new: Conductor) -> list[str]:
+    """The tables that both programs declare alike: their rows stay."""
     return [name for name, table in new.tables.items() if old.tables.get(name) == table]
 
 
@@ -144,8 +146,8 @@ def _derived(
 ) -> Iterator[tuple[Map, str, Gmr]]:
     columns = list(fill.evaluated())
     if columns and old is not None:
-        known = {map.name for map in old.program.maps}
-        database = with_defined_maps(program, _sources(old, old.tables), known)
+        old_names = {map.name for map in old.program.maps}
+        database = with_defined_maps(program, _sources(old, old.tables), old_names)
         for column, source in columns:
             yield fill.map, column, evaluate(source, fill.map.key_names, database)
 

@@ -30,8 +30,8 @@ from viewlet.engine.partitions.worker import raise_problem
 from viewlet.engine.spark.chunks import Columns, Message, Rows, nodes_of, split, spread, with_texts
 from viewlet.engine.spark.node import SparkNode
 from viewlet.engine.spark.opening_stage import Opening, batches_of, receive, run_stage
-from viewlet.engine.spark.orders import Action, Order, Request, Wanted
-from viewlet.engine.spark.partition_tables import KeptTables, KeptTexts
+from viewlet.engine.spark.orders import Action, Order, ReadKind, Request
+from viewlet.engine.spark.partition_tables import PartitionTables, StoredTexts
 from viewlet.engine.spark.shipment import FORWARDED, Shipment, packed
 from viewlet.engine.spark.stages import NodePlan, StagedProgram, TriggerPlan
 from viewlet.errors import StateError, ViewletError
@@ -44,8 +44,8 @@ class _Local:
     """What this process knows of one incarnation of a state: a cache of its dictionaries."""
 
     def __init__(self) -> None:
-        self.texts = KeptTexts("texts")
-        self.table_texts = KeptTexts("table texts")
+        self.texts = StoredTexts("texts")
+        self.table_texts = StoredTexts("table texts")
         self.node: SparkNode | None = None
 
 
@@ -136,14 +136,14 @@ class SqlProgram:
     def read(self, state: PartitionState, request: bytes) -> bytes:
         """The partition's answer to a request."""
         local, node = self._here(state)
-        answer = self._answer(Request.unpack(request), state, local, node).pack()
+        result = self._result(Request.unpack(request), state, local, node).pack()
         if local.texts.ahead(state):
-            # A lookup made a string that a read cannot keep: others would give its code away.
+            # A lookup added a string that a read cannot store: another process may reuse its code.
             del _LOCALS[state.head.incarnation]
-        return answer
+        return result
 
     def rollback(self, state: PartitionState) -> bool:
-        """Only where the run itself has put everything back."""
+        """True where the failed run has put everything back itself."""
         if state.head.incarnation in _UNCHANGED:
             _UNCHANGED.discard(state.head.incarnation)
             return True
@@ -226,9 +226,11 @@ class SqlProgram:
         _remember(state, local)
         return local, local.node
 
-    def _tables(self, state: PartitionState, local: _Local, *, reading: bool = False) -> KeptTables:
+    def _tables(
+        self, state: PartitionState, local: _Local, *, reading: bool = False
+    ) -> PartitionTables:
         dictionary = local.table_texts.dictionary
-        return KeptTables(self._plan[2], state, dictionary, reading=reading)
+        return PartitionTables(self._plan[2], state, dictionary, reading=reading)
 
     def _begin(
         self,
@@ -270,39 +272,39 @@ class SqlProgram:
         batches = batches_of(parts, node)
         receive(node, messages)
         outputs = run_stage(node, plan, batches, state.partitions)
-        if state.partition == 0 and stage == 0 and trigger.jobs[order.job].answers:
+        if state.partition == 0 and stage == 0 and trigger.jobs[order.job].involves_driver:
             outputs.setdefault(DRIVER, Message())
         if DRIVER in outputs:
             outputs[DRIVER].origin = (order.trigger, order.job)
         node.clear_transient()
         return {target: message.pack() for target, message in outputs.items()}
 
-    def _answer(
+    def _result(
         self, request: Request, state: PartitionState, local: _Local, node: SparkNode
     ) -> Message:
         message = Message()
         tables = self._tables(state, local, reading=True)
         strings = node.dictionary.strings
         for name in request.names:
-            if request.wanted is Wanted.TABLES:
+            if request.kind is ReadKind.TABLES:
                 message.columns.append(tables.columns(name))
                 continue
-            if request.wanted is Wanted.TABLE_SIZES:
+            if request.kind is ReadKind.TABLE_SIZES:
                 message.rows.append(Rows(name, np.array([tables.size(name)], np.int64)))
                 continue
             pool = node.pools[name]
             if self._plan[0].homes.get(name) is None and state.partition != 0:
                 continue
-            if request.wanted is Wanted.SIZES:
+            if request.kind is ReadKind.SIZES:
                 size = [[len(pool.live()), pool.nbytes()]]
                 message.rows.append(Rows(name, np.array(size, np.int64)))
                 continue
-            found = {
-                Wanted.NOW: lambda n: (node.rows(n),),
-                Wanted.BEFORE: lambda n: (node.rows_before(n),),
-                Wanted.CHANGED: node.changed,
-            }[request.wanted](name)
-            message.rows += [with_texts(name, words, pool.layout, strings) for words in found]
+            parts = {
+                ReadKind.NOW: lambda n: (node.rows(n),),
+                ReadKind.BEFORE: lambda n: (node.rows_before(n),),
+                ReadKind.CHANGED: node.changed,
+            }[request.kind](name)
+            message.rows += [with_texts(name, words, pool.layout, strings) for words in parts]
         return message
 
 

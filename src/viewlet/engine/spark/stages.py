@@ -55,14 +55,14 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """`before`: pieces, and the routes of what is scattered then; `answers`: the driver waits."""
+    """`before`: pieces, and the routes of what is scattered then."""
 
     before: tuple[Piece | Route, ...]
     stages: tuple[StagePlan, ...]
     after: tuple[Piece, ...]
 
     @property
-    def answers(self) -> bool:
+    def involves_driver(self) -> bool:
         """Whether the driver has anything to do in this job."""
         gathers = any(route.driver for stage in self.stages for route in stage.routes)
         return bool(self.before or self.after or gathers)
@@ -123,10 +123,10 @@ class StagedProgram:
     def trigger_for(self, relations: Iterable[str]) -> int | None:
         """The trigger of a batch of these relations; None if nothing depends on them."""
         single = {t.relations[0]: n for n, t in enumerate(self.triggers) if len(t.relations) == 1}
-        wanted = [name for name in relations if name in single]
-        if len(wanted) > 1:
+        triggered = [name for name in relations if name in single]
+        if len(triggered) > 1:
             return len(self.triggers) - 1
-        return single[wanted[0]] if wanted else None
+        return single[triggered[0]] if triggered else None
 
 
 def staged(distributed: DistributedProgram) -> StagedProgram:
@@ -231,12 +231,12 @@ class _Side:
                 groups[-1] = (groups[-1][0] or read, [*groups[-1][1], statement])
             else:
                 groups.append((read, [statement]))
-        found = []
+        pieces = []
         for number, (relation, group) in enumerate(groups):
             piece = Piece(f"{name}_{number}", relation)
             self._add(piece, group)
-            found.append(piece)
-        return found
+            pieces.append(piece)
+        return pieces
 
     def _add(self, piece: Piece, statements: list[Statement]) -> None:
         self._pieces.append(piece)
@@ -265,15 +265,15 @@ class _Side:
         return NodePlan(module, own | self._transient(), homes, used)
 
     def _home(self, map: Map) -> tuple[int, ...] | None:
-        place = self._program.locations[map.name]
-        if not isinstance(place, Dist):
+        location = self._program.locations[map.name]
+        if not isinstance(location, Dist):
             return None
-        return tuple(map.key_names.index(column) for column in place.columns)
+        return tuple(map.key_names.index(column) for column in location.columns)
 
     def _names(self) -> set[str]:
         """The maps that have contents on this side."""
         program = self._program
-        found = {
+        map_names = {
             map.name
             for map in program.program.maps
             if not map.buffer and self._mode in sites(program.locations[map.name])
@@ -284,24 +284,24 @@ class _Side:
                     if isinstance(operation, Compute) and operation.mode is not self._mode:
                         continue
                     used = maps_touched(operation)
-                    found |= {name for mode, name in used if mode is self._mode}
-        return found & {map.name for map in program.maps}
+                    map_names |= {name for mode, name in used if mode is self._mode}
+        return map_names & {map.name for map in program.maps}
 
     def _transient(self) -> frozenset[str]:
         """Buffers that no trigger uses in more than one stage."""
         names = {m.name for m in self._program.maps if m.buffer}
         for trigger in self._program.triggers:
             uses: dict[str, set[tuple[int, int]]] = {}
-            for place, name in _uses(trigger, self._mode):
-                uses.setdefault(name, set()).add(place)
-            names -= {name for name, places in uses.items() if len(places) > 1}
+            for stage, name in _uses(trigger, self._mode):
+                uses.setdefault(name, set()).add(stage)
+            names -= {name for name, stages in uses.items() if len(stages) > 1}
         return frozenset(names)
 
 
 def _uses(trigger: DistributedTrigger, mode: Mode) -> Iterator[tuple[tuple[int, int], str]]:
     """Every (job, stage) in which a side writes, receives, reads or sends a map.
 
-    The driver's work in one batch is one place: it never changes its process in between.
+    The driver's work in one batch is one stage: it never changes its process in between.
     """
     for number, job in enumerate(jobs_of(trigger)):
         if mode is Mode.LOCAL:
@@ -321,10 +321,12 @@ def _uses(trigger: DistributedTrigger, mode: Mode) -> Iterator[tuple[tuple[int, 
 
 def _batch_of(statement: Statement) -> str | None:
     parts: tuple[Expr, ...] = (statement.loop, *(update for _, update in statement.updates))
-    found = {n.name for part in parts for n in walk(part) if isinstance(n, Delta)}
-    if len(found) > 1:
-        raise ProgramError(f"a statement reads the batches of {', '.join(sorted(found))} at once")
-    return found.pop() if found else None
+    relations = {n.name for part in parts for n in walk(part) if isinstance(n, Delta)}
+    if len(relations) > 1:
+        raise ProgramError(
+            f"a statement reads the batches of {', '.join(sorted(relations))} at once"
+        )
+    return relations.pop() if relations else None
 
 
 def _with_batch_renamed(statement: Statement, name: str) -> Statement:
