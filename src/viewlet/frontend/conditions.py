@@ -38,12 +38,12 @@ def with_implied(factors: Sequence[Expr]) -> list[Expr]:
     keep only the rows of R and S that can ever count.
     """
     atoms = [outputs(factor) for factor in factors if isinstance(factor, Rel)]
-    known = {factor.scalar for factor in factors if isinstance(factor, Cond)}
+    conditions = {factor.scalar for factor in factors if isinstance(factor, Cond)}
     result = []
     for factor in factors:
         if isinstance(factor, Cond):
-            found = [_implied(factor.scalar, names) for names in atoms]
-            result += [cond(s) for s in found if s is not None and s not in known]
+            implied = [_implied(factor.scalar, names) for names in atoms]
+            result += [cond(s) for s in implied if s is not None and s not in conditions]
         result.append(factor)
     return result
 
