@@ -38,6 +38,7 @@ from viewlet.frontend.products import (
     Variables,
     extended,
     keyed,
+    not_null,
     product,
     summed,
     without_null_tests,
@@ -249,28 +250,24 @@ class Grouped(RowScalars):
     def _nullable(self, branches: Sequence[Branch], value: Typed) -> bool:
         return any(self.variables.can_be_null(b.resolve(value.scalar), b.own) for b in branches)
 
-    def _not_null(self, value: Typed) -> Expr:
-        """{not(is_null(value))}"""
-        return cond(apply("not", apply("is_null", value.scalar)))
-
     def _count(self, branches: tuple[Branch, ...], values: list[Typed], distinct: bool) -> Typed:
         if distinct:
             rows, _ = self._distinct(branches, values)
             body = summed(self.variables, self.keys, rows)
             return Typed(self.sink.add("distinct", body), BIGINT)
-        guards = [self._not_null(v) for v in values]
+        guards = [not_null(v.scalar) for v in values]
         body = summed(self.variables, self.keys, branches, *guards)
         return Typed(self.sink.add("number", body), BIGINT)
 
     def _not_null_count(self, branches: tuple[Branch, ...], value: Typed) -> ScalarExpr:
-        body = summed(self.variables, self.keys, branches, self._not_null(value))
+        body = summed(self.variables, self.keys, branches, not_null(value.scalar))
         return self.sink.add("number", body)
 
     def _distinct(
         self, branches: tuple[Branch, ...], values: list[Typed]
     ) -> tuple[tuple[Branch, ...], list[Typed]]:
         """Exists(Sum[g, e](Q * {not(is_null(e))})): the values of each group once."""
-        counted = extended(self.variables, branches, [self._not_null(v) for v in values])
+        counted = extended(self.variables, branches, [not_null(v.scalar) for v in values])
         columns = [("distinct_value", value) for value in values]
         bound, targets, names = keyed(self.variables, counted, columns)
         body = exists_of(summed(self.variables, (*self.keys, *names), bound))
@@ -338,7 +335,7 @@ class Grouped(RowScalars):
     def _extreme(
         self, kind: str, branches: tuple[Branch, ...], value: Typed, filtered: bool
     ) -> Typed:
-        counted = extended(self.variables, branches, [self._not_null(value)])
+        counted = extended(self.variables, branches, [not_null(value.scalar)])
         nullable = self.total or filtered or self._nullable(branches, value)
         scalar = value.scalar
         plain = isinstance(scalar, Ref) and all(scalar.name in b.own for b in counted)

@@ -172,7 +172,7 @@ def _options(tree: exp.Create) -> list[exp.Expr]:
 
 
 def _no_option(tree: exp.Create, part: exp.Expr, hint: str) -> Exception:
-    """Some options have no place of their own, and are said to be where the name is."""
+    """The error for an option; one without a position gets that of the relation's name."""
     position_node = part if position_of(part) is not None else tree.this
     name = sql_of(part) or type(part).__name__.removesuffix("Property").upper()
     return fault(UnsupportedError, f"option {name} is not supported", position_node, hint)

@@ -75,7 +75,7 @@ class From:
         if is_crowded(left, right, "", MOST_INNER_PRODUCTS):
             left, right = self._with_variables(left), self._with_variables(right)
         left, right, _ = self._few_products(left, right, "", MOST_INNER_PRODUCTS, [], node)
-        names = _beside(left, right, node)
+        names = _both_sides(left, right, node)
         return replace(names, branches=crossed(left.branches, right.branches))
 
     def _scope_of(self, joined: Joined) -> Scope:
@@ -214,7 +214,7 @@ class From:
             right = self._with_variables(right)
         if crowded or side in ("RIGHT", "FULL"):
             left = self._with_variables(left)
-        names = _beside(left, right, node.this)
+        names = _both_sides(left, right, node.this)
         factors, columns = self._condition(node, left, right, names, side)
         left, right, renamings = self._few_products(left, right, side, most, factors, node)
         for renaming in renamings:
@@ -411,7 +411,7 @@ def _check_words(join: exp.Join, side: str) -> None:
         )
 
 
-def _beside(left: Joined, right: Joined, node: exp.Expr) -> Joined:
+def _both_sides(left: Joined, right: Joined, node: exp.Expr) -> Joined:
     """The names of both sides, and no rows yet."""
     aliases = {source.alias for source in left.sources}
     for source in right.sources:

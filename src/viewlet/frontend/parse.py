@@ -1,4 +1,4 @@
-"""SQL text -> statements, with the place of every node, and errors in viewlet's own words.
+"""SQL text -> statements, with the position of every node, and errors in viewlet's own words.
 
 The dialect is PostgreSQL's, with what Spark users write where it does not collide: backquoted
 names, STRING, LONG. CREATE STREAM is read as CREATE TABLE with a mark. Names that are not quoted

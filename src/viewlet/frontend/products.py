@@ -224,7 +224,7 @@ def condition(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
             left, right = part.arguments
             if isinstance(left, Ref) and isinstance(right, Ref):
                 if variables.can_be_null(left, own) and variables.can_be_null(right, own):
-                    factors.append(cond(apply("not", apply("is_null", left))))
+                    factors.append(not_null(left))
                 part = apply("==", left, right)
         elif isinstance(part, Apply) and part.function == "not":
             test = part.arguments[0]
@@ -233,6 +233,11 @@ def condition(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
                 continue
         factors.append(cond(part))
     return product_of(*dict.fromkeys(factors))
+
+
+def not_null(scalar: ScalarExpr) -> Expr:
+    """{not(is_null(scalar))}"""
+    return cond(apply("not", apply("is_null", scalar)))
 
 
 def not_null_tests(variables: Variables, scalar: ScalarExpr, own: Names) -> list[Expr]:
@@ -244,7 +249,7 @@ def not_null_tests(variables: Variables, scalar: ScalarExpr, own: Names) -> list
         if isinstance(part, Apply) and FUNCTIONS[part.function].nulls is STRICT:
             pending += reversed(part.arguments)
         elif variables.can_be_null(part, own):
-            tests[cond(apply("not", apply("is_null", part)))] = None
+            tests[not_null(part)] = None
     return list(tests)
 
 

@@ -1,4 +1,4 @@
-"""What is said of syntax that viewlet does not read: its name, its place, what to write instead.
+"""Errors for syntax that viewlet does not read: its name, its position, what to write instead.
 
 `CLAUSES` and `CONSTRUCTS` give a name and a way out to what people do write. Whatever is in neither
 is named after sqlglot's argument, or by its own text.

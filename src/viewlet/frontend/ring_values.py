@@ -122,8 +122,8 @@ def _chosen(variables: Variables, scalar: Apply, own: Names, split: Split) -> Ex
     terms: list[Expr] = []
     before: Expr = ONE
     for test, then in zip(branches[::2], branches[1::2], strict=True):
-        met = condition(variables, test, own)
-        terms.append(product_of(before, met, split(then)))
+        test_factors = condition(variables, test, own)
+        terms.append(product_of(before, test_factors, split(then)))
         missed = without_null_tests(variables, apply("is_true", test), own)
         before = product_of(before, cond(apply("not", missed)))
     terms.append(product_of(before, split(otherwise)))

@@ -69,7 +69,7 @@ class Scalars(Functions):
     """Lowers one expression at a time; `lower` is the entry."""
 
     def leaf(self, node: exp.Expr) -> Typed | None:
-        """What depends on the place: columns, subqueries, aggregates. None: not such a thing."""
+        """A column, subquery or aggregate, as the clause around it reads them; None for others."""
         raise NotImplementedError
 
     def lower(self, node: exp.Expr) -> Typed:
@@ -250,7 +250,7 @@ class Scalars(Functions):
         return Typed(apply("in", convert(value, target, node).scalar, *listed), BOOLEAN)
 
     def like(self, node: exp.Expr) -> Typed:
-        """a LIKE b [ESCAPE c]; a backslash is the escape character where nothing is said"""
+        """a LIKE b [ESCAPE c]; without ESCAPE a backslash is the escape character"""
         escape: ScalarExpr = Const("\\")
         if isinstance(node, exp.Escape):
             escape, node = self.text(node.expression, "ESCAPE").scalar, node.this
