@@ -21,7 +21,7 @@ EVENTS = 4_000
 
 
 class Book:
-    """Bids and asks that rest, with as many new ones as cancelled ones coming."""
+    """Bids and asks that rest, with as many new ones as canceled ones coming."""
 
     def __init__(self, query: str, resting: int) -> None:
         catalog = read_catalog(SCHEMA)
@@ -38,7 +38,7 @@ class Book:
             np.round(rng.normal(1e5, 1e4, total), 2),
         ]
         self.resting = resting
-        self.cancelled = rng.permutation(resting)
+        self.canceled = rng.permutation(resting)
         self._apply(np.arange(resting), np.ones(resting, np.int64))
 
     def _apply(self, rows: Array, weights: Array) -> None:
@@ -52,7 +52,7 @@ class Book:
         for part in range(2):
             rows = np.empty(2 * half, np.int64)
             rows[::2] = self.resting + part * half + np.arange(half)
-            rows[1::2] = self.cancelled[np.arange(part * half, (part + 1) * half) % self.resting]
+            rows[1::2] = self.canceled[np.arange(part * half, (part + 1) * half) % self.resting]
             if part * half >= self.resting:
                 rows[1::2] = rows[::2]
             weights = np.tile(np.array([1, -1]), half)

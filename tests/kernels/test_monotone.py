@@ -6,7 +6,7 @@ import pytest
 
 from viewlet.calculus.text import parse_scalar
 from viewlet.kernels import monotone
-from viewlet.kernels.monotone import FALLS, RISES, STAYS, trend
+from viewlet.kernels.monotone import CONSTANT, FALLS, RISES, trend
 
 X = frozenset(("x", "n"))
 
@@ -14,7 +14,7 @@ X = frozenset(("x", "n"))
 @pytest.mark.parametrize(
     ("scalar", "expected"),
     [
-        ("a", STAYS),
+        ("a", CONSTANT),
         ("x", RISES),
         ("a - x", FALLS),
         ("2 * x + n", RISES),

@@ -54,25 +54,25 @@ def _separate_product(
     factors: tuple[Expr, ...], shown: Names, bound: Names, costs: Costs | None
 ) -> Expr:
     remaining: list[Expr] = []
-    rest: list[Expr] = []
+    unbound: list[Expr] = []
     for factor in factors:
         if is_batch(factor):
             remaining.append(factor)
             bound |= outputs(factor)
         else:
-            rest.append(factor)
+            unbound.append(factor)
     progress = True
     while progress:
         progress = False
-        for factor in list(rest):
+        for factor in list(unbound):
             computed = isinstance(factor, Binder)
             single = costs is not None and costs.is_single(factor, bound)
             if single or (inputs(factor) if computed else visible(factor)) <= bound:
-                rest.remove(factor)
+                unbound.remove(factor)
                 remaining.append(factor)
                 bound |= outputs(factor)
                 progress = True
-    groups = connected(rest, bound)
+    groups = connected(unbound, bound)
     alone = len(groups) == 1 and not any(is_batch(f) for f in remaining)
     summed: list[Expr] = []
     for group in groups:

@@ -67,23 +67,23 @@ def node(cls: type[N]) -> type[N]:
 
     Nodes are shared, and looked up often.
     """
-    made = dataclass(frozen=True)(cls)
-    compute: Callable[[N], int] = made.__hash__
+    node_class = dataclass(frozen=True)(cls)
+    compute: Callable[[N], int] = node_class.__hash__
 
     def cached(self: N) -> int:
-        known: int | None = self.__dict__.get("_hash")
-        if known is None:
-            known = compute(self)
-            self.__dict__["_hash"] = known
-        return known
+        cached_hash: int | None = self.__dict__.get("_hash")
+        if cached_hash is None:
+            cached_hash = compute(self)
+            self.__dict__["_hash"] = cached_hash
+        return cached_hash
 
-    made.__hash__ = cached  # type: ignore[assignment, method-assign]
-    hints = get_type_hints(made, include_extras=True)
-    made.FIELDS = tuple(
+    node_class.__hash__ = cached  # type: ignore[assignment, method-assign]
+    hints = get_type_hints(node_class, include_extras=True)
+    node_class.FIELDS = tuple(
         _field(each.name, hints[each.name])
-        for each in fields(made)  # type: ignore[arg-type]
+        for each in fields(node_class)  # type: ignore[arg-type]
     )
-    return made
+    return node_class
 
 
 def _field(name: str, hint: Any) -> Field:
@@ -105,10 +105,10 @@ def remembered(function: Callable[[N], T]) -> Callable[[N], T]:
     @wraps(function)
     def recall(node: N) -> T:
         try:
-            known: T = node.__dict__[name]
+            value: T = node.__dict__[name]
         except KeyError:
-            known = node.__dict__[name] = function(node)
-        return known
+            value = node.__dict__[name] = function(node)
+        return value
 
     return recall
 

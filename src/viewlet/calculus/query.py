@@ -164,10 +164,10 @@ def sort_rows(query: Query, rows: list[tuple[tuple[Scalar, ...], int]]) -> list[
     """Rows with multiplicities -> plain rows, ordered and cut as ORDER BY and LIMIT say."""
     flat = [row for row, count in rows for _ in range(count)]
     for item in reversed(query.order):
-        known = [row for row in flat if row[item.column] is not None]
-        unknown = [row for row in flat if row[item.column] is None]
-        known.sort(key=partial(_order_of, item.column), reverse=item.descending)
-        flat = unknown + known if item.nulls_first else known + unknown
+        non_null = [row for row in flat if row[item.column] is not None]
+        nulls = [row for row in flat if row[item.column] is None]
+        non_null.sort(key=partial(_order_of, item.column), reverse=item.descending)
+        flat = nulls + non_null if item.nulls_first else non_null + nulls
     end = None if query.limit is None else query.offset + query.limit
     return flat[query.offset : end]
 

@@ -90,19 +90,19 @@ class Names:
     """Fresh variable names: b -> b_1, b_2, ..."""
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
-        self._taken = set(reserved)
+        self._used_names = set(reserved)
 
     def reserve(self, names: Iterable[str]) -> None:
         """These names are given to nobody from now on."""
-        self._taken.update(names)
+        self._used_names.update(names)
 
     def fresh(self, name: str) -> str:
         """A name that was neither reserved nor given before: b_1, b_2, ..."""
         stem = name.rstrip("0123456789").rstrip("_") or name
         for number in count(1):
             candidate = f"{stem}_{number}"
-            if candidate not in self._taken:
-                self._taken.add(candidate)
+            if candidate not in self._used_names:
+                self._used_names.add(candidate)
                 return candidate
         raise AssertionError
 
@@ -342,8 +342,8 @@ def _ordered(
         texts_of = iter(text for _, text in ordered)
         colored = with_fields(e, variable=color)
         shown = TEXTS[type(e)](colored, lambda _: next(texts_of))
-        rest = iter(part for part, _ in ordered)
-        return with_fields(e, part=lambda _: next(rest)), shown
+        parts_of = iter(part for part, _ in ordered)
+        return with_fields(e, part=lambda _: next(parts_of)), shown
 
     return go(expr)
 

@@ -54,12 +54,12 @@ def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]
         if tests:
             # All at once, because they bind nothing that would change what comes next.
             ordered += tests
-            taken = set(map(id, tests))
-            factors = [f for f in factors if id(f) not in taken]
+            test_ids = set(map(id, tests))
+            factors = [f for f in factors if id(f) not in test_ids]
             continue
         if not ready:
-            rest = to_text(product_of(*factors))
-            raise ProgramError(f"no factor can be evaluated next in {rest}")
+            unscheduled = to_text(product_of(*factors))
+            raise ProgramError(f"no factor can be evaluated next in {unscheduled}")
         best = min(ready, key=lambda f: _rank(f, bound, ordered, factors, costs))
         factors.remove(best)
         ordered.append(schedule(best, bound, costs))
@@ -77,7 +77,7 @@ def _ready(factor: Expr, bound: Names) -> bool:
 
 
 def _rank(
-    factor: Expr, bound: Names, placed: list[Expr], left: list[Expr], costs: Costs | None
+    factor: Expr, bound: Names, placed: list[Expr], unscheduled: list[Expr], costs: Costs | None
 ) -> tuple[int, ...]:
     """Behind filters: computed values, then lookups, then the batch, then slices, then scans.
 
@@ -95,7 +95,7 @@ def _rank(
         # ΔR before buffers of the batch: they can then be looked up, ΔR never can.
         return (3, 0 if isinstance(factor, Delta) else 1, unbound)
     if isinstance(factor, NestedValue):
-        return (2, 0, 0, 0) if costs and _is_test(factor, bound, left) else (2, 2)
+        return (2, 0, 0, 0) if costs and _is_test(factor, bound, unscheduled) else (2, 2)
     touched = outputs(factor) & bound
     size = unbound * 2 + (not isinstance(factor, Rel | MapRef))
     if costs is None or not touched:
@@ -105,10 +105,11 @@ def _rank(
     return (4, costs.distance(factor, bound, placed), size, -costs.filters(factor))
 
 
-def _is_test(factor: NestedValue, bound: Names, left: list[Expr]) -> bool:
+def _is_test(factor: NestedValue, bound: Names, unscheduled: list[Expr]) -> bool:
     """A nested value that is made of lookups, and that a condition waits for."""
     lookups = all(outputs(n) <= bound for n in walk(factor.body) if isinstance(n, MapRef | Delta))
-    known = bound | {factor.variable}
+    names_in_scope = bound | {factor.variable}
     return lookups and any(
-        isinstance(f, Cond) and factor.variable in inputs(f) and inputs(f) <= known for f in left
+        isinstance(f, Cond) and factor.variable in inputs(f) and inputs(f) <= names_in_scope
+        for f in unscheduled
     )

@@ -166,8 +166,8 @@ def _exists_of_terms(body: Expr) -> Expr:
             outside.append(factor)
         else:
             inside.append(factor)
-    rest = exists_of(product_of(*inside)) if inside else ONE
-    return product_of(rest, *outside)
+    presence = exists_of(product_of(*inside)) if inside else ONE
+    return product_of(presence, *outside)
 
 
 def _merge_complements(body: Expr) -> Expr | None:
@@ -183,15 +183,17 @@ def _merge_complements(body: Expr) -> Expr | None:
             if not isinstance(factor, Lift):
                 continue
             zero = Cond(Apply("=", (Ref(factor.variable), Const(0))))
-            rest = tuple(f for f in absent.factors if f not in (factor, zero))
-            if zero not in absent.factors or _used(rest, factor.variable):
+            other_factors = tuple(f for f in absent.factors if f not in (factor, zero))
+            if zero not in absent.factors or _used(other_factors, factor.variable):
                 continue
-            _, joined = simplify_monomials(product_of(*rest, factor.body), keys)
+            _, joined = simplify_monomials(product_of(*other_factors, factor.body), keys)
             texts = {_identity(m.factors, keys) for m in joined}
             partners = [m for m in monomials if _identity(m.factors, keys) in texts]
             if len(joined) == len(partners) > 0:
                 others = [m for m in monomials if m is not absent and m not in partners]
-                return monomials_to_expr(keys, [*others, Monomial(Const(1), rest)], inputs(body))
+                return monomials_to_expr(
+                    keys, [*others, Monomial(Const(1), other_factors)], inputs(body)
+                )
     return None
 
 
@@ -210,13 +212,13 @@ def unify_equalities(factors: Factors, keys: Names) -> Factors:
         pair = _equal_variables(factor)
         if pair is None:
             continue
-        rest = factors[:i] + factors[i + 1 :]
+        others = factors[:i] + factors[i + 1 :]
         for old, new in (pair, pair[::-1]):
-            if old in bound and old not in keys and not _is_lifted(rest, old):
-                return tuple(rename(f, {old: new}) for f in rest)
+            if old in bound and old not in keys and not _is_lifted(others, old):
+                return tuple(rename(f, {old: new}) for f in others)
         for old, new in (pair[::-1], pair):
-            if old in bound and old in keys and not _is_lifted(rest, old):
-                renamed = tuple(rename(f, {old: new}) for f in rest)
+            if old in bound and old in keys and not _is_lifted(others, old):
+                renamed = tuple(rename(f, {old: new}) for f in others)
                 return (*renamed, Assign(old, Ref(new)))
     return factors
 
@@ -244,20 +246,20 @@ def propagate_assignments(factors: Factors, keys: Names) -> Factors:
     for i, factor in enumerate(factors):
         if not isinstance(factor, Assign):
             continue
-        rest = factors[:i] + factors[i + 1 :]
+        others = factors[:i] + factors[i + 1 :]
         name = factor.variable
-        if any(isinstance(f, Assign) and f.variable == name for f in rest):
-            return (*rest, cond(apply("==", Ref(name), factor.scalar)))
+        if any(isinstance(f, Assign) and f.variable == name for f in others):
+            return (*others, cond(apply("==", Ref(name), factor.scalar)))
         assignment = (factor,) if name in keys else ()
         if isinstance(factor.scalar, Ref):
-            if _used(rest, name) and not _is_lifted(rest, name):
-                return tuple(rename(f, {name: factor.scalar.name}) for f in rest) + assignment
-            if not assignment and not _used(rest, name):
-                return rest
-        elif name not in _outputs(rest):
-            new = tuple(substitute(f, {name: factor.scalar}) for f in rest)
+            if _used(others, name) and not _is_lifted(others, name):
+                return tuple(rename(f, {name: factor.scalar.name}) for f in others) + assignment
+            if not assignment and not _used(others, name):
+                return others
+        elif name not in _outputs(others):
+            new = tuple(substitute(f, {name: factor.scalar}) for f in others)
             # An atom of a nested body keeps the variable, and then it must stay bound.
-            if new != rest or not (assignment or _used(new, name)):
+            if new != others or not (assignment or _used(new, name)):
                 return new + (assignment or ((factor,) if _used(new, name) else ()))
     return factors
 
@@ -271,9 +273,9 @@ def drop_unused_lifts(factors: Factors, keys: Names) -> Factors:
     for i, factor in enumerate(factors):
         if not isinstance(factor, NestedValue) or factor.variable in keys:
             continue
-        rest = factors[:i] + factors[i + 1 :]
-        if not _used(rest, factor.variable):
-            return rest
+        others = factors[:i] + factors[i + 1 :]
+        if not _used(others, factor.variable):
+            return others
     return factors
 
 
@@ -286,8 +288,8 @@ def lower_lifts(factors: Factors, keys: Names) -> Factors:
         uses = [j for j, f in enumerate(factors) if j != i and name in visible(f)]
         if len(uses) == 1 and factors[uses[0]] == Value(Ref(name)):
             j = uses[0]
-            rest = tuple(f for k, f in enumerate(factors) if k not in (i, j))
-            return (*rest, factor.body)
+            others = tuple(f for k, f in enumerate(factors) if k not in (i, j))
+            return (*others, factor.body)
     return factors
 
 
@@ -316,14 +318,14 @@ def guard_conditions(factors: Factors, keys: Names) -> Factors:
     return tuple(
         f
         for f in factors
-        if not (isinstance(f, Cond) and any(f.scalar == _is_known(name) for name in strict))
+        if not (isinstance(f, Cond) and any(f.scalar == _is_not_null(name) for name in strict))
     )
 
 
 _NULL_REJECTING = frozenset(("=", "<>", "<", "<=", ">", ">=", "like", "in"))
 
 
-def _is_known(name: str) -> Apply:
+def _is_not_null(name: str) -> Apply:
     return Apply("not", (Apply("is_null", (Ref(name),)),))
 
 
@@ -348,13 +350,13 @@ def cancel(monomials: list[Monomial], keys: Names) -> list[Monomial]:
     by_factors: dict[object, Monomial] = {}
     for monomial, census in zip(monomials, censuses, strict=True):
         text = _identity(monomial.factors, keys) if common[census] > 1 else census
-        known = by_factors.get(text)
-        if known is None:
+        like_term = by_factors.get(text)
+        if like_term is None:
             by_factors[text] = monomial
             continue
-        total = apply("+", known.coefficient, monomial.coefficient)
+        total = apply("+", like_term.coefficient, monomial.coefficient)
         assert isinstance(total, Const)
-        by_factors[text] = Monomial(total, known.factors)
+        by_factors[text] = Monomial(total, like_term.factors)
     return [m for m in by_factors.values() if m.coefficient not in (Const(0), Const(0.0))]
 
 

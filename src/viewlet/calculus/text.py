@@ -333,10 +333,10 @@ class Parser:
         self.expect(":=")
         if self.next.text in VALUE_WORDS and self.peek("in", 2):
             return VALUE_WORDS[self.next.text](self, variable)
-        scalar = self.whole_scalar()
+        scalar = self.scalar_alone()
         return lift(variable, self.expr()) if scalar is None else assign(variable, scalar)
 
-    def whole_scalar(self) -> ScalarExpr | None:
+    def scalar_alone(self) -> ScalarExpr | None:
         """A number, or a scalar in brackets, up to the closing parenthesis; None if more follows.
 
         Read here and not as an expression, where 0.0 would become the absorbing 0.

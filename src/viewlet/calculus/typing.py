@@ -127,11 +127,11 @@ def _collect_nested(body: Expr, signatures: Signatures, slots: Slots) -> None:
 
 
 def _merge(slots: Slots, name: str, slot: Slot) -> None:
-    known = slots.get(name)
-    if known is None:
+    previous = slots.get(name)
+    if previous is None:
         slots[name] = slot
-    elif known.nullable and not slot.nullable:
-        slots[name] = Slot(known.physical)
+    elif previous.nullable and not slot.nullable:
+        slots[name] = Slot(previous.physical)
 
 
 def weight_type(expr: Expr, signatures: Signatures, slots: Mapping[str, Slot]) -> Physical:

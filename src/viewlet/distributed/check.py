@@ -24,9 +24,9 @@ from viewlet.distributed.ir import (
     StatementBlock,
     Transfer,
     TransferKind,
-    place_of,
+    atom_location,
     sites,
-    target_place,
+    target_location,
 )
 from viewlet.distributed.location import (
     Dist,
@@ -146,7 +146,9 @@ class _Checker:
                 if isinstance(atom, MapRef | Delta):
                     self._readable(atom, operation.mode)
             if operation.mode is Mode.DISTRIBUTED:
-                self._lands(tag_of(expr, self._location), target_place(statement, target, location))
+                self._lands(
+                    tag_of(expr, self._location), target_location(statement, target, location)
+                )
 
     def _reference(self, atom: MapRef) -> None:
         map = self._map(atom.name)
@@ -156,7 +158,7 @@ class _Checker:
             raise ProgramError(f"{atom.name} is {'a' if map.buffer else 'no'} buffer")
 
     def _location(self, atom: Atom) -> Location:
-        return place_of(atom, self._maps, self._locations, self._program.batch)
+        return atom_location(atom, self._maps, self._locations, self._program.batch)
 
     def _readable(self, atom: MapRef | Delta, mode: Mode) -> None:
         atom_sites = self._batch if isinstance(atom, Delta) else sites(self._locations[atom.name])

@@ -197,7 +197,7 @@ class DistributedProgram:
         return self.program.with_maps(self.maps).signatures()
 
 
-def place_of(
+def atom_location(
     atom: Atom, maps: Mapping[str, Map], locations: Mapping[str, Location], batch: Location
 ) -> Location:
     """An atom's location over its own variables."""
@@ -207,6 +207,6 @@ def place_of(
     return in_variables(locations[atom.name], maps[atom.name].key_names, atom.keys)
 
 
-def target_place(statement: Statement, map: Map, location: Location) -> Location:
+def target_location(statement: Statement, map: Map, location: Location) -> Location:
     """The target's location over the statement's key variables."""
     return in_variables(location, map.key_names, statement.keys)

@@ -30,7 +30,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import rename
 from viewlet.calculus.scope import NONE, Names, all_names, check, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.ir import RelationBatch, Source, place_of
+from viewlet.distributed.ir import RelationBatch, Source, atom_location
 from viewlet.distributed.location import (
     LOCAL,
     RANDOM,
@@ -112,7 +112,7 @@ class AtomLocations:
 
     def locate(self, atom: Atom) -> Location:
         """Where the contents of a relation, a batch or a map are."""
-        return place_of(atom, self.maps, self.locations, self.batch)
+        return atom_location(atom, self.maps, self.locations, self.batch)
 
     def copy(self, atom: MapRef | Delta, to: Location) -> MapRef:
         """A reference to the atom's contents moved to `to`, which is over its variables."""
@@ -130,7 +130,7 @@ class AtomLocations:
         column = atom.column if isinstance(atom, MapRef) else VALUE_COLUMN
         return MapRef(name, column, variables, buffer=True)
 
-    def place_of_source(self, source: Source) -> Location:
+    def source_location(self, source: Source) -> Location:
         """Where a map is, or the batch."""
         return self.batch if isinstance(source, RelationBatch) else self.locations[source]
 
@@ -173,8 +173,8 @@ def items_of(
     items: list[StatementItem] = []
     batches = 0
     binders = [outputs(factor) for factor in factors_of(statement.loop)]
-    for expr, columns, left in _factors(statement):
-        expr = _apart(expr, left, NONE.union(*binders))
+    for expr, columns, bound_before in _factors(statement):
+        expr = _apart(expr, bound_before, NONE.union(*binders))
         if isinstance(expr, Delta):
             batches += 1
         tag: Tag
@@ -184,27 +184,29 @@ def items_of(
             # Partial sums join nothing but replicated contents: the second ΔR is replicated.
             expr, tag = layout.copy(expr, REPLICATED), REPLICATED
         else:
-            expr, tag = _placed(expr, layout, left)
+            expr, tag = _placed(expr, layout, bound_before)
         # A lookup behind the bar binds nothing: its keys are bound by the loop.
         bound_here = outputs(expr) if columns is None else NONE
-        items.append(StatementItem(expr, columns, tag, (all_names(expr) - bound_here) & left))
+        items.append(
+            StatementItem(expr, columns, tag, (all_names(expr) - bound_here) & bound_before)
+        )
     return items
 
 
 def _factors(statement: Statement) -> Iterator[tuple[Expr, frozenset[str] | None, Names]]:
     """Each factor with its columns and the variables to its left."""
-    left = NONE
+    bound_before = NONE
     for factor in factors_of(statement.loop):
-        yield factor, None, left
-        left |= outputs(factor)
+        yield factor, None, bound_before
+        bound_before |= outputs(factor)
     for column, update in statement.updates:
         for factor in factors_of(update):
-            yield factor, frozenset((column,)), left
+            yield factor, frozenset((column,)), bound_before
 
 
-def _apart(expr: Expr, left: Names, bound_somewhere: Names) -> Expr:
+def _apart(expr: Expr, bound_before: Names, bound_somewhere: Names) -> Expr:
     """Hidden variables that a later factor binds get other names before factors change order."""
-    hidden = all_names(expr) - outputs(expr) - left
+    hidden = all_names(expr) - outputs(expr) - bound_before
     return rename(expr, {name: f"{name}_in" for name in hidden & bound_somewhere})
 
 
@@ -212,18 +214,18 @@ def _atoms(expr: Expr) -> list[MapRef | Delta]:
     return [node for node in walk(expr) if isinstance(node, MapRef | Delta)]
 
 
-def _placed(expr: Expr, layout: AtomLocations, left: Names) -> tuple[Expr, Tag]:
+def _placed(expr: Expr, layout: AtomLocations, bound_before: Names) -> tuple[Expr, Tag]:
     locations = {layout.locate(atom) for atom in _atoms(expr)}
     if LOCAL in locations and locations <= {LOCAL, REPLICATED}:
         return expr, LOCAL
     try:
-        return expr, tag_of(expr, layout.locate, left)
+        return expr, tag_of(expr, layout.locate, bound_before)
     except ProgramError:
-        return _brought_together(expr, layout, left, locations)
+        return _colocated(expr, layout, bound_before, locations)
 
 
-def _brought_together(
-    expr: Expr, layout: AtomLocations, left: Names, locations: set[Location]
+def _colocated(
+    expr: Expr, layout: AtomLocations, bound_before: Names, locations: set[Location]
 ) -> tuple[Expr, Tag]:
     """The same factor over copies, with the fewest copies, the fewest of them replicated."""
     best: tuple[tuple[int, int], Expr, Tag] | None = None
@@ -231,7 +233,7 @@ def _brought_together(
     for to in (*destinations, REPLICATED):
         new = transform(expr, partial(_moved, to=to, layout=layout))
         try:
-            tag = tag_of(new, layout.locate, left)
+            tag = tag_of(new, layout.locate, bound_before)
         except ProgramError:
             continue
         copies = [layout.locate(a) for a in _atoms(new) if a.name in layout.copies]

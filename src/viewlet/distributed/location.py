@@ -86,7 +86,7 @@ class Follows:
 
 Location = Local | Random | Replicated | Dist
 Tag = Location | Follows
-Places = Callable[[Atom], Location]
+Locate = Callable[[Atom], Location]
 """The location of an atom in terms of its variables."""
 
 LOCAL, RANDOM, REPLICATED = Local(), Random(), Replicated()
@@ -144,7 +144,7 @@ def hash_word(value: object) -> int:
     return int(value) & _WORD
 
 
-def tag_of(expr: Expr, locate: Places, bound: Names = NONE) -> Tag:
+def tag_of(expr: Expr, locate: Locate, bound: Names = NONE) -> Tag:
     """The expression's tag where workers evaluate it, or ProgramError where they must not.
 
     `bound` are the variables that stand to the left. Replicated is also the tag of values and
@@ -168,7 +168,7 @@ def tag_of(expr: Expr, locate: Places, bound: Names = NONE) -> Tag:
     return REPLICATED
 
 
-def _product_tag(expr: Mul, locate: Places, bound: Names) -> Tag:
+def _product_tag(expr: Mul, locate: Locate, bound: Names) -> Tag:
     """Q1^Dist(a) * Q2^Dist(a) is Dist(a); a replicated factor joins anything; Random joins no more.
 
     Follows(a) needs a Dist(a) in the same product to be more than Follows(a).

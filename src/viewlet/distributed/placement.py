@@ -101,7 +101,7 @@ class Hints:
 
 
 def hints_about(program: Program, hints: Hints) -> Hints:
-    """Without what is said of maps and tables that the program does not have, or not yet."""
+    """Without the hints for maps and tables that the program does not have, or not yet."""
     maps = {m.name for m in program.maps}
     tables = {relation.name for relation in program.relations}
     return replace(
@@ -132,7 +132,7 @@ def partition(
             locations[map.name] = columns.locate(map)
     for map in program.maps:
         if map.buffer:
-            locations[map.name] = _buffer_place(map, program, locations)
+            locations[map.name] = _buffer_location(map, program, locations)
     _replicate_shared(program, locations, hints)
     return locations
 
@@ -148,14 +148,14 @@ def _check(program: Program, hints: Hints) -> None:
                 f"{name} cannot be partitioned by {', '.join(location.columns)}",
                 hint=f"its key is ({', '.join(maps[name].key_names)})",
             )
-    known = {relation.name: relation for relation in program.relations}
+    relations = {relation.name: relation for relation in program.relations}
     for name, column in hints.tables.items():
-        if name not in known:
+        if name not in relations:
             raise ResolutionError(f"a partitioning hint names table {name}, which is unknown")
-        known[name].column(column)
+        relations[name].column(column)
 
 
-def _buffer_place(buffer: Map, program: Program, locations: Mapping[str, Location]) -> Location:
+def _buffer_location(buffer: Map, program: Program, locations: Mapping[str, Location]) -> Location:
     """The change of a map is kept where the map is, another buffer where its readers are.
 
     Those vote with the partitioning variables of the maps beside it that the buffer has too; where
@@ -166,7 +166,7 @@ def _buffer_place(buffer: Map, program: Program, locations: Mapping[str, Locatio
         return in_variables(locations[name], program.map(name).key_names, buffer.key_names)
     votes: Counter[tuple[str, ...]] = Counter()
     joined: Counter[tuple[str, ...]] = Counter()
-    for own, others in _beside(buffer.name, program):
+    for own, others in _co_factors(buffer.name, program):
         columns = dict(zip(own, buffer.key_names, strict=True))
         for atom in others:
             if isinstance(atom, Delta):
@@ -180,7 +180,9 @@ def _buffer_place(buffer: Map, program: Program, locations: Mapping[str, Locatio
     return Dist(chosen.most_common(1)[0][0]) if chosen else LOCAL
 
 
-def _beside(name: str, program: Program) -> Iterator[tuple[tuple[str, ...], list[MapRef | Delta]]]:
+def _co_factors(
+    name: str, program: Program
+) -> Iterator[tuple[tuple[str, ...], list[MapRef | Delta]]]:
     """The buffer's keys in each statement that reads or fills it, with the other atoms there."""
     for trigger in program.triggers:
         for statement in trigger.statements:
@@ -202,8 +204,8 @@ def _replicate_shared(program: Program, locations: dict[str, Location], hints: H
     changed = {m.name: m.change_of or m.name for m in program.maps}
     for trigger in program.triggers:
         for statement in trigger.statements:
-            beside = {statement.target, *statement.reads}
-            if not any(isinstance(locations[name], Dist) for name in beside):
+            maps_used = {statement.target, *statement.reads}
+            if not any(isinstance(locations[name], Dist) for name in maps_used):
                 continue
             for name in statement.reads:
                 base = changed[name]
@@ -277,10 +279,10 @@ class _Columns:
                     yield hinted, relation.key == (column,), self._size(table)
 
     def _size(self, table: str) -> int:
-        """Rows where they are known of all streams: a depth cannot be compared with a number."""
+        """Rows where the hints have them for all streams, else a depth: the two do not compare."""
         rows = self._hints.statistics
-        known = all(r.static or r.name in rows for r in self._relations.values())
-        return rows.get(table, 0) if known else self._depths[table]
+        has_all_sizes = all(r.static or r.name in rows for r in self._relations.values())
+        return rows.get(table, 0) if has_all_sizes else self._depths[table]
 
     @cached_property
     def _depths(self) -> dict[str, int]:

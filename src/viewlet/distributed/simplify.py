@@ -42,13 +42,13 @@ class Clock:
     """When the contents of one trigger are complete, in stages.
 
     A worker reads in stage t what was moved to it after stage t - 1; the driver's time t is the
-    end of stage t. `seen` holds the moves that exist already: taking one again is free. `closed`
-    says that stage 0 reads state.
+    end of stage t. `existing_moves` are already made: taking one again is free. `closed` says that
+    stage 0 reads state.
     """
 
     ready: dict[Resource, int] = field(default_factory=dict)
     read: dict[Resource, int] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
+    existing_moves: set[str] = field(default_factory=set)
     closed: bool = False
 
     def start(self, mode: Mode, sources: Iterable[Source]) -> int:
@@ -78,7 +78,7 @@ def best(candidates: Iterable[StatementPlan], clock: Clock, layout: AtomLocation
 
 def cost_of(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     """What a plan would cost, after what is planned already."""
-    trial = Clock(dict(clock.ready), dict(clock.read), set(clock.seen), clock.closed)
+    trial = Clock(dict(clock.ready), dict(clock.read), set(clock.existing_moves), clock.closed)
     return advance(plan, trial, layout)
 
 
@@ -91,7 +91,7 @@ def advance(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     deltas = set(layout.batch_buffers)
     for name in copies:
         copy = layout.copies[name]
-        side = sites(layout.place_of_source(copy.source))[-1]
+        side = sites(layout.source_location(copy.source))[-1]
         _arrive(clock, name, copy.to, clock.start(side, [copy.source]))
     for move in plan.moves:
         statement = Statement("", move.keys, "+=", move.loop, move.updates)
@@ -105,8 +105,8 @@ def advance(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
         else:
             views += 1
         text = _signature(move)
-        fresh += text not in clock.seen
-        clock.seen.add(text)
+        fresh += text not in clock.existing_moves
+        clock.existing_moves.add(text)
     end = BEFORE
     for mode in plan.modes:
         time = _run(clock, mode, plan.final, layout.state)

@@ -68,13 +68,13 @@ class Emitter:
         statement = Statement(sent, move.keys, "+=", move.loop, move.updates)
         statement = self._renamed(statement, names)
         map = self._buffer(sent, statement)
-        self._add(map, self._sent_place(move.mode, statement))
+        self._add(map, self._sent_location(move.mode, statement))
         self._add(replace(map, name=received), move.to)
         self.operations.append(Compute(move.mode, statement))
         self.operations.append(Transfer(_kind(move.mode, move.to), received, sent, move.to))
         return received
 
-    def _sent_place(self, mode: Mode, statement: Statement) -> Location:
+    def _sent_location(self, mode: Mode, statement: Statement) -> Location:
         """Partitioned where every column's result is and keeps its key; else partial sums."""
         if mode is Mode.LOCAL:
             return LOCAL
@@ -125,7 +125,7 @@ class Emitter:
     def _copy(self, copy: AtomCopy) -> str:
         """The buffer with the contents that the map or the batch has at this moment."""
         sent, received = self._names()
-        location = self._layout.place_of_source(copy.source)
+        location = self._layout.source_location(copy.source)
         mode = Mode.LOCAL if isinstance(location, Local) else Mode.DISTRIBUTED
         if isinstance(copy.source, RelationBatch):
             columns = copy.map.key_names

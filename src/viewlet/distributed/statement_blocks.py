@@ -43,14 +43,14 @@ def fuse(blocks: list[StatementBlock]) -> list[StatementBlock]:
     on what it passed over, because it may commute with more of it now that less is in between.
     """
     done: list[StatementBlock] = []
-    rest = blocks
-    while rest:
-        head, tail = _merge_into_head(rest[0], rest[1:])
-        if head == rest[0]:
+    remaining = blocks
+    while remaining:
+        head, tail = _merge_into_head(remaining[0], remaining[1:])
+        if head == remaining[0]:
             done.append(head)
-            rest = tail
+            remaining = tail
         else:
-            rest = [head, *tail]
+            remaining = [head, *tail]
     return done
 
 

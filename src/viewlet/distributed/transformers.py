@@ -39,7 +39,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.ir import Mode, target_place
+from viewlet.distributed.ir import Mode, target_location
 from viewlet.distributed.items import AtomLocations, StatementItem, items_of
 from viewlet.distributed.location import (
     LOCAL,
@@ -84,7 +84,7 @@ class _Product:
 
     location: Location
     aim: tuple[str, ...]  # the group that a replicated product is for, () for partial sums
-    rest: tuple[StatementItem, ...]
+    remaining: tuple[StatementItem, ...]
     items: tuple[StatementItem, ...] = ()
     bound: Names = NONE
     moved: MapRef | None = None
@@ -135,7 +135,7 @@ class _Builder:
         self._items = tuple(items)
         self._late = late
         target = layout.maps[statement.target]
-        self._target = target_place(statement, target, layout.locations[target.name])
+        self._target = target_location(statement, target, layout.locations[target.name])
 
     def all(self) -> Iterator[StatementPlan]:
         """Depth first; the first plan follows the order of the factors."""
@@ -147,8 +147,8 @@ class _Builder:
             (i for i in self._items if i.tag == RANDOM and isinstance(i.expr, Delta)), None
         )
         if batch is not None:
-            rest = tuple(i for i in self._items if i is not batch)
-            yield _Product(RANDOM, (), rest, (batch,), outputs(batch.expr))
+            others = tuple(i for i in self._items if i is not batch)
+            yield _Product(RANDOM, (), others, (batch,), outputs(batch.expr))
             return
         starts: list[tuple[str, ...]] = []
         for item in self._items:
@@ -165,19 +165,19 @@ class _Builder:
     def _joined(self, product: _Product) -> _Product:
         """Take in every item that can be joined where the product is."""
         while True:
-            ready = [item for item in product.rest if self._takes(product, item)]
+            ready = [item for item in product.remaining if self._can_join(product, item)]
             if not ready:
                 return product
             item = min(ready, key=lambda i: not isinstance(i.expr, Cond | Value | Assign))
             product = replace(
                 product,
                 location=item.tag if isinstance(item.tag, Dist | Random) else product.location,
-                rest=tuple(i for i in product.rest if i is not item),
+                remaining=tuple(i for i in product.remaining if i is not item),
                 items=(*product.items, item),
                 bound=product.bound | (outputs(item.expr) if item.columns is None else NONE),
             )
 
-    def _takes(self, product: _Product, item: StatementItem) -> bool:
+    def _can_join(self, product: _Product, item: StatementItem) -> bool:
         if not item.is_ready(product.bound):
             return False
         if isinstance(product.location, Local):
@@ -192,16 +192,16 @@ class _Builder:
         return product.location == REPLICATED and item.tag == aim
 
     def _extended(self, product: _Product) -> Iterator[StatementPlan]:
-        if not product.rest:
+        if not product.remaining:
             yield from self._finished(product)
             return
-        for to, aim in self._next_places(product):
+        for to, aim in self._next_locations(product):
             further = self._joined(self._moved(product, to, aim))
-            if len(further.rest) < len(product.rest):
+            if len(further.remaining) < len(product.remaining):
                 yield from self._extended(further)
 
-    def _next_places(self, product: _Product) -> Iterator[tuple[Location, tuple[str, ...]]]:
-        """The places of the groups that are left, in the order of their first item.
+    def _next_locations(self, product: _Product) -> Iterator[tuple[Location, tuple[str, ...]]]:
+        """The locations of the remaining groups, in the order of their first item.
 
         Repart[x] where the product binds x; where it does not, the product is replicated and a
         factor of the group binds x. Partial sums join a replicated product too.
@@ -211,7 +211,7 @@ class _Builder:
             return  # moved from every worker it would count as often
         if product.moved is None and not product.items:
             return
-        for item in product.rest:
+        for item in product.remaining:
             step: tuple[Location, tuple[str, ...]]
             if isinstance(item.tag, Dist | Follows):
                 columns = item.tag.columns
@@ -235,7 +235,7 @@ class _Builder:
 
     def _moved(self, product: _Product, to: Location, aim: tuple[str, ...]) -> _Product:
         """C := transformer[to](what has been joined, projected to the variables still needed)."""
-        needed = NONE.union(self._statement.keys, *(all_names(i.expr) for i in product.rest))
+        needed = NONE.union(self._statement.keys, *(all_names(i.expr) for i in product.remaining))
         loop, updates = self._evaluated(product)
         variables = product.bound & needed
         order = canonical(loop, variables).names
@@ -254,7 +254,7 @@ class _Builder:
         return _Product(
             location=to,
             aim=aim,
-            rest=product.rest,
+            remaining=product.remaining,
             bound=frozenset(keys),
             moved=MapRef(name, PRESENCE, keys, buffer=True),
             values=tuple(values),
@@ -298,7 +298,7 @@ class _Builder:
 
 def _is_connected(product: _Product, item: StatementItem) -> bool:
     """A replicated factor waits until it shares a variable: no cross products with the batch."""
-    gives = outputs(item.expr)
-    single = isinstance(item.expr, Binder) or not gives - product.bound
-    waiting = any(i.tag != REPLICATED for i in product.rest)
-    return single or bool(gives & product.bound) or not waiting
+    names = outputs(item.expr)
+    single = isinstance(item.expr, Binder) or not names - product.bound
+    waiting = any(i.tag != REPLICATED for i in product.remaining)
+    return single or bool(names & product.bound) or not waiting

@@ -38,6 +38,7 @@ from viewlet.frontend.products import (
     Variables,
     extended,
     keyed,
+    not_null,
     product,
     summed,
     without_null_tests,
@@ -104,17 +105,17 @@ class Lifts:
     def __init__(self, variables: Variables, factors: list[Expr]) -> None:
         self.variables = variables
         self.factors = factors
-        self.known: dict[tuple[str, Expr], ScalarExpr] = {}
+        self.lifted: dict[tuple[str, Expr], ScalarExpr] = {}
 
     def add(self, hint: str, body: Expr) -> ScalarExpr:
         key = ("sum", body)
         if isinstance(body, Value):
             return body.scalar
-        if key not in self.known:
+        if key not in self.lifted:
             variable = self.variables.fresh(hint)
             self.factors.append(lift(variable, body))
-            self.known[key] = Ref(variable)
-        return self.known[key]
+            self.lifted[key] = Ref(variable)
+        return self.lifted[key]
 
     def add_extreme(
         self, hint: str, kind: str, target: str, body: Expr, nullable: bool
@@ -122,11 +123,11 @@ class Lifts:
         key = (f"{kind} {target}", body)
         if body == ZERO:
             return NULL
-        if key not in self.known:
+        if key not in self.lifted:
             variable = self.variables.fresh(hint, nullable=nullable)
             self.factors.append(extreme(variable, kind, target, body))
-            self.known[key] = Ref(variable)
-        return self.known[key]
+            self.lifted[key] = Ref(variable)
+        return self.lifted[key]
 
 
 class Grouped(RowScalars):
@@ -157,12 +158,12 @@ class Grouped(RowScalars):
         )
         super().__init__(lowering, outside)
 
-    def group_key(self, found: Typed, node: exp.Expr) -> Typed:
+    def group_key(self, column: Typed, node: exp.Expr) -> Typed:
         """What a column of the block is once its rows are grouped."""
-        if found.scalar in self.groups:
-            return self.groups[found.scalar]
-        if isinstance(found.scalar, Const):
-            return found
+        if column.scalar in self.groups:
+            return self.groups[column.scalar]
+        if isinstance(column.scalar, Const):
+            return column
         raise fault(
             TypingError,
             f"column {sql_of(node)} is neither grouped nor aggregated",
@@ -178,12 +179,12 @@ class Grouped(RowScalars):
         if isinstance(node, exp.AggFunc):
             return self.aggregate(node, None)
         if not isinstance(node, exp.Column | exp.Literal) and self.groups:
-            key = self._whole_group_expression(node)
+            key = self._group_expression(node)
             if key is not None:
                 return key
         return super().leaf(node)
 
-    def _whole_group_expression(self, node: exp.Expr) -> Typed | None:
+    def _group_expression(self, node: exp.Expr) -> Typed | None:
         """SELECT a + 1 ... GROUP BY a + 1"""
         if not any(isinstance(key, Apply) for key in self.groups):
             return None
@@ -249,28 +250,24 @@ class Grouped(RowScalars):
     def _nullable(self, branches: Sequence[Branch], value: Typed) -> bool:
         return any(self.variables.can_be_null(b.resolve(value.scalar), b.own) for b in branches)
 
-    def _known(self, value: Typed) -> Expr:
-        """{not(is_null(value))}"""
-        return cond(apply("not", apply("is_null", value.scalar)))
-
     def _count(self, branches: tuple[Branch, ...], values: list[Typed], distinct: bool) -> Typed:
         if distinct:
             rows, _ = self._distinct(branches, values)
             body = summed(self.variables, self.keys, rows)
             return Typed(self.sink.add("distinct", body), BIGINT)
-        guards = [self._known(v) for v in values]
+        guards = [not_null(v.scalar) for v in values]
         body = summed(self.variables, self.keys, branches, *guards)
         return Typed(self.sink.add("number", body), BIGINT)
 
-    def _known_count(self, branches: tuple[Branch, ...], value: Typed) -> ScalarExpr:
-        body = summed(self.variables, self.keys, branches, self._known(value))
+    def _not_null_count(self, branches: tuple[Branch, ...], value: Typed) -> ScalarExpr:
+        body = summed(self.variables, self.keys, branches, not_null(value.scalar))
         return self.sink.add("number", body)
 
     def _distinct(
         self, branches: tuple[Branch, ...], values: list[Typed]
     ) -> tuple[tuple[Branch, ...], list[Typed]]:
         """Exists(Sum[g, e](Q * {not(is_null(e))})): the values of each group once."""
-        counted = extended(self.variables, branches, [self._known(v) for v in values])
+        counted = extended(self.variables, branches, [not_null(v.scalar) for v in values])
         columns = [("distinct_value", value) for value in values]
         bound, targets, names = keyed(self.variables, counted, columns)
         body = exists_of(summed(self.variables, (*self.keys, *names), bound))
@@ -293,14 +290,14 @@ class Grouped(RowScalars):
     def _sum(self, branches: tuple[Branch, ...], value: Typed, nullable: bool) -> Typed:
         total = self.sink.add("sum", self._total(branches, value))
         if nullable or self.total:
-            none = apply("=", self._known_count(branches, value), Const(0))
+            none = apply("=", self._not_null_count(branches, value), Const(0))
             total = apply("case", none, NULL, total)
         return Typed(total, sum_type(value.type))
 
     def _average(self, branches: tuple[Branch, ...], value: Typed) -> Typed:
         """Division by a count of 0 is the NULL that AVG of nothing is."""
         total = self.sink.add("sum", self._total(branches, value))
-        number = self._known_count(branches, value)
+        number = self._not_null_count(branches, value)
         if value.type.kind is Kind.DECIMAL:
             number = apply("*", number, Const(10**value.type.scale))
         return Typed(apply("/", total, number), DOUBLE)
@@ -312,7 +309,7 @@ class Grouped(RowScalars):
         integers there: 10**scale times as large, for which the last division makes up.
         """
         root, sample = _SPREADS[type(node)]
-        number = self._known_count(branches, value)
+        number = self._not_null_count(branches, value)
         parts = [
             self.sink.add(hint, self._total(branches, Typed(apply(function, value.scalar), DOUBLE)))
             for hint, function in _SPREAD_PARTS
@@ -326,19 +323,19 @@ class Grouped(RowScalars):
 
     def _logical(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
         """BOOL_AND: no value is false;  BOOL_OR: some value is true"""
-        wanted = value.scalar
+        decisive = value.scalar
         if isinstance(node, exp.LogicalAnd):
-            wanted = apply("not", wanted)
-        body = summed(self.variables, self.keys, branches, cond(wanted))
+            decisive = apply("not", decisive)
+        body = summed(self.variables, self.keys, branches, cond(decisive))
         hits = self.sink.add("hits", body)
         operator = "=" if isinstance(node, exp.LogicalAnd) else ">"
-        none = apply("=", self._known_count(branches, value), Const(0))
+        none = apply("=", self._not_null_count(branches, value), Const(0))
         return Typed(apply("case", none, NULL, apply(operator, hits, Const(0))), BOOLEAN)
 
     def _extreme(
         self, kind: str, branches: tuple[Branch, ...], value: Typed, filtered: bool
     ) -> Typed:
-        counted = extended(self.variables, branches, [self._known(value)])
+        counted = extended(self.variables, branches, [not_null(value.scalar)])
         nullable = self.total or filtered or self._nullable(branches, value)
         scalar = value.scalar
         plain = isinstance(scalar, Ref) and all(scalar.name in b.own for b in counted)
@@ -359,7 +356,7 @@ class _GroupMoments:
         self._grouped, self._branches, self._value = grouped, branches, value
 
     def count(self) -> ScalarExpr:
-        return self._grouped._known_count(self._branches, self._value)
+        return self._grouped._not_null_count(self._branches, self._value)
 
     def power_sum(self, exponent: int) -> ScalarExpr:
         power = Typed(times(*(self._value.scalar for _ in range(exponent))), DOUBLE)

@@ -87,6 +87,8 @@ def _may_not_fit(source: Type, target: Type) -> bool:
         return False
     if source.kind is Kind.DOUBLE:
         return True
-    given = decimal_of(source)
-    rounds = given.scale > target.scale
-    return given.precision - given.scale + rounds > target.precision - target.scale
+    source_decimal = decimal_of(source)
+    rounds = source_decimal.scale > target.scale
+    return (
+        source_decimal.precision - source_decimal.scale + rounds > target.precision - target.scale
+    )

@@ -38,12 +38,12 @@ def with_implied(factors: Sequence[Expr]) -> list[Expr]:
     keep only the rows of R and S that can ever count.
     """
     atoms = [outputs(factor) for factor in factors if isinstance(factor, Rel)]
-    known = {factor.scalar for factor in factors if isinstance(factor, Cond)}
+    conditions = {factor.scalar for factor in factors if isinstance(factor, Cond)}
     result = []
     for factor in factors:
         if isinstance(factor, Cond):
-            found = [_implied(factor.scalar, names) for names in atoms]
-            result += [cond(s) for s in found if s is not None and s not in known]
+            implied = [_implied(factor.scalar, names) for names in atoms]
+            result += [cond(s) for s in implied if s is not None and s not in conditions]
         result.append(factor)
     return result
 
@@ -60,13 +60,13 @@ def _implied(scalar: ScalarExpr, names: Names) -> ScalarExpr | None:
     if not (isinstance(scalar, Apply) and scalar.function in ("and", "or")):
         return None
     parts = [_implied(a, names) for a in scalar.arguments]
-    said = [part for part in parts if part is not None]
+    implied_parts = [part for part in parts if part is not None]
     if scalar.function == "and":
-        return _joined("and", said) if said else None
-    if len(said) < len(parts):
+        return _joined("and", implied_parts) if implied_parts else None
+    if len(implied_parts) < len(parts):
         return None
     # In one order, so that two uses of a relation under mirrored conditions share their map.
-    arms = {arm for part in said for arm in _disjuncts(part)}
+    arms = {arm for part in implied_parts for arm in _disjuncts(part)}
     return _joined("or", sorted(arms, key=repr))
 
 

@@ -56,28 +56,28 @@ def create_relation(
     columns: list[Column] = []
     key: tuple[str, ...] = ()
     for part in schema.expressions:
-        found: tuple[str, ...] = ()
+        declared_key: tuple[str, ...] = ()
         if isinstance(part, exp.ColumnDef):
             column, in_key = _column(part)
-            if any(known.name == column.name for known in columns):
+            if any(other.name == column.name for other in columns):
                 raise fault(ResolutionError, f"column {column.name} is declared twice", part)
             columns.append(column)
-            found = (column.name,) if in_key else ()
+            declared_key = (column.name,) if in_key else ()
         elif isinstance(part, exp.Identifier):
             raise fault(ParseError, f"column {part.name} has no type", part)
         else:
-            found = _table_constraint(part)
-        if found and key:
+            declared_key = _table_constraint(part)
+        if declared_key and key:
             raise fault(ParseError, f"{name} has two primary keys", part)
-        key = found or key
-    known_names = [c.name for c in columns]
+        key = declared_key or key
+    column_names = [c.name for c in columns]
     for column_name in key:
-        if column_name not in known_names:
+        if column_name not in column_names:
             raise fault(
                 ResolutionError,
                 f"the primary key names {column_name}, which {name} does not have",
                 schema,
-                did_you_mean(column_name, known_names),
+                did_you_mean(column_name, column_names),
             )
     columns = [replace(c, nullable=c.nullable and c.name not in key) for c in columns]
     if static and is_stream:
@@ -172,7 +172,7 @@ def _options(tree: exp.Create) -> list[exp.Expr]:
 
 
 def _no_option(tree: exp.Create, part: exp.Expr, hint: str) -> Exception:
-    """Some options have no place of their own, and are said to be where the name is."""
-    place = part if position_of(part) is not None else tree.this
+    """The error for an option; one without a position gets that of the relation's name."""
+    position_node = part if position_of(part) is not None else tree.this
     name = sql_of(part) or type(part).__name__.removesuffix("Property").upper()
-    return fault(UnsupportedError, f"option {name} is not supported", place, hint)
+    return fault(UnsupportedError, f"option {name} is not supported", position_node, hint)

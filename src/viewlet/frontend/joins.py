@@ -54,28 +54,28 @@ class From:
 
     def lower(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Branch, ...]:
         """The rows of all items between commas, crossed; their names go to the scope."""
-        whole = self._chains(first, joins)
-        self.scope.sources = list(whole.sources)
-        self.scope.columns = list(whole.columns)
-        return whole.branches
+        joined_items = self._chains(first, joins)
+        self.scope.sources = list(joined_items.sources)
+        self.scope.columns = list(joined_items.columns)
+        return joined_items.branches
 
     def _chains(self, first: exp.Expr, joins: Sequence[exp.Join]) -> Joined:
         """a JOIN b, c JOIN d: each chain by itself, because ON sees only what is in its own."""
-        whole, chain = NOTHING, self._single(first)
+        joined_items, chain = NOTHING, self._single(first)
         most = most_products(_side(join) for join in joins)
         for join in joins:
             if _is_comma(join):
-                whole = self._crossed(whole, chain, first)
+                joined_items = self._crossed(joined_items, chain, first)
                 chain, first = self._single(join.this), join.this
             else:
                 chain = self.join(chain, join, most)
-        return self._crossed(whole, chain, first)
+        return self._crossed(joined_items, chain, first)
 
     def _crossed(self, left: Joined, right: Joined, node: exp.Expr) -> Joined:
         if is_crowded(left, right, "", MOST_INNER_PRODUCTS):
             left, right = self._with_variables(left), self._with_variables(right)
         left, right, _ = self._few_products(left, right, "", MOST_INNER_PRODUCTS, [], node)
-        names = _beside(left, right, node)
+        names = _both_sides(left, right, node)
         return replace(names, branches=crossed(left.branches, right.branches))
 
     def _scope_of(self, joined: Joined) -> Scope:
@@ -132,9 +132,12 @@ class From:
         if name in self.lowering.views:
             return self._item(node, self._view(name, node, needed))
         if name not in self.lowering.catalog:
-            known = (*self.lowering.catalog.relations, *self.lowering.views)
+            candidates = (*self.lowering.catalog.relations, *self.lowering.views)
             raise fault(
-                ResolutionError, f"no table, stream or view {name}", node, did_you_mean(name, known)
+                ResolutionError,
+                f"no table, stream or view {name}",
+                node,
+                did_you_mean(name, candidates),
             )
         relation = self.lowering.catalog[name]
         alias = node.alias_or_name
@@ -211,7 +214,7 @@ class From:
             right = self._with_variables(right)
         if crowded or side in ("RIGHT", "FULL"):
             left = self._with_variables(left)
-        names = _beside(left, right, node.this)
+        names = _both_sides(left, right, node.this)
         factors, columns = self._condition(node, left, right, names, side)
         left, right, renamings = self._few_products(left, right, side, most, factors, node)
         for renaming in renamings:
@@ -265,9 +268,9 @@ class From:
             crowded = is_crowded(sides[0], sides[1], side, most)
             if len(sides[at].branches) > 1 and (crowded or searched):
                 columns = list(self._needed_columns(sides[at]))
-                made = as_inner_view(self.lowering, sides[at], columns, factors)
-                if made is not None:
-                    sides[at], renaming = made
+                inner_view = as_inner_view(self.lowering, sides[at], columns, factors)
+                if inner_view is not None:
+                    sides[at], renaming = inner_view
                     renamings.append(renaming)
         crowded = is_crowded(sides[0], sides[1], side, most)
         if crowded and product_count(sides[0], sides[1], side) > MOST_PRODUCTS:
@@ -324,8 +327,8 @@ class From:
                 merged[name] = Typed(apply("coalesce", *parts), target)
             else:
                 merged[name] = b if side == "RIGHT" else a
-        rest = [(n, typed) for n, typed in (*left.columns, *right.columns) if n not in merged]
-        return factors, (*merged.items(), *rest)
+        unmerged = [(n, typed) for n, typed in (*left.columns, *right.columns) if n not in merged]
+        return factors, (*merged.items(), *unmerged)
 
     def _with_variables(self, joined: Joined) -> Joined:
         """Give a variable to each column that is not one already.
@@ -334,17 +337,17 @@ class From:
         in a row that only the other side of an outer join has. And a view has a key for it.
         """
         extra: dict[str, ScalarExpr] = {}
-        known: dict[ScalarExpr, ScalarExpr] = {}
+        references: dict[ScalarExpr, ScalarExpr] = {}
 
         def named(alias: str, name: str, typed: Typed) -> Typed:
             if isinstance(typed.scalar, Ref):
                 return typed
-            if typed.scalar not in known:
+            if typed.scalar not in references:
                 nullable = self.variables.can_be_null(typed.scalar)
                 variable = self.variables.fresh(f"{alias}_{name}", nullable=nullable)
-                known[typed.scalar] = Ref(variable)
+                references[typed.scalar] = Ref(variable)
                 extra[variable] = typed.scalar
-            return Typed(known[typed.scalar], typed.type)
+            return Typed(references[typed.scalar], typed.type)
 
         sources = tuple(
             Source(s.alias, tuple((n, named(s.alias, n, t)) for n, t in s.columns), s.key)
@@ -353,7 +356,7 @@ class From:
         if not extra:
             return joined
         columns = tuple(
-            (name, Typed(known.get(typed.scalar, typed.scalar), typed.type))
+            (name, Typed(references.get(typed.scalar, typed.scalar), typed.type))
             for name, typed in joined.columns
         )
         branches = tuple(
@@ -408,7 +411,7 @@ def _check_words(join: exp.Join, side: str) -> None:
         )
 
 
-def _beside(left: Joined, right: Joined, node: exp.Expr) -> Joined:
+def _both_sides(left: Joined, right: Joined, node: exp.Expr) -> Joined:
     """The names of both sides, and no rows yet."""
     aliases = {source.alias for source in left.sources}
     for source in right.sources:
@@ -459,6 +462,6 @@ def _with_names(table: Table, names: tuple[str, ...], node: exp.Expr) -> Table:
         raise fault(
             ResolutionError, f"{len(names)} column names for {len(table.columns)} columns", node
         )
-    kept = [name for name, _ in table.columns[len(names) :]]
+    remaining_names = [name for name, _ in table.columns[len(names) :]]
     typed = [t for _, t in table.columns]
-    return Table(table.branches, tuple(zip((*names, *kept), typed, strict=True)))
+    return Table(table.branches, tuple(zip((*names, *remaining_names), typed, strict=True)))

@@ -193,16 +193,16 @@ def _determined(block: Block, columns: Sequence[tuple[str, Typed]]) -> list[tupl
     having = block.select.args.get("having")
     nodes = [*(item.node for item in block.items), *([having] if having is not None else [])]
     used = {column.name for node in nodes for column in node.find_all(exp.Column)}
-    found = []
+    determined = []
     for source in block.scope.sources:
         key = [typed.scalar for name in source.key for typed in source.find(name)]
         if key and grouped.issuperset(key):
-            found += [
+            determined += [
                 (name, typed)
                 for name, typed in source.columns
                 if name in used and typed.scalar not in grouped
             ]
-    return found
+    return determined
 
 
 def _group_item(node: exp.Expr, block: Block) -> Item:

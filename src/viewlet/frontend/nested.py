@@ -75,16 +75,16 @@ class RowScalars(Scalars):
         for part in conjuncts_of(node):
             test = subquery_test(part)
             if test is not None:
-                found = test.factors(self)
+                conjuncts = test.factors(self)
             else:
-                found = [cond(self.boolean(part, "WHERE").scalar)]
-            factors += [*self.take_prelude(), *found]
+                conjuncts = [cond(self.boolean(part, "WHERE").scalar)]
+            factors += [*self.take_prelude(), *conjuncts]
         return factors
 
     def take_prelude(self) -> list[Expr]:
         """The factors that subqueries of the last scalars need, to stand before them."""
-        taken, self.prelude = self.prelude, []
-        return taken
+        prelude, self.prelude = self.prelude, []
+        return prelude
 
     def count(self, hint: str, body: Expr) -> ScalarExpr:
         """Lift a count: (n := body), as a scalar."""
@@ -262,14 +262,16 @@ class QuantifiedTest(SubqueryTest):
     def truth(self, scalars: RowScalars) -> Typed:
         table, test = self._compared(scalars)
         decisive = apply("not", test) if self.is_all else test
-        found = apply(">", scalars.count("decided", _counted(scalars, table, decisive)), ZERO_COUNT)
+        result = apply(
+            ">", scalars.count("decided", _counted(scalars, table, decisive)), ZERO_COUNT
+        )
         unknown = _counted(scalars, table, apply("is_null", test))
         open_ = apply(">", scalars.count("open", unknown), ZERO_COUNT)
         if self.is_all:
-            found = apply("case", found, Const(False), open_, Const(None), Const(True))
+            result = apply("case", result, Const(False), open_, Const(None), Const(True))
         elif open_ != Const(False):
-            found = apply("case", found, Const(True), open_, Const(None), Const(False))
-        return Typed(found, BOOLEAN)
+            result = apply("case", result, Const(True), open_, Const(None), Const(False))
+        return Typed(result, BOOLEAN)
 
 
 def _not_true(test: ScalarExpr) -> ScalarExpr:

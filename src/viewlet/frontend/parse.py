@@ -1,4 +1,4 @@
-"""SQL text -> statements, with the place of every node, and errors in viewlet's own words.
+"""SQL text -> statements, with the position of every node, and errors in viewlet's own words.
 
 The dialect is PostgreSQL's, with what Spark users write where it does not collide: backquoted
 names, STRING, LONG. CREATE STREAM is read as CREATE TABLE with a mark. Names that are not quoted
@@ -54,11 +54,11 @@ class ViewletParser(PostgresParser):
 
     def _parse_property(self) -> Any:
         first = self._curr
-        found = super()._parse_property()
-        for option in found if isinstance(found, list) else [found]:
+        parsed = super()._parse_property()
+        for option in parsed if isinstance(parsed, list) else [parsed]:
             if isinstance(option, exp.Expr) and first is not None:
                 option.meta["start"] = first.start
-        return found
+        return parsed
 
 
 class ViewletDialect(Postgres):
@@ -118,10 +118,10 @@ def split(source: SourceText) -> list[list[Token]]:
 
 def _token_error(source: SourceText, message: str) -> ParseError:
     """An unfinished string or comment; the place is the last quote before the end."""
-    place = max(source.text.rfind(quote) for quote in ("'", '"', "`", "/*", "$"))
+    offset = max(source.text.rfind(quote) for quote in ("'", '"', "`", "/*", "$"))
     return ParseError(
         "a string, quoted name or comment is not closed",
-        position=source.position(max(place, 0)),
+        position=source.position(max(offset, 0)),
         hint="write '' for a quote inside of a string" if "'" in source.text else None,
     )
 

@@ -67,7 +67,7 @@ class Variables:
     """
 
     def __init__(self) -> None:
-        self._taken: set[str] = {COUNT}
+        self._used_names: set[str] = {COUNT}
         self.nullable: dict[str, bool] = {COUNT: False}
         self.nulled: set[str] = set()
         self.doubles: set[str] = set()
@@ -78,9 +78,9 @@ class Variables:
         if not re.match(r"[A-Za-z_]", base):
             base = f"x_{base}"
         name, number = base, 2
-        while name in self._taken or name in FUNCTIONS or name in _RESERVED:
+        while name in self._used_names or name in FUNCTIONS or name in _RESERVED:
             name, number = f"{base}_{number}", number + 1
-        self._taken.add(name)
+        self._used_names.add(name)
         self.nullable[name] = nullable
         if double:
             self.doubles.add(name)
@@ -143,22 +143,22 @@ def extended(
     variables: Variables, branches: Iterable[Branch], factors: Sequence[Expr]
 ) -> tuple[Branch, ...]:
     """Every branch times the factors, without the branches that become 0."""
-    found = (_extended_branch(variables, branch, factors) for branch in branches)
-    return tuple(branch for branch in found if branch is not None)
+    extended_branches = (_extended_branch(variables, branch, factors) for branch in branches)
+    return tuple(branch for branch in extended_branches if branch is not None)
 
 
 def _extended_branch(
     variables: Variables, branch: Branch, factors: Sequence[Expr]
 ) -> Branch | None:
-    kept = list(branch.factors)
+    product_factors = list(branch.factors)
     own = branch.own
     for factor in factors:
         placed = settle(variables, factor, branch.bindings, own)
         if placed == ZERO:
             return None
-        kept += factors_of(placed)
+        product_factors += factors_of(placed)
         own |= outputs(placed)
-    return Branch(tuple(kept), branch.bindings)
+    return Branch(tuple(product_factors), branch.bindings)
 
 
 def settle(
@@ -203,10 +203,10 @@ def _without_null_test(
         return parts[0] if scalar.function == "is_true" else Const(False)
     if scalar.function == "coalesce":
         parts = tuple(p for p in parts if p != NULL) or (NULL,)
-        known = next(
+        first_not_null = next(
             (i for i, p in enumerate(parts) if not variables.can_be_null(p, own)), len(parts) - 1
         )
-        parts = parts[: known + 1]
+        parts = parts[: first_not_null + 1]
         if len(parts) == 1:
             return parts[0]
     return apply(scalar.function, *parts)
@@ -224,53 +224,58 @@ def condition(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
             left, right = part.arguments
             if isinstance(left, Ref) and isinstance(right, Ref):
                 if variables.can_be_null(left, own) and variables.can_be_null(right, own):
-                    factors.append(cond(apply("not", apply("is_null", left))))
+                    factors.append(not_null(left))
                 part = apply("==", left, right)
         elif isinstance(part, Apply) and part.function == "not":
             test = part.arguments[0]
             if isinstance(test, Apply) and test.function == "is_null":
-                factors += known(variables, test.arguments[0], own)
+                factors += not_null_tests(variables, test.arguments[0], own)
                 continue
         factors.append(cond(part))
     return product_of(*dict.fromkeys(factors))
 
 
-def known(variables: Variables, scalar: ScalarExpr, own: Names) -> list[Expr]:
+def not_null(scalar: ScalarExpr) -> Expr:
+    """{not(is_null(scalar))}"""
+    return cond(apply("not", apply("is_null", scalar)))
+
+
+def not_null_tests(variables: Variables, scalar: ScalarExpr, own: Names) -> list[Expr]:
     """{not(is_null(a + b))} -> {not(is_null(a))} * {not(is_null(b))}, only for what can be NULL"""
-    found: dict[Expr, None] = {}
+    tests: dict[Expr, None] = {}
     pending = [scalar]
     while pending:
         part = pending.pop()
         if isinstance(part, Apply) and FUNCTIONS[part.function].nulls is STRICT:
             pending += reversed(part.arguments)
         elif variables.can_be_null(part, own):
-            found[cond(apply("not", apply("is_null", part)))] = None
-    return list(found)
+            tests[not_null(part)] = None
+    return list(tests)
 
 
 def product(factors: Iterable[Expr]) -> Expr:
     """The factors in an order that binds before it uses: relations as they come, then lifts, and
     each condition, with what it implies, as soon as nothing that it needs is still to come."""
-    given = with_implied([f for part in factors for f in factors_of(part)])
-    pending = [(f, inputs(f), outputs(f), _rank(f)) for f in given]
-    givers: dict[str, set[int]] = {}
-    for at, (_, _, gives, _) in enumerate(pending):
-        for name in gives:
-            givers.setdefault(name, set()).add(at)
+    all_factors = with_implied([f for part in factors for f in factors_of(part)])
+    pending = [(f, inputs(f), outputs(f), _rank(f)) for f in all_factors]
+    binders: dict[str, set[int]] = {}
+    for at, (_, _, bound_names, _) in enumerate(pending):
+        for name in bound_names:
+            binders.setdefault(name, set()).add(at)
     waiting: dict[str, list[int]] = {}
     missing = [0] * len(pending)
     for at, (_, needs, _, _) in enumerate(pending):
         for name in needs:
-            if givers.get(name, set()) - {at}:
+            if binders.get(name, set()) - {at}:
                 waiting.setdefault(name, []).append(at)
                 missing[at] += 1
     ready = [(rank, at) for at, (_, _, _, rank) in enumerate(pending) if not missing[at]]
     heapq.heapify(ready)
     placed: list[Expr] = []
     while ready:
-        factor, _, gives, _ = pending[heapq.heappop(ready)[1]]
+        factor, _, bound_names, _ = pending[heapq.heappop(ready)[1]]
         placed.append(factor)
-        for name in gives:
+        for name in bound_names:
             for at in waiting.pop(name, ()):
                 missing[at] -= 1
                 if not missing[at]:
@@ -311,23 +316,23 @@ def keyed(
     its variable (or the constant), and the key variables, each once, in order.
     """
     own = [branch.own for branch in branches]
-    known: dict[ScalarExpr, ScalarExpr] = {}
+    references: dict[ScalarExpr, ScalarExpr] = {}
     assigned: dict[str, ScalarExpr] = {}
     for name, column in columns:
         scalar = column.scalar
-        if scalar in known:
+        if scalar in references:
             continue
         if isinstance(scalar, Ref) and all(
             scalar.name in names or scalar.name in branch.bindings
             for names, branch in zip(own, branches, strict=True)
         ):
-            known[scalar] = scalar
+            references[scalar] = scalar
             assigned[scalar.name] = scalar
         elif _is_fixed(scalar, own, branches):
-            known[scalar] = scalar
+            references[scalar] = scalar
         else:
             variable = variables.fresh(name)
-            known[scalar] = Ref(variable)
+            references[scalar] = Ref(variable)
             assigned[variable] = scalar
     bound = []
     for branch, names in zip(branches, own, strict=True):
@@ -339,9 +344,9 @@ def keyed(
             if variables.can_be_null(value, names):
                 variables.nullable[variable] = True
         extra = [assign(variable, value) for variable, value in values.items()]
-        rest = {k: v for k, v in branch.bindings.items() if k not in values}
-        bound.append(Branch((*branch.factors, *(e for e in extra if e != ONE)), rest))
-    return tuple(bound), [Typed(known[c.scalar], c.type) for _, c in columns], tuple(assigned)
+        unassigned = {k: v for k, v in branch.bindings.items() if k not in values}
+        bound.append(Branch((*branch.factors, *(e for e in extra if e != ONE)), unassigned))
+    return tuple(bound), [Typed(references[c.scalar], c.type) for _, c in columns], tuple(assigned)
 
 
 def _is_fixed(scalar: ScalarExpr, own: Sequence[Names], branches: Sequence[Branch]) -> bool:

@@ -216,11 +216,11 @@ def check_node(node: exp.Expr, read: frozenset[str] | None) -> None:
 
 def _is_read(node: exp.Expr, name: str, value: Any) -> bool:
     """Whether what is set is of a kind that the lowering expects there."""
-    place = (type(node), name)
+    argument = (type(node), name)
     parts = value if isinstance(value, list) else [value]
-    if place in WORDS and not all(str(part).upper() in WORDS[place] for part in parts):
+    if argument in WORDS and not all(str(part).upper() in WORDS[argument] for part in parts):
         return False
-    return place not in CHILDREN or all(isinstance(part, CHILDREN[place]) for part in parts)
+    return argument not in CHILDREN or all(isinstance(part, CHILDREN[argument]) for part in parts)
 
 
 def _is_for_duckdb(node: exp.Expr) -> bool:

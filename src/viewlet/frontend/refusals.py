@@ -1,4 +1,4 @@
-"""What is said of syntax that viewlet does not read: its name, its place, what to write instead.
+"""Errors for syntax that viewlet does not read: its name, its position, what to write instead.
 
 `CLAUSES` and `CONSTRUCTS` give a name and a way out to what people do write. Whatever is in neither
 is named after sqlglot's argument, or by its own text.
@@ -22,7 +22,7 @@ AGGREGATES = (
     "aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR"
 )
 
-_KNOWN_NAMES = [
+_FUNCTION_NAMES = [
     *("sum", "count", "avg", "min", "max", "stddev", "variance"),
     *("coalesce", "nullif", "greatest", "least", "concat", "mod"),
     *(spelling.partition(" ")[0].lower() for spelling in CALLS),
@@ -162,8 +162,8 @@ def refused_node(node: exp.Expr) -> ViewletError:
         if isinstance(node, kind):
             return _unsupported(name, node, hint)
     if isinstance(node, exp.Anonymous):
-        known = did_you_mean(node.name.lower(), _KNOWN_NAMES)
-        return fault(ResolutionError, f"no function {node.name.lower()}", node, known)
+        suggestion = did_you_mean(node.name.lower(), _FUNCTION_NAMES)
+        return fault(ResolutionError, f"no function {node.name.lower()}", node, suggestion)
     if isinstance(node, _CHANGING):
         return fault(
             UnsupportedError,
@@ -191,11 +191,11 @@ def refused_argument(node: exp.Expr, argument: str) -> ViewletError:
     """The error for an argument of a node that nobody reads."""
     value = node.args[argument]
     first = value[0] if isinstance(value, list) else value
-    place = first if isinstance(first, exp.Expr) else node
-    known = CLAUSES.get((type(node), argument))
-    if known is not None:
-        name, hint = known
-        return _unsupported(name, place, hint)
+    position_node = first if isinstance(first, exp.Expr) else node
+    clause = CLAUSES.get((type(node), argument))
+    if clause is not None:
+        name, hint = clause
+        return _unsupported(name, position_node, hint)
     if isinstance(node, exp.Any | exp.All):
         return fault(
             UnsupportedError,
@@ -210,7 +210,9 @@ def refused_argument(node: exp.Expr, argument: str) -> ViewletError:
         return fault(TypingError, f"{node.sql_name()} takes one argument", node)
     if isinstance(node, exp.Func):
         return fault(TypingError, f"{_written(node)} has too many arguments", node)
-    return _unsupported(f"{_words(type(node).__name__)} ... {_words(argument)}", place, None)
+    return _unsupported(
+        f"{_words(type(node).__name__)} ... {_words(argument)}", position_node, None
+    )
 
 
 def _unsupported(name: str, node: exp.Expr, hint: str | None) -> ViewletError:

@@ -25,7 +25,13 @@ from viewlet.calculus.expr import (
     value_of,
 )
 from viewlet.calculus.scope import Names, inputs, outputs
-from viewlet.frontend.products import Branch, Variables, condition, known, without_null_tests
+from viewlet.frontend.products import (
+    Branch,
+    Variables,
+    condition,
+    not_null_tests,
+    without_null_tests,
+)
 from viewlet.functions import Apply, Const, ScalarExpr, apply, can_refuse, free_variables
 
 Split = Callable[[ScalarExpr], Expr]
@@ -54,7 +60,7 @@ def ring_value(variables: Variables, scalar: ScalarExpr, own: Names) -> Expr:
             if len(signed) > _MOST_TERMS:
                 return value_of(scalar)
             terms = [negate(split(t)) if is_negative else split(t) for is_negative, t in signed]
-            return product_of(*known(variables, scalar, own), sum_of(*terms))
+            return product_of(*not_null_tests(variables, scalar, own), sum_of(*terms))
         return _chosen(variables, scalar, own, split)
 
     return split(scalar)
@@ -80,7 +86,7 @@ def double_value(variables: Variables, scalar: ScalarExpr, branch: Branch) -> Ex
             if len(signed) > _MOST_TERMS:
                 return value_of(apply("neg", scalar) if negative else scalar)
             terms = [split(t, negative=negative != is_negative) for is_negative, t in signed]
-            return product_of(*known(variables, scalar, own), sum_of(*terms))
+            return product_of(*not_null_tests(variables, scalar, own), sum_of(*terms))
         if isinstance(scalar, Apply) and scalar.function == "case" and not can_refuse(scalar):
             return _chosen(variables, scalar, own, lambda then: split(then, negative=negative))
         constants, parts = tables.apart(scalar)
@@ -116,8 +122,8 @@ def _chosen(variables: Variables, scalar: Apply, own: Names, split: Split) -> Ex
     terms: list[Expr] = []
     before: Expr = ONE
     for test, then in zip(branches[::2], branches[1::2], strict=True):
-        met = condition(variables, test, own)
-        terms.append(product_of(before, met, split(then)))
+        test_factors = condition(variables, test, own)
+        terms.append(product_of(before, test_factors, split(then)))
         missed = without_null_tests(variables, apply("is_true", test), own)
         before = product_of(before, cond(apply("not", missed)))
     terms.append(product_of(before, split(otherwise)))
@@ -166,8 +172,8 @@ class _Tables:
             if not tables:
                 constants.append(factor)
                 continue
-            members = [m for known, group in groups if known & tables for m in group]
-            tables.update(*(known for known, _ in groups if known & tables))
+            members = [m for group_tables, group in groups if group_tables & tables for m in group]
+            tables.update(*(group_tables for group_tables, _ in groups if group_tables & tables))
             groups = [group for group in groups if not group[0] & tables]
             groups.append((tables, [*members, factor]))
         return constants, [_product(members) for _, members in groups]

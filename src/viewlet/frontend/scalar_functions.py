@@ -62,13 +62,13 @@ class Functions:
     def called(self, spelling: str, operands: Operands, node: exp.Expr) -> Typed:
         """The function with this name whose parameters accept the operands."""
         name = spelling.partition(" ")[0]
-        given = [None if operand is None else self.lower(operand) for operand in operands]
-        record = _accepting(CALLS[spelling], given, name, node)
+        values = [None if operand is None else self.lower(operand) for operand in operands]
+        record = _accepting(CALLS[spelling], values, name, node)
         call = _call_of(record)
         arguments, types = [], []
         for number, parameter in enumerate(call.parameters):
             operand = operands[number] if number < len(operands) else None
-            value = given[number] if operand is not None else None
+            value = values[number] if operand is not None else None
             if value is None or operand is None:
                 if parameter.default is None:
                     break
@@ -94,12 +94,12 @@ class Functions:
         """EXTRACT(part FROM date or timestamp)"""
         part = node.this.name.upper()
         if f"EXTRACT {part}" not in CALLS:
-            known = list(dict.fromkeys(_first_names("EXTRACT")))
+            part_names = list(dict.fromkeys(_first_names("EXTRACT")))
             raise fault(
                 UnsupportedError,
                 f"EXTRACT({part} ...) is not supported",
                 node,
-                f"parts are {', '.join(known[:-1])} and {known[-1]}",
+                f"parts are {', '.join(part_names[:-1])} and {part_names[-1]}",
             )
         return self.called(f"EXTRACT {part}", [node.expression], node)
 
@@ -158,26 +158,30 @@ def _first_names(spelling: str) -> list[str]:
 
 
 def _accepting(
-    records: list[ScalarFunction], given: Sequence[Typed | None], name: str, node: exp.Expr
+    records: list[ScalarFunction], arguments: Sequence[Typed | None], name: str, node: exp.Expr
 ) -> ScalarFunction:
     """The first function that takes the operands; where none does, the first, whose conversion
     will say what is wrong."""
-    fitting = [record for record in records if _takes_so_many(_call_of(record), given)]
+    fitting = [record for record in records if _has_arity(_call_of(record), arguments)]
     if not fitting:
         most = max(len(_call_of(record).parameters) for record in records)
         raise fault(
-            TypingError, f"{name} takes {most} argument{'s'[: most > 1]}, not {len(given)}", node
+            TypingError,
+            f"{name} takes {most} argument{'s'[: most > 1]}, not {len(arguments)}",
+            node,
         )
     for record in fitting:
         parameters = _call_of(record).parameters
-        if all(v is None or _accepts(p, v) for p, v in zip(parameters, given, strict=False)):
+        if all(v is None or _accepts(p, v) for p, v in zip(parameters, arguments, strict=False)):
             return record
     return fitting[0]
 
 
-def _takes_so_many(call: SqlCall, given: Sequence[Typed | None]) -> bool:
-    missing = [p for i, p in enumerate(call.parameters) if i >= len(given) or given[i] is None]
-    return len(given) <= len(call.parameters) and all(
+def _has_arity(call: SqlCall, arguments: Sequence[Typed | None]) -> bool:
+    missing = [
+        p for i, p in enumerate(call.parameters) if i >= len(arguments) or arguments[i] is None
+    ]
+    return len(arguments) <= len(call.parameters) and all(
         p.default is not None or p.is_optional for p in missing
     )
 

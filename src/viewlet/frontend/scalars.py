@@ -69,14 +69,14 @@ class Scalars(Functions):
     """Lowers one expression at a time; `lower` is the entry."""
 
     def leaf(self, node: exp.Expr) -> Typed | None:
-        """What depends on the place: columns, subqueries, aggregates. None: not such a thing."""
+        """A column, subquery or aggregate, as the clause around it reads them; None for others."""
         raise NotImplementedError
 
     def lower(self, node: exp.Expr) -> Typed:
         """An expression of SQL as a typed scalar, by the rule of its kind."""
-        found = self.leaf(node)
-        if found is not None:
-            return found
+        leaf = self.leaf(node)
+        if leaf is not None:
+            return leaf
         rule = _RULES.get(type(node))
         if rule is None:
             raise refused_node(node)
@@ -166,8 +166,8 @@ class Scalars(Functions):
     def negate(self, node: exp.Neg) -> Typed:
         """-x; of a column of INTEGER it is BIGINT, as all arithmetic is"""
         value = self.number(node.this, "-")
-        is_whole = value.type.kind is Kind.INTEGER and not isinstance(value.scalar, Const)
-        return Typed(apply("neg", value.scalar), BIGINT if is_whole else value.type)
+        is_integer = value.type.kind is Kind.INTEGER and not isinstance(value.scalar, Const)
+        return Typed(apply("neg", value.scalar), BIGINT if is_integer else value.type)
 
     def compare(self, node: exp.Binary) -> Typed:
         """a < b and the like, of values or of rows"""
@@ -250,7 +250,7 @@ class Scalars(Functions):
         return Typed(apply("in", convert(value, target, node).scalar, *listed), BOOLEAN)
 
     def like(self, node: exp.Expr) -> Typed:
-        """a LIKE b [ESCAPE c]; a backslash is the escape character where nothing is said"""
+        """a LIKE b [ESCAPE c]; without ESCAPE a backslash is the escape character"""
         escape: ScalarExpr = Const("\\")
         if isinstance(node, exp.Escape):
             escape, node = self.text(node.expression, "ESCAPE").scalar, node.this
@@ -290,8 +290,10 @@ class Scalars(Functions):
         values = [self.lower(then) for then in nodes]
         values.append(self.lower(default) if default is not None else NULL_VALUE)
         target = meeting_type(values, node, "CASE")
-        places = [*nodes, default if default is not None else node]
-        converted = [convert(v, target, at).scalar for v, at in zip(values, places, strict=True)]
+        position_nodes = [*nodes, default if default is not None else node]
+        converted = [
+            convert(v, target, at).scalar for v, at in zip(values, position_nodes, strict=True)
+        ]
         pairs = [part for pair in zip(tests, converted[:-1], strict=True) for part in pair]
         return Typed(apply("case", *pairs, converted[-1]), target)
 
@@ -351,13 +353,13 @@ def _interval(node: exp.Expr) -> Interval | None:
 
 def _date_arithmetic(operator: str, a: Typed, b: Typed) -> Typed | None:
     """date +- days, days + date, date - date"""
-    whole = (Kind.INTEGER, Kind.BIGINT)
+    integer_kinds = (Kind.INTEGER, Kind.BIGINT)
     if operator == "-" and a.type == b.type == DATE:
         return Typed(apply("-", a.scalar, b.scalar), INTEGER)
-    if operator in "+-" and a.type == DATE and b.type.kind in whole:
+    if operator in "+-" and a.type == DATE and b.type.kind in integer_kinds:
         days = b.scalar if operator == "+" else apply("neg", b.scalar)
         return Typed(apply("date_add_days", a.scalar, days), DATE)
-    if operator == "+" and b.type == DATE and a.type.kind in whole:
+    if operator == "+" and b.type == DATE and a.type.kind in integer_kinds:
         return Typed(apply("date_add_days", b.scalar, a.scalar), DATE)
     return None
 

@@ -66,9 +66,9 @@ class Scope:
         """The scalar that a column reference stands for."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope._own(node)
-            if found is not None:
-                return scope.view(found, node) if scope.view is not None else found
+            column = scope._own(node)
+            if column is not None:
+                return scope.view(column, node) if scope.view is not None else column
             scope = scope.parent
         raise self._unknown(node)
 

@@ -82,10 +82,10 @@ def common_tables(lowering: Lowering, query: exp.Expr, outer: Scope | None) -> S
     with_ = query.args.get("with_")
     if with_ is None:
         return outer
-    known: dict[str, CommonTable] = {}
+    tables: dict[str, CommonTable] = {}
     for table in with_.expressions:
         name = table.alias
-        if name in known:
+        if name in tables:
             raise fault(ResolutionError, f"WITH names {name} twice", table)
         uses_itself = any(t.name == name for t in table.this.find_all(exp.Table))
         if with_.args.get("recursive") and uses_itself:
@@ -97,23 +97,23 @@ def common_tables(lowering: Lowering, query: exp.Expr, outer: Scope | None) -> S
             )
         alias = table.args["alias"]
         columns = tuple(column.name for column in alias.columns)
-        known[name] = CommonTable(table.this, columns, Scope(parent=outer, common=dict(known)))
+        tables[name] = CommonTable(table.this, columns, Scope(parent=outer, common=dict(tables)))
     used = {table.name for table in query.find_all(exp.Table)}
-    for name, table in known.items():
+    for name, table in tables.items():
         if name not in used:
             lowering.query(lowering.apart(), table.query, table.scope, None)
-    return Scope(parent=outer, common=known)
+    return Scope(parent=outer, common=tables)
 
 
 def refuse_limit(query: exp.Expr) -> None:
     """LIMIT in a subquery: which rows it keeps is not a matter of the data alone."""
     for clause in ("limit", "offset", "fetch"):
-        found = query.args.get(clause)
-        if found is not None:
+        clause_node = query.args.get(clause)
+        if clause_node is not None:
             raise fault(
                 UnsupportedError,
                 f"{clause.upper()} in a subquery is not supported",
-                found,
+                clause_node,
                 "put ORDER BY and LIMIT on the view, or select MIN or MAX",
             )
 
@@ -125,10 +125,10 @@ def limit_of(query: exp.Expr) -> tuple[int | None, int]:
         _refuse_order_below(query)
     count = None
     if isinstance(limit, exp.Fetch):
-        count = _whole(limit.args.get("count"), limit, "FETCH")
+        count = _row_count(limit.args.get("count"), limit, "FETCH")
     elif limit is not None and not _is_all(limit.expression):
-        count = _whole(limit.expression, limit, "LIMIT")
-    return count, _whole(offset.expression, offset, "OFFSET") if offset is not None else 0
+        count = _row_count(limit.expression, limit, "LIMIT")
+    return count, _row_count(offset.expression, offset, "OFFSET") if offset is not None else 0
 
 
 def _refuse_order_below(query: exp.Expr) -> None:
@@ -152,10 +152,10 @@ def _is_all(node: exp.Expr) -> bool:
     return isinstance(node, exp.Null) or (isinstance(node, exp.Column) and node.name == "all")
 
 
-def _whole(node: exp.Expr | None, place: exp.Expr, what: str) -> int:
+def _row_count(node: exp.Expr | None, clause: exp.Expr, what: str) -> int:
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name)
-    raise fault(TypingError, f"{what} needs a whole number", place)
+    raise fault(TypingError, f"{what} needs a whole number", clause)
 
 
 def order_of(query: exp.Expr, items: Sequence[Item]) -> tuple[OrderItem, ...]:

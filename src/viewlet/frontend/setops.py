@@ -66,12 +66,12 @@ def set_operation(lowering: Lowering, node: exp.SetOperation, left: Table, right
         factors = (first, lift(count, b), cond(apply("=", Ref(count), Const(0))))
     else:
         ours, theirs = lowering.variables.fresh("ours"), lowering.variables.fresh("theirs")
-        kept = (
+        multiplicity = (
             apply("least", Ref(ours), Ref(theirs))
             if isinstance(node, exp.Intersect)
             else apply("greatest", apply("-", Ref(ours), Ref(theirs)), Const(0))
         )
-        factors = (first, lift(ours, a), lift(theirs, b), value_of(kept))
+        factors = (first, lift(ours, a), lift(theirs, b), value_of(multiplicity))
     return Table((Branch(factors),), both.columns)
 
 

@@ -23,10 +23,10 @@ def position_of(node: exp.Expr | None) -> Position | None:
     """The node's place, or the first place inside it: operators have none of their own."""
     if node is None:
         return None
-    places = [place for n in node.walk() if (place := n.meta_get(POSITION)) is not None]
-    if not places and node.parent is not None:
+    positions = [position for n in node.walk() if (position := n.meta_get(POSITION)) is not None]
+    if not positions and node.parent is not None:
         return position_of(node.parent)
-    return min(places, key=lambda p: (p.line, p.column), default=None)
+    return min(positions, key=lambda p: (p.line, p.column), default=None)
 
 
 def fault(
@@ -36,9 +36,9 @@ def fault(
     return kind(message, position=position_of(node), hint=hint)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """The closest known name, or all of them where they are few."""
-    names = {candidate.casefold(): candidate for candidate in sorted(set(known))}
+    names = {candidate.casefold(): candidate for candidate in sorted(set(candidates))}
     close = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {names[close[0]]}?"
@@ -63,14 +63,14 @@ def sql_of(node: exp.Expr) -> str:
 
 def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
     """a AND (b AND c) -> [a, b, c]"""
-    found, pending = [], [node]
+    conjuncts, pending = [], [node]
     while pending:
         part = unwrapped(pending.pop())
         if isinstance(part, exp.And):
             pending += [part.right, part.left]
         else:
-            found.append(part)
-    return found
+            conjuncts.append(part)
+    return conjuncts
 
 
 def spine_of(node: exp.Expr, kinds: Container[type[exp.Expr]]) -> list[exp.Binary]:
@@ -78,11 +78,11 @@ def spine_of(node: exp.Expr, kinds: Container[type[exp.Expr]]) -> list[exp.Binar
 
     Chains are lowered in a loop, because a thousand terms are a thousand levels.
     """
-    found: list[exp.Binary] = []
+    spine: list[exp.Binary] = []
     while isinstance(node, exp.Binary) and type(node) in kinds:
-        found.append(node)
+        spine.append(node)
         node = node.left
-    return found[::-1]
+    return spine[::-1]
 
 
 def plain_name(table: exp.Expr) -> str:

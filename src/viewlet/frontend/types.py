@@ -174,12 +174,12 @@ def number_literal(text: str) -> Typed:
         if precision > MAX_PRECISION:
             return Typed(Const(float(text)), DOUBLE)
         return Typed(Const(value), DECIMAL(precision, len(fraction)))
-    whole = int(text)
-    if abs(whole) < 2**31:
-        return Typed(Const(whole), INTEGER)
-    if whole <= INT64[1]:
-        return Typed(Const(whole), BIGINT)
-    return Typed(Const(whole), DECIMAL(min(len(text), MAX_PRECISION), 0))
+    integer = int(text)
+    if abs(integer) < 2**31:
+        return Typed(Const(integer), INTEGER)
+    if integer <= INT64[1]:
+        return Typed(Const(integer), BIGINT)
+    return Typed(Const(integer), DECIMAL(min(len(text), MAX_PRECISION), 0))
 
 
 def text_as(value: Typed, type: Type, node: exp.Expr) -> Typed:
@@ -272,23 +272,23 @@ def decimal_of(type: Type) -> Type:
 
 def common_type(types: Sequence[Type], node: exp.Expr, what: str) -> Type:
     """The type that values of several types meet in, as in CASE, COALESCE and UNION."""
-    known = [t for t in types if t.kind is not Kind.NULL]
-    if not known:
+    non_null = [t for t in types if t.kind is not Kind.NULL]
+    if not non_null:
         return NULL
-    if all(t == known[0] for t in known):
-        return known[0]
-    if all(t.is_number for t in known):
-        if any(t.kind is Kind.DOUBLE for t in known):
+    if all(t == non_null[0] for t in non_null):
+        return non_null[0]
+    if all(t.is_number for t in non_null):
+        if any(t.kind is Kind.DOUBLE for t in non_null):
             return DOUBLE
-        if any(t.kind is Kind.DECIMAL for t in known):
-            wide = [decimal_of(t) for t in known]
+        if any(t.kind is Kind.DECIMAL for t in non_null):
+            wide = [decimal_of(t) for t in non_null]
             scale = max(t.scale for t in wide)
-            whole = max(t.precision - t.scale for t in wide)
-            return DECIMAL(min(whole + scale, MAX_PRECISION), scale)
+            integer_digits = max(t.precision - t.scale for t in wide)
+            return DECIMAL(min(integer_digits + scale, MAX_PRECISION), scale)
         return BIGINT
-    if all(t.kind in (Kind.DATE, Kind.TIMESTAMP) for t in known):
+    if all(t.kind in (Kind.DATE, Kind.TIMESTAMP) for t in non_null):
         return TIMESTAMP
-    listed = " and ".join(sorted({str(t) for t in known}))
+    listed = " and ".join(sorted({str(t) for t in non_null}))
     raise fault(TypingError, f"{what} mixes {listed}", node, "convert with CAST(... AS type)")
 
 
@@ -412,8 +412,8 @@ def arithmetic(operator: str, left: Typed, right: Typed, node: exp.Expr) -> Type
         result = DECIMAL(min(a.precision + b.precision, MAX_PRECISION), scale)
         return Typed(apply("*", left.scalar, right.scalar), result)
     scale = max(a.scale, b.scale)
-    whole = max(a.precision - a.scale, b.precision - b.scale) + 1
-    result = DECIMAL(min(whole + scale, MAX_PRECISION), scale)
+    integer_digits = max(a.precision - a.scale, b.precision - b.scale) + 1
+    result = DECIMAL(min(integer_digits + scale, MAX_PRECISION), scale)
     aligned = (scale_up(v.scalar, scale - t.scale) for v, t in ((left, a), (right, b)))
     return Typed(apply(operator, *aligned), result)
 
@@ -485,5 +485,5 @@ def shift(value: Typed, by: Interval, node: exp.Expr) -> Typed:
         scalar = apply(name, scalar, Const(by.months))
     if is_date:
         return Typed(apply("date_add_days", scalar, Const(by.days)), value.type)
-    rest = by.days * functions.DAY + by.microseconds
-    return Typed(apply("timestamp_add", scalar, Const(rest)), value.type)
+    microseconds = by.days * functions.DAY + by.microseconds
+    return Typed(apply("timestamp_add", scalar, Const(microseconds)), value.type)

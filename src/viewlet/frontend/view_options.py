@@ -15,14 +15,14 @@ def plan_of(tree: exp.Create) -> Plan | None:
     for part in properties.expressions if properties is not None else ():
         if isinstance(part, exp.Property) and part.name.lower() == "plan":
             value = part.args.get("value")
-            known = {plan.value: plan for plan in Plan}
+            plans = {plan.value: plan for plan in Plan}
             name = value.name.lower() if isinstance(value, exp.Literal | exp.Var) else ""
-            if name not in known:
+            if name not in plans:
                 raise fault(
                     ResolutionError,
                     f"there is no plan {part.args['value'].sql(dialect='postgres')}",
                     part,
-                    f"write {' or '.join(repr(plan) for plan in known)}",
+                    f"write {' or '.join(repr(plan) for plan in plans)}",
                 )
-            return known[name]
+            return plans[name]
     return None

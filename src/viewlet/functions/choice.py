@@ -10,7 +10,7 @@ from viewlet.functions.comparison import less_vectors, same
 from viewlet.functions.evaluation import JUMP, POP, UNLESS_NULL, UNLESS_TRUE, Item, Label
 from viewlet.functions.kernel_forms import BOOL, Code, Source
 from viewlet.functions.record import (
-    FIRST_KNOWN,
+    FIRST_NOT_NULL,
     SOMETIMES_NULL,
     STRICT,
     NullRule,
@@ -116,7 +116,7 @@ define(
         result=_case_type,
         nulls=NullRule(False, _case_can_be_null),
         sql=SqlSyntax("CASE WHEN a THEN b ELSE c END, IF(a, b, c), NULLIF(a, b)"),
-        kernel=Source(_case_source, takes_text=True, split=_fewer_branches),
+        kernel=Source(_case_source, accepts_text=True, split=_fewer_branches),
         vector=_case_vectors,
         monotone=COMPUTED_IN_DESCENTS,
         hint="",
@@ -130,7 +130,7 @@ def _coalesce(*arguments: Scalar) -> Scalar:
     return next((a for a in arguments if a is not None), None)
 
 
-def _until_known(arguments: Sequence[ScalarExpr]) -> list[Item]:
+def _until_not_null(arguments: Sequence[ScalarExpr]) -> list[Item]:
     end = Label()
     items: list[Item] = [arguments[0]]
     for argument in arguments[1:]:
@@ -153,8 +153,8 @@ def _coalesce_source(parts: Sequence[Code], physical: Physical) -> Code:
 def _fewer_to_coalesce(arguments: tuple[ScalarExpr, ...]) -> ScalarExpr | None:
     if len(arguments) <= _NESTED:
         return None
-    rest = Apply("coalesce", arguments[_NESTED - 1 :])
-    return Apply("coalesce", (*arguments[: _NESTED - 1], rest))
+    tail = Apply("coalesce", arguments[_NESTED - 1 :])
+    return Apply("coalesce", (*arguments[: _NESTED - 1], tail))
 
 
 def _coalesce_vectors(*arguments: Vector) -> Vector:
@@ -171,13 +171,13 @@ define(
         name="coalesce",
         meaning=_coalesce,
         result=widest,
-        nulls=FIRST_KNOWN,
+        nulls=FIRST_NOT_NULL,
         sql=SqlSyntax("COALESCE(a, b, ...)"),
-        kernel=Source(_coalesce_source, takes_text=True, split=_fewer_to_coalesce),
+        kernel=Source(_coalesce_source, accepts_text=True, split=_fewer_to_coalesce),
         vector=_coalesce_vectors,
         monotone=NOT_MONOTONE,
         hint="",
-        lazy=_until_known,
+        lazy=_until_not_null,
     )
 )
 
@@ -194,7 +194,7 @@ define(
         result=lambda arguments, types: types[0],
         nulls=SOMETIMES_NULL,
         sql=Internal("programs as text: SQL's NULLIF is a CASE"),
-        kernel=Source(_nullif_source, takes_text=True),
+        kernel=Source(_nullif_source, accepts_text=True),
         vector=by_row,
         monotone=NOT_MONOTONE,
         hint="",
@@ -220,10 +220,10 @@ def _extreme_vectors(is_better: Callable[[Array, Array], Array]) -> Callable[...
     return rule
 
 
-def _known(choose: Callable[..., Any]) -> Callable[..., Any]:
+def _of_non_null(choose: Callable[..., Any]) -> Callable[..., Any]:
     def meaning(*arguments: Any) -> Any:
-        known = [a for a in arguments if a is not None]
-        return choose(known, key=ordering) if known else None
+        non_null = [a for a in arguments if a is not None]
+        return choose(non_null, key=ordering) if non_null else None
 
     return meaning
 
@@ -242,7 +242,7 @@ def greater_known(a, a_null, b, b_null):  # type: ignore[no-untyped-def]
     return b if not b_null and (b > a or b != b) else a
 
 
-def _known_source(native: Callable[..., Any]) -> Source:
+def _non_null_source(native: Callable[..., Any]) -> Source:
     """Of pairs, and of their betters, so that it is not as deep as there are arguments."""
 
     def write(parts: Sequence[Code], physical: Physical) -> Code:
@@ -250,24 +250,24 @@ def _known_source(native: Callable[..., Any]) -> Source:
             return parts[0].as_kind(physical)
         half = (len(parts) + 1) // 2
         first, other = write(parts[:half], physical), write(parts[half:], physical)
-        given = (
+        operands = (
             part or source.FALSE for code in (first, other) for part in (code.value, code.null)
         )
         null = None
         if first.null is not None and other.null is not None:
             null = source.all_true(first.null, other.null)
-        return Code(f"{native.__name__}({', '.join(given)})", null, physical)
+        return Code(f"{native.__name__}({', '.join(operands)})", null, physical)
 
     return Source(write, natives=(native,))
 
 
 def _strict_source(native: Callable[..., Any]) -> Source:
     """The same where one NULL makes the result NULL."""
-    of_known = _known_source(native)
+    of_non_null = _non_null_source(native)
 
     def write(parts: Sequence[Code], physical: Physical) -> Code:
-        found = of_known.write([Code(p.value, None, p.physical) for p in parts], physical)
-        return Code(found.value, source.any_of(*(part.null for part in parts)), physical)
+        code = of_non_null.write([Code(p.value, None, p.physical) for p in parts], physical)
+        return Code(code.value, source.any_of(*(part.null for part in parts)), physical)
 
     return Source(write, natives=(native,))
 
@@ -292,11 +292,11 @@ for _name, _choose, _native, _is_better in (
     define(
         ScalarFunction(
             name=f"{_name}_known",
-            meaning=_known(_choose),
+            meaning=_of_non_null(_choose),
             result=widest,
-            nulls=FIRST_KNOWN,
+            nulls=FIRST_NOT_NULL,
             sql=SqlSyntax(f"{_name.upper()}(a, b, ...)"),
-            kernel=_known_source(_native),
+            kernel=_non_null_source(_native),
             vector=by_row,
             monotone=NOT_MONOTONE,
             hint="",

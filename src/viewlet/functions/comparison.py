@@ -82,7 +82,7 @@ def _written(symbol: str, *, orders: bool) -> Source:
         return Code(compared(symbol, left, right), any_of(left.null, right.null), BOOL)
 
     natives = (same_double, less_double)
-    return Source(write, natives=natives, takes_text=True, orders_text=orders)
+    return Source(write, natives=natives, accepts_text=True, orders_text=orders)
 
 
 def equal_vectors(a: Array, b: Array) -> Array:
@@ -170,7 +170,7 @@ define(
         result=Physical.BOOL,
         nulls=NEVER_NULL,
         sql=SqlSyntax("a IS NOT DISTINCT FROM b"),
-        kernel=Source(same, natives=(same_double,), takes_text=True),
+        kernel=Source(same, natives=(same_double,), accepts_text=True),
         vector=by_row,
         monotone=NOT_MONOTONE,
         hint="",

@@ -62,7 +62,7 @@ class Code:
 class Source:
     """`write` joins the arguments' source, given the representation of the result.
 
-    `takes_text`: arguments may be strings, as their codes; with `orders_text` as their places in
+    `accepts_text`: arguments may be strings, as their codes; with `orders_text` as their ranks in
     the order of all strings. Where it does not, a function of strings is remembered.
     `split` gives an equal scalar that nests less deeply, None where the arguments are few.
     """
@@ -70,7 +70,7 @@ class Source:
     write: Callable[[Sequence[Code], Physical], Code]
     natives: tuple[Callable[..., Any], ...] = ()
     templates: tuple[str, ...] = ()
-    takes_text: bool = False
+    accepts_text: bool = False
     orders_text: bool = False
     split: Callable[[tuple[ScalarExpr, ...]], ScalarExpr | None] | None = None
 

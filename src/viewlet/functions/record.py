@@ -54,18 +54,18 @@ def _where_all(arguments: Sequence[ScalarExpr], nullable: Sequence[bool]) -> boo
     return all(nullable)
 
 
-def _unless_divisor_is_known(arguments: Sequence[ScalarExpr], nullable: Sequence[bool]) -> bool:
+def _unless_divisor_is_constant(arguments: Sequence[ScalarExpr], nullable: Sequence[bool]) -> bool:
     divisor = arguments[1]
     return any(nullable) or not (isinstance(divisor, Const) and bool(divisor.value))
 
 
 STRICT = NullRule(True, _where_any)
 """NULL exactly where an argument is."""
-STRICT_UNLESS_ZERO = NullRule(True, _unless_divisor_is_known)
+STRICT_UNLESS_ZERO = NullRule(True, _unless_divisor_is_constant)
 """NULL where an argument is, and where the second is 0."""
 LOOKS_AT_NULL = NullRule(False, _where_any)
 """Decides itself, and can be NULL where an argument is."""
-FIRST_KNOWN = NullRule(False, _where_all)
+FIRST_NOT_NULL = NullRule(False, _where_all)
 """NULL only where all arguments are."""
 NEVER_NULL = NullRule(False, lambda arguments, nullable: False)
 SOMETIMES_NULL = NullRule(False, lambda arguments, nullable: True)
@@ -192,7 +192,7 @@ def duckdb_macros() -> list[str]:
 
 def widest(arguments: Sequence[ScalarExpr], types: Sequence[Physical]) -> Physical:
     """FLOAT if any argument is, else the representation of the first that is not NULL."""
-    known = [type for argument, type in zip(arguments, types, strict=True) if argument != NULL]
-    if Physical.FLOAT in known:
+    non_null = [type for argument, type in zip(arguments, types, strict=True) if argument != NULL]
+    if Physical.FLOAT in non_null:
         return Physical.FLOAT
-    return known[0] if known else Physical.INT
+    return non_null[0] if non_null else Physical.INT

@@ -30,10 +30,10 @@ def _in_units(function: str) -> Callable[[Sequence[ScalarExpr], Sequence[Type]],
     return rule
 
 
-def _whole(arguments: Sequence[ScalarExpr], types: Sequence[Type]) -> Type:
+def _without_fraction(arguments: Sequence[ScalarExpr], types: Sequence[Type]) -> Type:
     """DECIMAL(p, s) -> DECIMAL(p, 0); integers stay what they are"""
-    given = types[0]
-    return Type(Kind.DECIMAL, given.precision, 0) if given.kind is Kind.DECIMAL else given
+    source = types[0]
+    return Type(Kind.DECIMAL, source.precision, 0) if source.kind is Kind.DECIMAL else source
 
 
 def decimal_floor(value: int, unit: int) -> int:
@@ -43,8 +43,8 @@ def decimal_floor(value: int, unit: int) -> int:
 
 def decimal_ceil(value: int, unit: int) -> int:
     """CEIL of a DECIMAL in units of its last digit: (-150, 100) -> -1"""
-    whole = value // unit
-    return whole + 1 if whole * unit != value else whole
+    quotient = value // unit
+    return quotient + 1 if quotient * unit != value else quotient
 
 
 def floor(value: float) -> float:
@@ -63,7 +63,7 @@ define(
         meaning=lambda value, unit: value // unit,
         result=Physical.INT,
         nulls=STRICT,
-        sql=SqlCall(("FLOOR",), (EXACT,), _whole, _in_units("decimal_floor")),
+        sql=SqlCall(("FLOOR",), (EXACT,), _without_fraction, _in_units("decimal_floor")),
         kernel=expression("decimal_floor({0}, {1})", natives=(decimal_floor,)),
         vector=by_row,
         monotone=RISING,
@@ -91,7 +91,7 @@ define(
         meaning=lambda value, unit: -(-value // unit),
         result=Physical.INT,
         nulls=STRICT,
-        sql=SqlCall(("CEIL", "CEILING"), (EXACT,), _whole, _in_units("decimal_ceil")),
+        sql=SqlCall(("CEIL", "CEILING"), (EXACT,), _without_fraction, _in_units("decimal_ceil")),
         kernel=expression("decimal_ceil({0}, {1})", natives=(decimal_ceil,)),
         vector=by_row,
         monotone=RISING,
@@ -120,8 +120,8 @@ define(
 def half_away(value: float) -> float:
     """The nearest whole number, exactly: value + 0.5 would round before it is cut."""
     size = abs(value)
-    whole = float(math.floor(size))
-    return math.copysign(whole + 1.0 if size - whole >= 0.5 else whole, value)
+    lower = float(math.floor(size))
+    return math.copysign(lower + 1.0 if size - lower >= 0.5 else lower, value)
 
 
 def round_half_away(value: float, digits: int) -> float:
@@ -186,8 +186,12 @@ define(
 def rescale(value: int, factor: int) -> int:
     """value / factor, rounded half away from zero: DECIMAL to a smaller scale."""
     quotient = value // factor
-    rest = 2 * (value - quotient * factor)
-    return quotient + 1 if rest > factor or (rest == factor and value >= 0) else quotient
+    doubled_remainder = 2 * (value - quotient * factor)
+    return (
+        quotient + 1
+        if doubled_remainder > factor or (doubled_remainder == factor and value >= 0)
+        else quotient
+    )
 
 
 def _rescale(value: int, factor: int) -> int:

@@ -132,12 +132,12 @@ def fold(
             del results[first:]
             results.append(leave(node, parts))
             continue
-        known = enter(node) if enter is not None else None
-        if isinstance(known, Apply):
-            pending.append((known, False))
+        replacement = enter(node) if enter is not None else None
+        if isinstance(replacement, Apply):
+            pending.append((replacement, False))
             continue
-        if known is not None:
-            results.append(known)
+        if replacement is not None:
+            results.append(replacement)
             continue
         pending.append((node, True))
         pending.extend((argument, False) for argument in reversed(node.arguments))

@@ -60,10 +60,10 @@ def square_low(x: float) -> float:
 
 def rounding_of_product(a: float, b: float, product: float) -> float:
     """a * b - product, which is a * b rounded (Dekker)."""
-    rest = x_high(a) * x_high(b) - product
-    rest = rest + x_high(a) * x_low(b)
-    rest = rest + x_low(a) * x_high(b)
-    return rest + x_low(a) * x_low(b)
+    error = x_high(a) * x_high(b) - product
+    error = error + x_high(a) * x_low(b)
+    error = error + x_low(a) * x_high(b)
+    return error + x_low(a) * x_low(b)
 
 
 def rounding_of_sum(a: float, b: float, total: float) -> float:
@@ -73,22 +73,22 @@ def rounding_of_sum(a: float, b: float, total: float) -> float:
 
 
 def deviations(
-    n: float, high: float, low: float, squares: float, middle: float, rest: float
+    n: float, high: float, low: float, squares: float, middle: float, lowest: float
 ) -> float:
     """n * sum(x * x) - sum(x) ** 2, from the sums of the parts; never below 0."""
     first = n * squares
     second = n * middle
-    whole = high * high
+    square = high * high
     cross = 2.0 * high * low
-    if not (math.isfinite(first) and math.isfinite(whole)):
-        return first - whole
-    small = n * rest - low * low
+    if not (math.isfinite(first) and math.isfinite(square)):
+        return first - square
+    small = n * lowest - low * low
     small = small + rounding_of_product(n, squares, first)
     small = small + rounding_of_product(n, middle, second)
-    small = small - rounding_of_product(high, high, whole)
+    small = small - rounding_of_product(high, high, square)
     small = small - rounding_of_product(2.0 * high, low, cross)
-    total = first - whole
-    small = small + rounding_of_sum(first, -whole, total)
+    total = first - square
+    small = small + rounding_of_sum(first, -square, total)
     difference = second - cross
     small = small + rounding_of_sum(second, -cross, difference)
     result = total + difference
@@ -119,6 +119,6 @@ for _part in (x_high, x_low, square_high, square_middle, square_low):
     _define(_part, "float({0})", ())
 _define(
     deviations,
-    ", ".join(f"float({{{place}}})" for place in range(6)),
+    ", ".join(f"float({{{position}}})" for position in range(6)),
     (rounding_of_product, rounding_of_sum),
 )

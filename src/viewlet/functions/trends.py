@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from viewlet.functions.scalars import Const, ScalarExpr
 
-RISES, FALLS, STAYS = 1, -1, 0
+RISES, FALLS, CONSTANT = 1, -1, 0
 
 Trend = int | None
 """RISES: never less while the variables rise; FALLS: never more; None: not known."""

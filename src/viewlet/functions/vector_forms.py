@@ -34,9 +34,11 @@ class Vector:
 
         return np.zeros(len(self.values), bool) if self.nulls is None else self.nulls.astype(bool)
 
-    def take(self, places: Array) -> Vector:
+    def take(self, row_numbers: Array) -> Vector:
         """The rows with these numbers."""
-        return Vector(self.values[places], None if self.nulls is None else self.nulls[places])
+        return Vector(
+            self.values[row_numbers], None if self.nulls is None else self.nulls[row_numbers]
+        )
 
     @property
     def is_float(self) -> bool:

@@ -105,15 +105,15 @@ def write_get(writer: Writer, node: ir.Get) -> None:
     """Probe the unique index, unless the same probe was made before."""
     layout = writer.frame.layouts[node.map]
     with nest_key(writer, node.map, list(range(len(layout.keys))), node.key) as words:
-        known = writer.known_probe(node.map, words)
-        writer.line(f"{node.record} = {known or find_record(writer, node.map, node.key)}")
+        earlier = writer.earlier_probe(node.map, words)
+        writer.line(f"{node.record} = {earlier or find_record(writer, node.map, node.key)}")
         writer.remember_probe(node.map, node.map, words, node.record)
         with writer.nest(f"if {node.record} != 0:"):
             write_block(writer, node.body)
 
 
 def write_scan(writer: Writer, node: ir.Scan, resume: bool = False) -> None:
-    """All records. `resume`: the outermost loop of a step, which goes on where it left."""
+    """All records. `resume`: the outermost loop of a step, which resumes at row `start`."""
     number = "row" if resume else writer.temporary("r")
     first = "max(start, 0), " if resume else ""
     with writer.nest(

@@ -26,9 +26,11 @@ def build_atom(builder: Builder, expr: MapRef, cursor: Cursor) -> Block:
     scope, map = cursor.scope, builder.loops.maps[expr.name]
     bound = [i for i, name in enumerate(expr.keys) if name in scope]
     key = [scope[expr.keys[i]] for i in bound]
-    is_whole = len(bound) == len(expr.keys)
-    known = builder.records.get((map.name, tuple(v.name for v in key))) if is_whole else None
-    record = known or builder.name("at")
+    is_full_key = len(bound) == len(expr.keys)
+    open_record = (
+        builder.records.get((map.name, tuple(v.name for v in key))) if is_full_key else None
+    )
+    record = open_record or builder.name("at")
     inner = dict(scope)
     for i in bound:
         inner[expr.keys[i]] = narrowed(scope[expr.keys[i]], map.keys[i].slot)
@@ -42,11 +44,11 @@ def build_atom(builder: Builder, expr: MapRef, cursor: Cursor) -> Block:
         else:
             inner[name] = Variable(builder.name(name), map.keys[i].slot)
             binds.append(BindKey(inner[name], map.name, i, record))
-    row = Cursor(inner, cursor.needed, cursor.factors, cursor.rest)
+    row = Cursor(inner, cursor.needed, cursor.factors, cursor.continuation)
     body = _with_record(builder, expr, record, binds, matches, row)
-    if known:
+    if open_record:
         return body
-    if is_whole:
+    if is_full_key:
         builder.loops.probed.add(map.name)
         return [Get(map.name, record, key, body)]
     if bound and builder.loops.determines(map.name, frozenset(map.key_names[i] for i in bound)):
@@ -75,7 +77,7 @@ def _with_record(
     factors = cursor.factors
     if column is not None:
         factors = (*factors, Named(weight, map.columns[column].physical, nonzero=True))
-    body = cursor.rest(cursor.scope, factors)
+    body = cursor.continuation(cursor.scope, factors)
     if outer_record is None:
         del builder.records[key]
     else:

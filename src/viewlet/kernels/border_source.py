@@ -103,8 +103,8 @@ def _is_large(writer: Writer, node: ir.Border) -> str:
     for variable, sum in node.sums:
         value = f"gathered_value({sum.name})" if sum.physical is FLOAT else sum.name
         writer.line(f"{variable.name} = {value}")
-    met = " and ".join(writer.scalars.truth(test, node.scope) for test in node.tests)
-    return f"({met})" if node.rises else f"(not ({met}))"
+    all_hold = " and ".join(writer.scalars.truth(test, node.scope) for test in node.tests)
+    return f"({all_hold})" if node.rises else f"(not ({all_hold}))"
 
 
 def _extreme_key(node: ir.Border, is_float: bool) -> str:

@@ -20,7 +20,7 @@ from viewlet.program.ir import KeyColumn, Map, ValueColumn
 from viewlet.schema import Physical, Relation
 from viewlet.storage.columns import TREE, Index
 
-Rest = Callable[[dict[str, Variable], Factors], Block]
+Continuation = Callable[[dict[str, Variable], Factors], Block]
 """What to do for each row, given the variables bound by then and the factors of its weight."""
 
 
@@ -90,15 +90,17 @@ class Cursor:
     scope: dict[str, Variable]
     needed: frozenset[str]
     factors: Factors
-    rest: Rest
+    continuation: Continuation
 
     def finish(self) -> Block:
         """The rest, for a row that is made."""
-        return self.rest(self.scope, self.factors)
+        return self.continuation(self.scope, self.factors)
 
     def without_weight(self) -> Cursor:
         """The same for rows of which only the variables count."""
-        return replace(self, factors=(), rest=lambda scope, _: self.rest(scope, self.factors))
+        return replace(
+            self, factors=(), continuation=lambda scope, _: self.continuation(scope, self.factors)
+        )
 
 
 NodeBuilders = Mapping[type[Expr], Callable[[Builder, Any, Cursor], Block]]
@@ -133,7 +135,7 @@ def bind(
     variable = Variable(builder.name(name), slot)
     block = define(variable)
     if name not in cursor.scope:
-        return [*block, *cursor.rest({**cursor.scope, name: variable}, cursor.factors)]
+        return [*block, *cursor.continuation({**cursor.scope, name: variable}, cursor.factors)]
     both = {"old": cursor.scope[name], "new": variable}
     return [*block, If(_SAME, both, cursor.finish())]
 

@@ -91,11 +91,11 @@ def _components(number: int, before: list[set[int]]) -> list[list[int]]:
 
 def _levels(before: list[set[int]]) -> Iterator[list[int]]:
     """Tasks whose predecessors are all done, again and again."""
-    left = set(range(len(before)))
-    while left:
-        ready = [task for task in sorted(left) if not before[task] & left]
+    pending = set(range(len(before)))
+    while pending:
+        ready = [task for task in sorted(pending) if not before[task] & pending]
         yield ready
-        left -= set(ready)
+        pending -= set(ready)
 
 
 def _two_lanes(groups: list[list[int]], costs: list[float]) -> list[list[int]]:

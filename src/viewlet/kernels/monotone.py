@@ -20,9 +20,9 @@ from viewlet.functions import (
     fold,
     free_variables,
 )
-from viewlet.functions.trends import FALLS, RISES, STAYS, Trend, together, turned
+from viewlet.functions.trends import CONSTANT, FALLS, RISES, Trend, together, turned
 
-__all__ = ["FALLS", "RISES", "STAYS", "Test", "arithmetic", "tests_of", "trend"]
+__all__ = ["CONSTANT", "FALLS", "RISES", "Test", "arithmetic", "tests_of", "trend"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def trend(scalar: ScalarExpr, rising: frozenset[str]) -> Trend:
 
     def leaf(scalar: Const | Ref) -> _Moves:
         is_rising = isinstance(scalar, Ref) and scalar.name in rising
-        return _Moves(RISES if is_rising else STAYS)
+        return _Moves(RISES if is_rising else CONSTANT)
 
     def enter(scalar: Apply) -> _Moves | None:
-        return None if free_variables(scalar) & rising else _Moves(STAYS)
+        return None if free_variables(scalar) & rising else _Moves(CONSTANT)
 
     def leave(scalar: Apply, parts: Sequence[_Moves]) -> _Moves:
         rule = FUNCTIONS[scalar.function].monotone.trend
@@ -85,7 +85,7 @@ def tests_of(
         return None
     guards: list[ScalarExpr] = []
     left, right = (_unguarded(side, rising, guards) for side in condition.arguments)
-    tests = [Test(Apply(condition.function, (left, right)), STAYS)]
+    tests = [Test(Apply(condition.function, (left, right)), CONSTANT)]
     if guards and not counts:
         return None
     for guard in guards:
@@ -95,7 +95,7 @@ def tests_of(
         # Of a count alone is it known that it is positive where it is not zero.
         if not isinstance(counted, Ref) or counted.name not in rising or nothing != Const(0):
             return None
-        tests.append(Test(Apply(">", guard.arguments), STAYS))
+        tests.append(Test(Apply(">", guard.arguments), CONSTANT))
     return _with_trends(tests, rising)
 
 

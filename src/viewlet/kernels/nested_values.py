@@ -59,7 +59,7 @@ def build_exists(builder: Builder, expr: Exists, cursor: Cursor) -> Block:
         # Each key is a row, also where nothing else looks at it.
         return build_product(builder, factors_of(expr.body), replace(rows, needed=frozenset(free)))
     return build_groups(
-        builder, expr.body, free, scope, lambda inner: cursor.rest(inner, cursor.factors)
+        builder, expr.body, free, scope, lambda inner: cursor.continuation(inner, cursor.factors)
     )
 
 
@@ -68,7 +68,7 @@ def build_groups(
     body: Expr,
     free: tuple[str, ...],
     scope: dict[str, Variable],
-    rest: Callable[[dict[str, Variable]], Block],
+    continuation: Callable[[dict[str, Variable]], Block],
 ) -> Block:
     """Every key of `body` over the free variables once, where its total weight is not 0."""
     slots = variable_slots(body, builder.signatures, {n: v.slot for n, v in scope.items()})
@@ -85,7 +85,7 @@ def build_groups(
         for node in build_rows(builder, term, Cursor(dict(scope), frozenset(free), (), add))
     ]
     atom = MapRef(buffer.name, "value", free, buffer=True)
-    read = build_atom(builder, atom, Cursor(scope, NONE, (), lambda inner, _: rest(inner)))
+    read = build_atom(builder, atom, Cursor(scope, NONE, (), lambda inner, _: continuation(inner)))
     return [ClearBuffer(buffer.name), *fill, *read]
 
 
@@ -103,7 +103,7 @@ def build_value_change(
     block = build_rows(builder, new, row) + build_rows(builder, old, row)
     first, second = values
     variable, weight = Variable(builder.name(new.variable), first.slot), builder.name("w")
-    body = cursor.rest(
+    body = cursor.continuation(
         {**cursor.scope, new.variable: variable},
         (*cursor.factors, Named(weight, Physical.INT, nonzero=True)),
     )
@@ -117,7 +117,9 @@ def build_test_change(builder: Builder, new: Expr, old: Expr, cursor: Cursor) ->
         for side in (new, old)
     ]
     weight = builder.name("w")
-    body = cursor.rest(cursor.scope, (*cursor.factors, Named(weight, Physical.INT, nonzero=True)))
+    body = cursor.continuation(
+        cursor.scope, (*cursor.factors, Named(weight, Physical.INT, nonzero=True))
+    )
     new_total, old_total = (Named(side.name, side.physical) for side in sides)
     return [*sides, TestChange(weight, new_total, old_total, body)]
 

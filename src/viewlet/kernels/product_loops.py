@@ -71,11 +71,11 @@ def build_in_order(
 ) -> Block:
     """One factor, and for each of its rows the product of the others."""
 
-    def rest(inner: dict[str, Variable], factors: Factors) -> Block:
+    def continuation(inner: dict[str, Variable], factors: Factors) -> Block:
         return build_product(builder, others, replace(cursor, scope=inner, factors=factors))
 
     needed = cursor.needed.union(*(all_names(other) for other in others))
-    return build_rows(builder, first, replace(cursor, needed=needed, rest=rest))
+    return build_rows(builder, first, replace(cursor, needed=needed, continuation=continuation))
 
 
 def _range_sum(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef, factors_of, product_of
 from viewlet.calculus.scope import all_names, outputs
-from viewlet.kernels.builder import Builder, Cursor, Rest
+from viewlet.kernels.builder import Builder, Continuation, Cursor
 from viewlet.kernels.loop_nodes import BindKey, Block, Factors, Groups, Named
 from viewlet.kernels.product_loops import build_in_order, build_product
 from viewlet.kernels.range_nodes import (
@@ -31,7 +31,7 @@ def build_range_term(
     updates: list[Expr],
     needed: frozenset[str],
     finish: Finish,
-    add: Rest,
+    add: Continuation,
 ) -> Block | None:
     """L * M[k, p].* * {p < x} | a: M[k, p].a, b: M[k, p].b, ... with one descent for all.
 
@@ -53,7 +53,7 @@ def _range_term(
     updates: list[Expr],
     needed: frozenset[str],
     finish: Finish,
-    add: Rest,
+    add: Continuation,
 ) -> Block | None:
     columns = _columns(atom, updates)
     if columns is None:

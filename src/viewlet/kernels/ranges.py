@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from viewlet.calculus.expr import PRESENCE, Cond, Expr, Lift, MapRef, Sum, factors_of
 from viewlet.calculus.scope import all_names
 from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
-from viewlet.kernels.monotone import RISES, STAYS, Test, arithmetic, tests_of
+from viewlet.kernels.monotone import CONSTANT, RISES, Test, arithmetic, tests_of
 from viewlet.kernels.recognize import bound_of
 from viewlet.program.ir import Map
 from viewlet.schema import Physical
@@ -221,7 +221,7 @@ def _gap(condition: ScalarExpr, names: Names) -> list[KeyTest] | None:
     borders = []
     for part in condition.arguments:
         tests = tests_of(part, names)
-        if tests is None or len(tests) != 1 or tests[0].trend == STAYS:
+        if tests is None or len(tests) != 1 or tests[0].trend == CONSTANT:
             return None
         borders.append(KeyTest(part, order, upper=tests[0].trend == RISES, holds=False))
     return borders if len({test.upper for test in borders}) == len(borders) == 2 else None

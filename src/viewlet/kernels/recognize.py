@@ -230,7 +230,7 @@ def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
         for i, factor in enumerate(factors):
             bound |= outputs(factor)
             if bound >= set(atom.keys):
-                while _goes_before(factors[i + 1 : i + 2], atom, bound, keys):
+                while _precedes(factors[i + 1 : i + 2], atom, bound, keys):
                     i += 1
                     bound |= outputs(factors[i])
                 factors.insert(i + 1, atom)
@@ -239,15 +239,15 @@ def with_lookups_first(term: Expr, updates: list[Expr], keys: Keys) -> Expr:
 
 
 def _behind_sums(factors: list[Expr]) -> set[MapRef]:
-    """Lookups of records whose keys were known before a nested sum that stands before them."""
+    """Lookups of records whose keys are bound before a nested sum that precedes them."""
     lookups: set[MapRef] = set()
     bound: frozenset[str] = frozenset()
-    known: frozenset[str] | None = None  # what the factors before the first nested sum bind
+    bound_outside: frozenset[str] | None = None  # what the factors before the first nested sum bind
     for factor in factors:
-        if known is None and isinstance(factor, Sum | Lift | Exists):
-            known = bound
+        if bound_outside is None and isinstance(factor, Sum | Lift | Exists):
+            bound_outside = bound
         record = isinstance(factor, MapRef) and factor.column == PRESENCE
-        if record and known is not None and outputs(factor) <= known:
+        if record and bound_outside is not None and outputs(factor) <= bound_outside:
             lookups.add(cast(MapRef, factor))
         bound |= outputs(factor)
     return lookups
@@ -264,7 +264,7 @@ def _multiplied(update: Expr) -> Iterator[MapRef]:
             yield from set.intersection(*records)
 
 
-def _goes_before(following: list[Expr], atom: MapRef, bound: frozenset[str], keys: Keys) -> bool:
+def _precedes(following: list[Expr], atom: MapRef, bound: frozenset[str], keys: Keys) -> bool:
     """The next factor meets one record at most and is a stricter filter."""
     return any(
         isinstance(factor, Cond | Assign)

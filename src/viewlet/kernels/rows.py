@@ -70,7 +70,7 @@ def build_delta(builder: Builder, expr: Delta, cursor: Cursor) -> Block:
             continue
         builder.loops.columns[expr.name].add(i)
     weight = "weight" if is_outermost else builder.name("weight")
-    body = cursor.rest(inner, (*cursor.factors, Named(weight, Physical.INT, nonzero=True)))
+    body = cursor.continuation(inner, (*cursor.factors, Named(weight, Physical.INT, nonzero=True)))
     return [Rows(binds, equal, weight, body)]
 
 
@@ -99,11 +99,13 @@ def build_sum(builder: Builder, expr: Sum, cursor: Cursor) -> Block:
         return _with_bound(builder, expr, cursor)
     visible = cursor.scope.keys() | set(expr.keys)
 
-    def rest(inner: dict[str, Variable], factors: Factors) -> Block:
-        return cursor.rest({n: v for n, v in inner.items() if n in visible}, factors)
+    def continuation(inner: dict[str, Variable], factors: Factors) -> Block:
+        return cursor.continuation({n: v for n, v in inner.items() if n in visible}, factors)
 
     needed = cursor.needed & frozenset(expr.keys)
-    return build_rows(builder, expr.body, Cursor(dict(cursor.scope), needed, cursor.factors, rest))
+    return build_rows(
+        builder, expr.body, Cursor(dict(cursor.scope), needed, cursor.factors, continuation)
+    )
 
 
 def _with_bound(builder: Builder, expr: Add | Sum, cursor: Cursor) -> Block:
@@ -119,7 +121,7 @@ def build_weight(builder: Builder, expr: Expr, cursor: Cursor) -> Block:
     if isinstance(expr, Sum) and not isinstance(expr.body, Value):
         expr = expr.body
     block, weight = weight_factors(builder, expr, cursor.scope)
-    return [*block, *cursor.rest(cursor.scope, (*cursor.factors, *weight))]
+    return [*block, *cursor.continuation(cursor.scope, (*cursor.factors, *weight))]
 
 
 BUILDERS: NodeBuilders = {

@@ -108,9 +108,9 @@ class Texts:
         names = {name: f"arg{i}" for i, name in enumerate(slots)}
         plain = substitute(scalar, {name: Ref(argument) for name, argument in names.items()})
         arguments = tuple((names[name], slot) for name, slot in slots.items())
-        for known in self.memos:
-            if (known.scalar, known.arguments) == (plain, arguments):
-                return known
+        for memo in self.memos:
+            if (memo.scalar, memo.arguments) == (plain, arguments):
+                return memo
         own = self.names.fresh(f"memo_{len(self.memos)}")
         self.memos.append(Memo(own, plain, arguments, physical))
         return self.memos[-1]
@@ -181,7 +181,7 @@ class ScalarWriter:
     def _lacks_text(self, scalar: Apply, form: Source, scope: Scope) -> bool:
         """Whether strings are among the arguments of a function that takes numbers only."""
         types = {name: variable.slot.physical for name, variable in scope.items()}
-        return not form.takes_text and any(
+        return not form.accepts_text and any(
             physical_type(argument, types) is STR for argument in scalar.arguments
         )
 
@@ -189,7 +189,7 @@ class ScalarWriter:
         form = FUNCTIONS[scalar.function].kernel
         parts = [part.code for part in nested]
         has_text = any(part.physical is STR for part in parts)
-        if not isinstance(form, Source) or (has_text and not form.takes_text):
+        if not isinstance(form, Source) or (has_text and not form.accepts_text):
             raise UnsupportedError(f"{format_scalar(scalar)} has no native form")
         if has_text and form.orders_text:
             self.texts.ranks = True

@@ -48,20 +48,21 @@ class _Sharing:
         """What a descent brings for those that repeat it, by its id()."""
         self.repeated: set[int] = set()
 
-    def note_repeated(self, block: Block, known: dict[RangeKey, Range]) -> None:
-        """`known`: descents made on every way to this block, in maps not changed since."""
+    def note_repeated(self, block: Block, descents: dict[RangeKey, Range]) -> None:
+        """`descents`: those made on every path to this block, in maps not changed since."""
         for node in block:
             if isinstance(node, Range):
-                first = known.setdefault(_range_key(node), node)
+                first = descents.setdefault(_range_key(node), node)
                 if first is not node:
                     self.extra_sums.setdefault(id(first), []).extend(node.sums)
                     self.repeated.add(id(node))
             changed = changed_maps([node])
-            _forget(known, changed)
+            _forget(descents, changed)
             for body in bodies(node):
-                # What a condition or a loop guards is known inside only; a total guards nothing.
-                self.note_repeated(body, known if isinstance(node, Total) else dict(known))
-            _forget(known, changed)
+                # A condition or a loop may skip its body: its descents count inside only. A total
+                # never does.
+                self.note_repeated(body, descents if isinstance(node, Total) else dict(descents))
+            _forget(descents, changed)
 
     def rewritten(self, block: Block) -> Block:
         """The block with every descent once, and one update for each record."""
@@ -95,9 +96,9 @@ def _record(node: Update) -> tuple[str, tuple[str, ...]]:
     return node.map, tuple(variable.name for variable in node.key)
 
 
-def _forget(known: dict[RangeKey, Range], maps: frozenset[str]) -> None:
-    for key in [key for key, node in known.items() if node.map in maps]:
-        del known[key]
+def _forget(descents: dict[RangeKey, Range], maps: frozenset[str]) -> None:
+    for key in [key for key, node in descents.items() if node.map in maps]:
+        del descents[key]
 
 
 def _range_key(node: Range) -> RangeKey:
@@ -120,7 +121,7 @@ def _bound_key(node: Range, bound: Bound | KeyTest | AtBorder) -> RangeKey:
     if isinstance(bound, KeyTest):
         kind = ("test", bound.upper, bound.holds)
         names -= {bound.variable}
-    known = {name: Ref(f"local {node.scope[name].name}") for name in names}
+    local_refs = {name: Ref(f"local {node.scope[name].name}") for name in names}
     own = {bound.variable: Ref("key")} if isinstance(bound, KeyTest) else {}
     slots = frozenset((node.scope[name].name, node.scope[name].slot) for name in names)
-    return (*kind, substitute(bound.scalar, {**known, **own}), slots)
+    return (*kind, substitute(bound.scalar, {**local_refs, **own}), slots)

@@ -83,9 +83,9 @@ def group_root(writer: Writer, node: Descent) -> str:
         writer.frame.layouts[node.map], group_positions(writer, node), node.key
     )
     table = f"{node.map} {node.index}"
-    known = writer.known_probe(table, words)
-    if known is not None:
-        return known
+    earlier = writer.earlier_probe(table, words)
+    if earlier is not None:
+        return earlier
     if tests:
         root = writer.temporary("root")
         writer.line(f"{root} = zero - 1")

@@ -93,8 +93,8 @@ class Writer:
         self.line(f"{name} = {code}")
         return name
 
-    def known_probe(self, table: str, words: str) -> str | None:
-        """The local with the result of the same probe, made before on every way to here."""
+    def earlier_probe(self, table: str, words: str) -> str | None:
+        """The local with the result of the same probe, made earlier on every path to here."""
         local, depth = self._probes.get((table, words), (None, 0))
         return local if depth <= self.depth else None
 

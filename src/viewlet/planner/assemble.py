@@ -185,10 +185,10 @@ def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
     return Map(planned.name, keys, tuple(columns))
 
 
-def _wider(known: Slot | None, slot: Slot) -> Slot:
-    if known is None:
+def _wider(previous: Slot | None, slot: Slot) -> Slot:
+    if previous is None:
         return slot
-    return Slot(slot.physical, known.nullable or slot.nullable)
+    return Slot(slot.physical, previous.nullable or slot.nullable)
 
 
 def _buffer(name: str, map: Map) -> Map:

@@ -75,7 +75,7 @@ def _find(maps: Maps) -> dict[str, str]:
     for planned in maps:
         if alike[_outline(planned, maps)] > 1:
             text = _contents(planned, maps)
-            # What an inner view holds is told from its name, in other programs too.
+            # The name of an inner view's map identifies its contents, in other programs too.
             if text in originals and not planned.is_inner:
                 replaced[planned.name] = originals[text]
             else:

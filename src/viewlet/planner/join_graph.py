@@ -177,7 +177,7 @@ def _split(factors: list[Expr]) -> tuple[list[Leaf], list[Spanning]]:
     waiting = [f for f in factors if not isinstance(f, Rel | MapRef)]
     for factor in list(waiting):
         own_rows = isinstance(factor, Exists) and not inputs(factor)
-        if own_rows and not any(outputs(factor) <= known for known in names):
+        if own_rows and not any(outputs(factor) <= leaf_names for leaf_names in names):
             waiting.remove(factor)
             atoms.append(factor)
             names.append(outputs(factor))

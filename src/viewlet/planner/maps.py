@@ -205,13 +205,13 @@ def _shape(tree: Expr, names: Mapping[str, str]) -> str:
 def is_value(factor: Expr) -> bool:
     """Values and sums of values: what a map adds up, as against which rows it adds up.
 
-    {not(is_null(x))} counts the known x, and is a value too: SUM(x) and COUNT(x) are columns of
-    the map that counts the rows.
+    {not(is_null(x))} counts the x that are not NULL, and is a value too: SUM(x) and COUNT(x)
+    are columns of the map that counts the rows.
     """
-    return _counts_known(factor) if isinstance(factor, Cond) else is_scalar_sum(factor)
+    return _is_not_null_test(factor) if isinstance(factor, Cond) else is_scalar_sum(factor)
 
 
-def _counts_known(factor: Cond) -> bool:
+def _is_not_null_test(factor: Cond) -> bool:
     if isinstance(factor.scalar, Apply) and factor.scalar.function == "not":
         (inner,) = factor.scalar.arguments
         return isinstance(inner, Apply) and inner.function == "is_null"

@@ -118,9 +118,9 @@ class Materializer:
         terms = []
         for monomial in monomials:
             read = [f for f in monomial.factors if self._is_changing_inner(f, changing)]
-            rest = [f for f in monomial.factors if f not in read]
+            other_factors = [f for f in monomial.factors if f not in read]
             bound = _bound_by(read)
-            product = product_of(*read, self._product(rest, keys | bound, changing, bound))
+            product = product_of(*read, self._product(other_factors, keys | bound, changing, bound))
             terms.append(product_of(Value(monomial.coefficient), project(keys, product)))
         return sum_of(*terms)
 
@@ -134,27 +134,29 @@ class Materializer:
         while True:
             outside, inside, reach = self._split(factors, changing, bound, forced)
             components = _components([f for f in inside if not _is_scalar(f)], reach)
-            left = _attach([f for f in inside if _is_scalar(f)], components, reach)
+            unattached = _attach([f for f in inside if _is_scalar(f)], components, reach)
             parts: list[Component] = []
             for component in components:
                 pieces, across, bound_here = self._cut_at_root(component, outside, reach)
-                left += across
+                unattached += across
                 parts += [p for piece in pieces for p in self._cut_cycles(piece, bound_here)]
             loose = [f for part in parts for f in _with_inputs(part)]
             if not loose:
                 break
             forced += loose
-        spanning = next((f for f in left if self._spans(f, parts)), None)
+        spanning = next((f for f in unattached if self._spans(f, parts)), None)
         if spanning is not None:
             # Term by term, not expanded in full: x * (1 - y) stays one value of its component.
-            rest = [f for f in factors if f is not spanning]
+            other_factors = [f for f in factors if f is not spanning]
             return sum_of(
                 *(
-                    self._product([*factors_of(term), *rest], keys, changing, bound)
+                    self._product([*factors_of(term), *other_factors], keys, changing, bound)
                     for term in terms_of(spanning)
                 )
             )
-        return project(keys, product_of(*self._references(parts, outside + left, keys | reach)))
+        return project(
+            keys, product_of(*self._references(parts, outside + unattached, keys | reach))
+        )
 
     def _references(self, parts: list[Component], outside: list[Expr], needed: Names) -> list[Expr]:
         """What is computed in the statement, and the maps for the rest."""
@@ -195,13 +197,13 @@ class Materializer:
         reach = visible_names.union(*(visible(f) for f in self._determined(visible_names, atoms)))
         pulled = [f for f in part.factors if isinstance(f, NestedValue) and inputs(f) <= reach]
         while True:
-            known = reach | {f.variable for f in pulled}
+            names_in_scope = reach | {f.variable for f in pulled}
             users = [
                 f
                 for f in part.factors
                 if not any(f is p for p in pulled) and any(p.variable in visible(f) for p in pulled)
             ]
-            stuck = [f for f in users if outputs(f) or not inputs(f) <= known]
+            stuck = [f for f in users if outputs(f) or not inputs(f) <= names_in_scope]
             if not stuck:
                 break
             names = frozenset[str]().union(*(visible(f) for f in stuck))
@@ -330,9 +332,9 @@ class Materializer:
             pieces = _components(atoms, reach)
             if not isinstance(batch, Delta) and not all(map(self._changes, pieces)):
                 continue
-            left = _attach(scalars, pieces, NONE)
-            if all(isinstance(f, Cond) or self._spans(f, pieces) for f in left):
-                return pieces, [*nested, *left], reach
+            unattached = _attach(scalars, pieces, NONE)
+            if all(isinstance(f, Cond) or self._spans(f, pieces) for f in unattached):
+                return pieces, [*nested, *unattached], reach
         return uncut
 
     def _leads(self, root: Expr, atoms: list[Expr], batch: Expr) -> bool:
@@ -367,8 +369,8 @@ class Materializer:
     def _cut_at(self, component: Component, bound: Names) -> list[Component]:
         atoms = [f for f in component.factors if not _is_scalar(f)]
         pieces = _components(atoms, bound)
-        left = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
-        return pieces if not left else [component]
+        unattached = _attach([f for f in component.factors if _is_scalar(f)], pieces, NONE)
+        return pieces if not unattached else [component]
 
     def _is_bounded(self, component: Component, bound: Names) -> bool:
         """The bound variables are those of one atom, or all atoms follow from one by keys."""
@@ -478,16 +480,16 @@ def _attach(scalars: list[Expr], components: list[Component], bound: Names) -> l
 
     An assignment is taken for a component only where its value is then a column of the map.
     """
-    left = list(scalars)
+    unattached = list(scalars)
     progress = True
     while progress:
         progress = False
-        for factor in list(left):
+        for factor in list(unattached):
             needs = inputs(factor)
             home = next((c for c in components if needs and needs <= c.names - bound), None)
             if home is not None:
-                left.remove(factor)
+                unattached.remove(factor)
                 home.factors.append(factor)
                 home.names |= outputs(factor)
                 progress = True
-    return left
+    return unattached

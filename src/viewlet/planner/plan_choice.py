@@ -127,8 +127,8 @@ def _rates(catalog: Catalog, program: Program) -> dict[str, float]:
                 continue
             graph = JoinGraph(catalog, monomial.factors)
             statistics = Statistics(graph)
-            for place, leaf in enumerate(graph.leaves):
+            for number, leaf in enumerate(graph.leaves):
                 if isinstance(leaf.atom, Rel):
-                    known = rates.get(leaf.atom.name, 0.0)
-                    rates[leaf.atom.name] = max(known, statistics.rate(place))
+                    highest = rates.get(leaf.atom.name, 0.0)
+                    rates[leaf.atom.name] = max(highest, statistics.rate(number))
     return rates

@@ -28,7 +28,7 @@ from viewlet.calculus.expr import (
     walk,
 )
 from viewlet.calculus.scope import NONE, Names, outputs
-from viewlet.planner.statistics import FAN_OUT, LARGEST, LEAST_PASSED, PASSED
+from viewlet.planner.statistics import FAN_OUT, LARGEST, LEAST_SELECTIVITY, SELECTIVITY
 from viewlet.program.ir import Program, Statement
 from viewlet.program.keys import Keys
 
@@ -57,8 +57,8 @@ def estimate(program: Program, rates: Mapping[str, float]) -> PlanEstimate:
         walker = _Walker(keys)
         touched[trigger.relation] = sum(walker.statement(s) for s in trigger.statements)
     weights = {name: rates.get(name, 1.0) for name in touched}
-    whole = sum(weights.values()) or 1.0
-    total = sum(weights[name] * count for name, count in touched.items()) / whole
+    total_weight = sum(weights.values()) or 1.0
+    total = sum(weights[name] * count for name, count in touched.items()) / total_weight
     statements = sum(len(trigger.statements) for trigger in program.triggers)
     return PlanEstimate(len(program.state), statements, touched, total)
 
@@ -86,8 +86,8 @@ class _Walker:
         """(records touched, rows that come out)"""
         touched, rows = 0.0, 1.0
         for factor in factors_of(loop):
-            met, out = self._factor(factor, bound)
-            touched += rows * met
+            matched_rows, out = self._factor(factor, bound)
+            touched += rows * matched_rows
             rows *= out
             bound |= outputs(factor)
         return touched, rows
@@ -95,12 +95,14 @@ class _Walker:
     def _factor(self, factor: Expr, bound: Names) -> tuple[float, float]:
         """(records touched, rows that come out) for each row that comes in."""
         if isinstance(factor, Cond):
-            return 0.0, PASSED
+            return 0.0, SELECTIVITY
         if isinstance(factor, Delta):
             return 1.0, 1.0
         if isinstance(factor, MapRef):
-            met = self._met(factor, bound)
-            return met, met * max(LEAST_PASSED, PASSED ** self._keys.filters(factor))
+            matched_rows = self._matched_rows(factor, bound)
+            return matched_rows, matched_rows * max(
+                LEAST_SELECTIVITY, SELECTIVITY ** self._keys.filters(factor)
+            )
         if isinstance(factor, Add):
             parts = [self._loop(term, bound) for term in terms_of(factor)]
             rows = max(part[1] for part in parts) if outputs(factor) - bound else 1.0
@@ -113,7 +115,7 @@ class _Walker:
             return touched, 1.0 if single else rows
         return 0.0, 1.0
 
-    def _met(self, factor: MapRef, bound: Names) -> float:
+    def _matched_rows(self, factor: MapRef, bound: Names) -> float:
         if outputs(factor) <= bound:
             return 1.0
         if is_buffer(factor) and not outputs(factor) & bound:

@@ -24,9 +24,9 @@ from viewlet.planner.view_tree import TreeNode
 def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
     """The choice for a view, and the trees that it would have or has."""
     lines = [f"view {view}: {choice.plan.value}, {choice.reason}"]
-    for plan, found in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
-        if found is not None:
-            lines += _estimate_lines(plan, found)
+    for plan, estimate in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
+        if estimate is not None:
+            lines += _estimate_lines(plan, estimate)
     # The columns of a map have the same tree, most often.
     shown = dict.fromkeys(_tree_text(rooted) for rooted in trees)
     if shown:
@@ -34,11 +34,11 @@ def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _estimate_lines(plan: Plan, found: PlanEstimate) -> list[str]:
-    touched = ", ".join(f"{name} {count:.1f}" for name, count in sorted(found.touched.items()))
+def _estimate_lines(plan: Plan, estimate: PlanEstimate) -> list[str]:
+    touched = ", ".join(f"{name} {count:.1f}" for name, count in sorted(estimate.touched.items()))
     return [
-        f"  {plan.value:10} {found.maps} maps, {found.statements} statements, "
-        f"{found.total:.1f} records for a changed row",
+        f"  {plan.value:10} {estimate.maps} maps, {estimate.statements} statements, "
+        f"{estimate.total:.1f} records for a changed row",
         f"    {touched}",
     ]
 

@@ -2,7 +2,8 @@
 
     a relation that refers to no other has SMALLEST rows
     one that holds another's key has GROWTH times as many rows as that other
-    a key meets one row, a part of a row FAN_OUT rows; each condition lets a PASSED part through
+    a key meets one row, a part of a row FAN_OUT rows
+    a condition is met by a part SELECTIVITY of the rows
 
 These are guesses, and good for nothing but to compare plans of the same view.
 """
@@ -16,8 +17,8 @@ SMALLEST = 10.0
 GROWTH = 10.0
 LARGEST = 1e6
 FAN_OUT = 8.0
-PASSED = 0.5
-LEAST_PASSED = 0.05
+SELECTIVITY = 0.5
+LEAST_SELECTIVITY = 0.05
 
 
 class Statistics:
@@ -39,15 +40,15 @@ class Statistics:
         """How often a leaf changes: as often as it has rows, and never if it is static."""
         return 0.0 if self._graph.is_static(leaf) else self.size(leaf)
 
-    def passed(self, leaf: int) -> float:
-        """The part of a leaf's rows that its own conditions let through."""
-        return float(max(LEAST_PASSED, PASSED ** self._graph.leaves[leaf].filters))
+    def selectivity(self, leaf: int) -> float:
+        """The part of a leaf's rows that meets its own conditions."""
+        return float(max(LEAST_SELECTIVITY, SELECTIVITY ** self._graph.leaves[leaf].filters))
 
     def matches(self, leaf: int, bound: Names) -> float:
         """How many rows of a leaf have given values of the bound variables."""
         touched = self._graph.leaves[leaf].names & bound
         if not touched:
-            return self.size(leaf) * self.passed(leaf)
+            return self.size(leaf) * self.selectivity(leaf)
         if self._graph.is_keyed_by(leaf, touched):
-            return self.passed(leaf)
-        return min(FAN_OUT, self.size(leaf)) * self.passed(leaf)
+            return self.selectivity(leaf)
+        return min(FAN_OUT, self.size(leaf)) * self.selectivity(leaf)

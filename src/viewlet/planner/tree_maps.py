@@ -122,22 +122,28 @@ class TreeMaps:
         graph = self._graph(monomial)
         spanning = [span.scalar for span in graph.spanning]
         needed = keys.union(*(visible(scalar) for scalar in spanning))
-        places = [i for i, leaf in enumerate(graph.leaves) if _own_change(leaf, changed) != ZERO]
+        changed_leaves = [
+            i for i, leaf in enumerate(graph.leaves) if _own_change(leaf, changed) != ZERO
+        ]
         terms: list[Expr] = []
-        if len(places) == 1:
-            (place,) = places
-            leaf = graph.leaves[place]
-            rest = (self._kept(graph, i, needed).old for i in sorted(graph.all - {place}))
-            terms = [product_of(_own_change(leaf, changed), *leaf.decided, *rest)]
-        elif places:
+        if len(changed_leaves) == 1:
+            (number,) = changed_leaves
+            leaf = graph.leaves[number]
+            unchanged_maps = (
+                self._stored_leaf(graph, i, needed).old for i in sorted(graph.all - {number})
+            )
+            terms = [product_of(_own_change(leaf, changed), *leaf.decided, *unchanged_maps)]
+        elif changed_leaves:
             # A batch cannot be looked up, the change of a map can: rows that change are maps too.
-            kept = [self._kept(graph, i, needed) for i in sorted(graph.all)]
-            for place in places:
+            stored = [self._stored_leaf(graph, i, needed) for i in sorted(graph.all)]
+            for number in changed_leaves:
                 unchanged = [
-                    part.old for i, part in enumerate(kept) if i < place or i not in places
+                    part.old
+                    for i, part in enumerate(stored)
+                    if i < number or i not in changed_leaves
                 ]
-                later = [kept[i] for i in places if i > place]
-                first = product_of(kept[place].change(changed), *unchanged)
+                later = [stored[i] for i in changed_leaves if i > number]
+                first = product_of(stored[number].change(changed), *unchanged)
                 terms += [product_of(first, *new) for new in _news(later, changed, visible(first))]
         return sum_of(
             *(
@@ -146,14 +152,14 @@ class TreeMaps:
             )
         )
 
-    def _kept(self, graph: JoinGraph, place: int, needed: Names) -> _Kept:
+    def _stored_leaf(self, graph: JoinGraph, number: int, needed: Names) -> _StoredLeaf:
         """A leaf as a map: messages are maps already, and what they decide stays outside."""
-        leaf = graph.leaves[place]
+        leaf = graph.leaves[number]
         if isinstance(leaf.atom, MapRef):
-            return _Kept(leaf.atom, leaf.decided)
-        map = self._rows(leaf, needed | graph.names(graph.all - {place}))
+            return _StoredLeaf(leaf.atom, leaf.decided)
+        map = self._rows(leaf, needed | graph.names(graph.all - {number}))
         assert isinstance(map, MapRef)
-        return _Kept(map)
+        return _StoredLeaf(map)
 
 
 def _own_change(leaf: Leaf, changed: Changed) -> Expr:
@@ -163,7 +169,7 @@ def _own_change(leaf: Leaf, changed: Changed) -> Expr:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredLeaf:
     """A map with the scalars that its records decide."""
 
     map: MapRef
@@ -180,7 +186,7 @@ class _Kept:
         return product_of(sum_of(self.map, changed(self.map)), *self.scalars)
 
 
-def _news(later: list[_Kept], changed: Changed, bound: Names) -> Iterator[list[Expr]]:
+def _news(later: list[_StoredLeaf], changed: Changed, bound: Names) -> Iterator[list[Expr]]:
     """The new values of maps, in products: m[b] + d_m[b] where it is looked up, else either.
 
     A sum that is looped over would have all that follows twice in the trigger's code.
@@ -191,7 +197,7 @@ def _news(later: list[_Kept], changed: Changed, bound: Names) -> Iterator[list[E
         yield [part.new(changed) for part in lookups]
         return
     first = loops[0]
-    rest = [part for part in later if part is not first]
+    remaining = [part for part in later if part is not first]
     for option in (first.old, first.change(changed)):
-        for others in _news(rest, changed, bound | visible(option)):
+        for others in _news(remaining, changed, bound | visible(option)):
             yield [option, *others]

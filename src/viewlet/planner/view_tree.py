@@ -62,7 +62,7 @@ class TreeSearch:
         self._graph = graph
         self._keys = keys
         self._statistics = Statistics(graph)
-        self._known: dict[Leaves, TreeNode] = {}
+        self._best_trees: dict[Leaves, TreeNode] = {}
         self.steps = 0
 
     def best(self) -> TreeNode:
@@ -71,15 +71,15 @@ class TreeSearch:
 
     def _part(self, leaves: Leaves, tie: Names) -> TreeNode:
         """The best tree of a part that is tied to its surroundings by some variables."""
-        if leaves not in self._known:
+        if leaves not in self._best_trees:
             roots = self._roots(leaves, tie)
             options: list[TreeNode] = []
             for root in roots:
                 if options and self.steps >= MOST_STEPS:
                     break
                 options.append(self._rooted(root, leaves))
-            self._known[leaves] = min(options, key=lambda node: node.cost)
-        return self._known[leaves]
+            self._best_trees[leaves] = min(options, key=lambda node: node.cost)
+        return self._best_trees[leaves]
 
     def _roots(self, leaves: Leaves, tie: Names) -> list[int]:
         """The leaves that have all variables of the tie, those first that join with most others."""
@@ -128,32 +128,33 @@ class TreeSearch:
         cost = sum(child.cost for child in children)
         changes: dict[int, float] = {}
         for leaf in bag:
-            met = self._met(bag, children, graph.leaves[leaf].names, leaf) * statistics.passed(leaf)
-            changes[leaf] = met
-            cost += statistics.rate(leaf) * (1 + met * (1 + len(children)))
+            matched_rows = self._matched_rows(bag, children, graph.leaves[leaf].names, leaf)
+            matched_rows *= statistics.selectivity(leaf)
+            changes[leaf] = matched_rows
+            cost += statistics.rate(leaf) * (1 + matched_rows * (1 + len(children)))
         for child in children:
             others = tuple(c for c in children if c is not child)
-            met = self._met(bag, others, child.shown, None)
+            matched_rows = self._matched_rows(bag, others, child.shown, None)
             for leaf, touched in child.changes.items():
-                changes[leaf] = touched * met
-                cost += statistics.rate(leaf) * touched * (1 + met * (1 + len(others)))
+                changes[leaf] = touched * matched_rows
+                cost += statistics.rate(leaf) * touched * (1 + matched_rows * (1 + len(others)))
         if any(statistics.rate(leaf) for child in children for leaf in child.changes):
             # The rows of the bag are kept to meet its children's changes.
-            cost += sum(statistics.rate(leaf) * statistics.passed(leaf) for leaf in bag)
+            cost += sum(statistics.rate(leaf) * statistics.selectivity(leaf) for leaf in bag)
         return TreeNode(bag, children, leaves, shown, cost, changes)
 
-    def _met(
+    def _matched_rows(
         self, bag: tuple[int, ...], children: tuple[TreeNode, ...], bound: Names, start: int | None
     ) -> float:
         """How many combinations of the bag's rows and children's records given values meet."""
-        met = 1.0
+        matched_rows = 1.0
         waiting = [leaf for leaf in bag if leaf != start]
         while waiting:
             rows = [(self._statistics.matches(leaf, bound), leaf) for leaf in waiting]
             fewest, leaf = min(rows)
-            met *= fewest
+            matched_rows *= fewest
             bound |= self._graph.leaves[leaf].names
             waiting.remove(leaf)
         for child in children:
-            met *= 1.0 if child.shown <= bound else FAN_OUT
-        return met
+            matched_rows *= 1.0 if child.shown <= bound else FAN_OUT
+        return matched_rows

@@ -73,11 +73,11 @@ def _check_statement(
         raise ProgramError(f"unknown map {statement.target}")
     if len(statement.keys) != len(target.keys):
         raise ProgramError(f"{target.name} has {len(target.keys)} keys")
-    known = {column.name for column in target.columns}
+    column_names = {column.name for column in target.columns}
     if statement.op not in ("+=", ":="):
         raise ProgramError(f"unknown operator {statement.op}")
     for column, expr in statement.expressions():
-        if column not in known:
+        if column not in column_names:
             raise ProgramError(f"{target.name} has no column {column}")
         for node in walk(expr):
             if isinstance(node, Rel):

@@ -19,9 +19,9 @@ from functools import cached_property
 
 from viewlet.calculus.expr import ZERO, Expr, MapRef, Rel, relations, transform, walk
 from viewlet.errors import StateError
-from viewlet.program.held_columns import HeldColumns
 from viewlet.program.ir import Map, Program
 from viewlet.program.prune import part_of
+from viewlet.program.stored_columns import StoredColumns
 
 Ended = Mapping[str, str]
 """The epochs of streams that are over, as programs call them, each with its stream's name."""
@@ -99,12 +99,12 @@ class FillPlan:
                 yield fill.map
 
 
-def fill_plan(old: Program, new: Program, kept: Collection[str], ended: Ended) -> FillPlan:
-    """Where each map of `new` comes from; `kept` are the tables whose rows stay.
+def fill_plan(old: Program, new: Program, stored_tables: Collection[str], ended: Ended) -> FillPlan:
+    """Where each map of `new` comes from; `stored_tables` keep their rows.
 
-    StateError if only rows of a stream that have passed could say it.
+    StateError if a map needs rows of a stream that came earlier and were not stored.
     """
-    return _FillPlanner(old, new, kept, ended).plan()
+    return _FillPlanner(old, new, stored_tables, ended).plan()
 
 
 def fill_text(plan: FillPlan) -> str:
@@ -139,35 +139,37 @@ class _Reads:
 
     def __init__(self, program: Program) -> None:
         self._maps = {map.name: map for map in program.maps}
-        self._known: dict[str, frozenset[str]] = {}
+        self._relations_of: dict[str, frozenset[str]] = {}
 
     def of(self, map: Map) -> frozenset[str]:
-        if map.name not in self._known:
+        if map.name not in self._relations_of:
             definitions = (c.definition for c in map.columns if c.definition is not None)
             behind = (self.behind(definition) for definition in definitions)
-            self._known[map.name] = frozenset[str]().union(*behind)
-        return self._known[map.name]
+            self._relations_of[map.name] = frozenset[str]().union(*behind)
+        return self._relations_of[map.name]
 
     def behind(self, expr: Expr) -> frozenset[str]:
         inner = {node.name for node in walk(expr) if isinstance(node, MapRef)}
-        known = (self.of(self._maps[name]) for name in inner if name in self._maps)
-        return relations(expr).union(*known)
+        inner_relations = (self.of(self._maps[name]) for name in inner if name in self._maps)
+        return relations(expr).union(*inner_relations)
 
 
 class _FillPlanner:
     """Decides map by map; see the module's head."""
 
-    def __init__(self, old: Program, new: Program, kept: Collection[str], ended: Ended) -> None:
+    def __init__(
+        self, old: Program, new: Program, stored_tables: Collection[str], ended: Ended
+    ) -> None:
         self._new = new
-        self._kept = kept
+        self._stored_tables = stored_tables
         self._ended = ended
         self._old_maps = {map.name for map in old.maps}
         self._reads = _Reads(new)
         # A table that lost its rows takes along what was made of them.
-        emptied = {r.name for r in old.relations if not r.is_stream} - set(kept)
+        emptied = {r.name for r in old.relations if not r.is_stream} - set(stored_tables)
         before = _Reads(old)
         stale = {map.name for map in old.maps if before.of(map) & emptied}
-        self._held = HeldColumns(old, stale)
+        self._stored_columns = StoredColumns(old, stale)
         self._streams = {r.name for r in new.relations if r.is_stream} - ended.keys()
         self._static = {r.name for r in new.relations if r.static}
 
@@ -175,24 +177,26 @@ class _FillPlanner:
         lasting = [map for map in self._new.maps if not map.buffer]
         sources = {map.name: self._sources(map) for map in lasting}
         new = {m.name for m in lasting if None in sources[m.name].values()}
-        passed = {m.name for m in lasting if self._reads.of(m) & self._ended.keys()}
+        over_ended = {m.name for m in lasting if self._reads.of(m) & self._ended.keys()}
         rows = {m.name for m in lasting if m.name in new and self._has_rows(m)}
-        loader = self._part(rows - passed)
-        beside: set[str] = set()
-        if self._touches(loader, passed):
-            # What is maintained from a map whose stream has passed is computed by definition.
-            beside = {name for name in rows if self._touches(self._part({name}), passed)}
-            loader = self._part(rows - passed - beside)
+        loader = self._part(rows - over_ended)
+        by_definition: set[str] = set()
+        if self._touches(loader, over_ended):
+            # What is maintained from a map over an ended stream is computed by definition.
+            by_definition = {name for name in rows if self._touches(self._part({name}), over_ended)}
+            loader = self._part(rows - over_ended - by_definition)
         tables = tuple(
             relation.name
             for relation in loader.relations
-            if relation.name in self._kept and loader.trigger(relation.name) is not None
+            if relation.name in self._stored_tables and loader.trigger(relation.name) is not None
         )
         if not tables:
             loader = self._part(())
         loaded = {map.name for map in loader.maps}
         fills = [
-            self._fill(map, sources[map.name], loaded, map.name in (new & passed) | beside)
+            self._fill(
+                map, sources[map.name], loaded, map.name in (new & over_ended) | by_definition
+            )
             for map in lasting
         ]
         return FillPlan(tuple(fills), loader, tables)
@@ -206,28 +210,28 @@ class _FillPlanner:
 
     def _sources(self, map: Map) -> dict[str, Expr | None]:
         """Each column in terms of old maps; None where they do not say it and tables may."""
-        found: dict[str, Expr | None] = {}
+        sources: dict[str, Expr | None] = {}
         for column in map.columns:
             if column.definition is not None:
-                source: Expr | None = self._held.find(column.definition, map.key_names)
+                source: Expr | None = self._stored_columns.find(column.definition, map.key_names)
                 if source is None and self._reads.behind(column.definition) & self._ended.keys():
                     source = self._rewritten(column.definition)
-                found[column.name] = source
-        return found
+                sources[column.name] = source
+        return sources
 
     def _rewritten(self, definition: Expr) -> Expr:
         """The definition over old maps, in which alone the rows of streams are left."""
-        found = self._held.rewrite(definition)
-        inner = {node.name for node in walk(found) if isinstance(node, MapRef)} - self._old_maps
+        rewritten = self._stored_columns.rewrite(definition)
+        inner = {node.name for node in walk(rewritten) if isinstance(node, MapRef)} - self._old_maps
         behind = (self._reads.of(self._new.map(name)) for name in inner)
-        lost = relations(found).union(*behind) & self._ended.keys()
+        lost = relations(rewritten).union(*behind) & self._ended.keys()
         if lost:
             shown = ", ".join(sorted({self._ended[name] for name in lost}))
             raise StateError(
                 f"rows of stream {shown} have passed and were not kept",
                 hint="create the view before the stream's first rows, or declare a TABLE",
             )
-        return found
+        return rewritten
 
     def _has_rows(self, map: Map) -> bool:
         """Whether rows of tables are in it before the first row of a stream comes.
@@ -235,7 +239,7 @@ class _FillPlanner:
         Sum[k](r(k, x) * s(x)) -> 0  where s is a stream of which nothing has come.
         """
         return any(
-            self._reads.behind(without) & set(self._kept) - self._static
+            self._reads.behind(without) & set(self._stored_tables) - self._static
             for column in map.columns
             if column.definition is not None
             for without in [transform(column.definition, self._before_rows)]
@@ -254,7 +258,7 @@ class _FillPlanner:
     ) -> MapFill:
         behind = self._reads.of(map)
         streams = sorted(behind & self._streams)
-        tables = sorted(behind & set(self._kept))
+        tables = sorted(behind & set(self._stored_tables))
         if map.name in loaded and tables:
             new = [column for column, source in sources.items() if source is None]
             why = f"new: {', '.join(new)}" if new else "what is new is maintained from it"

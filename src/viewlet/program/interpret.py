@@ -92,8 +92,10 @@ def relations_of(database: Mapping[str, Gmr]) -> Atoms:
     return Atoms(relations=lambda name: database.get(name, _EMPTY))
 
 
-def with_defined_maps(program: Program, database: Database, known: Container[str] = ()) -> Database:
-    """The database with the maps that definitions of a program read, those `known` to it aside.
+def with_defined_maps(
+    program: Program, database: Database, existing: Container[str] = ()
+) -> Database:
+    """The database with the maps that definitions of a program read, except the `existing`.
 
     A map of an inner view is named after what it holds: under the same name another program has the
     same map.
@@ -104,7 +106,7 @@ def with_defined_maps(program: Program, database: Database, known: Container[str
         for _, column in columns
         if column.definition is not None
         for node in walk(column.definition)
-        if isinstance(node, MapRef) and node.name not in known
+        if isinstance(node, MapRef) and node.name not in existing
     }
     definitions = {
         map.name: (map.key_names, column.definition)

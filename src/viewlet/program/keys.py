@@ -65,7 +65,7 @@ class Keys:
         return determinant
 
     def filters(self, factor: Expr) -> int:
-        """How many conditions a map's rows have passed: the more, the fewer records it has."""
+        """How many conditions a map's rows meet: the more, the fewer records it has."""
         if not isinstance(factor, MapRef):
             return 0
         return sum(isinstance(f, Cond) for f in self._factors[factor.name])
@@ -126,8 +126,10 @@ class Keys:
 
     def _is_constant(self, map: str) -> bool:
         atoms = [f for f in self._factors[map] if isinstance(f, Rel)]
-        known = [self._relations.get(atom.name) for atom in atoms]
-        return bool(known) and all(relation is not None and relation.static for relation in known)
+        atom_relations = [self._relations.get(atom.name) for atom in atoms]
+        return bool(atom_relations) and all(
+            relation is not None and relation.static for relation in atom_relations
+        )
 
     def _key(self, atom: Rel | Delta) -> Names:
         """The variables at the relation's key; none where the program is a part that has maps

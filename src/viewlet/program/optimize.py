@@ -166,8 +166,8 @@ def _is_lookup(factor: Expr) -> bool:
     return all(_is_column(term) for term in terms_of(factor)) and factor != ZERO
 
 
-def _bound_by(factor: Expr, rest: list[Expr]) -> bool:
-    return outputs(factor) <= frozenset[str]().union(*(outputs(f) for f in rest))
+def _bound_by(factor: Expr, others: list[Expr]) -> bool:
+    return outputs(factor) <= frozenset[str]().union(*(outputs(f) for f in others))
 
 
 def _join(left: Statement, right: Statement) -> Statement | None:
@@ -184,8 +184,8 @@ def _join(left: Statement, right: Statement) -> Statement | None:
     updates = dict(left.updates)
     for column, update in right.updates:
         own = rename(update, names)
-        known = updates.get(column)
-        updates[column] = own if known is None else factorize(sum_of(known, own))
+        previous = updates.get(column)
+        updates[column] = own if previous is None else factorize(sum_of(previous, own))
     return replace(left, updates=tuple(updates.items()))
 
 
@@ -219,8 +219,8 @@ def share_domains(program: Program) -> Program:
     costs = Keys(program)
     for trigger in program.triggers:
         statements: list[Statement] = []
-        known: dict[str, list[Statement]] = {}
-        made = 0
+        fillings: dict[str, list[Statement]] = {}
+        domain_count = 0
         for statement in trigger.statements:
             loop: list[Expr] = []
             for factor in factors_of(statement.loop):
@@ -232,20 +232,20 @@ def share_domains(program: Program) -> Program:
                 factor = schedule(_by_presence(factor), costs=costs)
                 form = canonical(factor, keys)
                 text = f"{[form.names[k] for k in keys]} {form.text}"
-                if text not in known:
-                    made += 1
-                    name = names.fresh(f"d_{trigger.relation}_domain_{made}")
+                if text not in fillings:
+                    domain_count += 1
+                    name = names.fresh(f"d_{trigger.relation}_domain_{domain_count}")
                     buffers[name] = _domain_buffer(name, keys, factor, program)
-                    known[text] = [
+                    fillings[text] = [
                         Statement(name, keys, "+=", part, ((COUNT, ONE),))
                         for part in _counted(factor)
                     ]
-                    statements += known[text]
-                loop.append(MapRef(known[text][0].target, PRESENCE, keys, buffer=True))
+                    statements += fillings[text]
+                loop.append(MapRef(fillings[text][0].target, PRESENCE, keys, buffer=True))
             statements.append(replace(statement, loop=product_of(*loop)))
-            known = {
+            fillings = {
                 text: filling
-                for text, filling in known.items()
+                for text, filling in fillings.items()
                 if not any(statement.target in s.reads for s in filling)
             }
         triggers.append(Trigger(trigger.relation, tuple(statements)))

@@ -25,35 +25,35 @@ from viewlet.functions import Apply, Const
 from viewlet.program.ir import Map, Program
 
 
-class HeldColumns:
-    """Finds what an expression says among the columns of a program's maps, those `left_out` aside.
+class StoredColumns:
+    """Finds the column that equals an expression, in all maps of a program but the `excluded`.
 
     A column is known by its definition in canonical form, a key by its number in it.
     """
 
-    def __init__(self, program: Program, left_out: Container[str] = ()) -> None:
+    def __init__(self, program: Program, excluded: Container[str] = ()) -> None:
         self._columns: dict[tuple[str, frozenset[str]], tuple[Map, str, tuple[str, ...]]] = {}
         for map in program.maps:
             for column in map.columns:
-                if column.definition is not None and map.name not in left_out:
+                if column.definition is not None and map.name not in excluded:
                     text, keys = _canonical(column.definition, map.key_names)
                     self._columns.setdefault((text, frozenset(keys)), (map, column.name, keys))
 
     def find(self, expr: Expr, keys: tuple[str, ...]) -> MapRef | None:
         """expr over keys -> the column that holds it, with these keys in the map's order."""
         text, numbered = _canonical(expr, keys)
-        found = self._columns.get((text, frozenset(numbered)))
-        if found is None:
+        entry = self._columns.get((text, frozenset(numbered)))
+        if entry is None:
             return None
-        map, column, order = found
+        map, column, order = entry
         names = dict(zip(numbered, keys, strict=True))
         return MapRef(map.name, column, tuple(names[number] for number in order))
 
     def rewrite(self, expr: Expr) -> Expr:
-        """Put columns in the place of the largest parts that they hold."""
-        whole = self.find(expr, tuple(sorted(outputs(expr)))) if relations(expr) else None
-        if whole is not None:
-            return whole
+        """Replace the largest parts that columns hold by those columns."""
+        column = self.find(expr, tuple(sorted(outputs(expr)))) if relations(expr) else None
+        if column is not None:
+            return column
         if isinstance(expr, Sum) and isinstance(expr.body, Mul):
             expr = sum_over(expr.keys, product_of(*_with_own_sums(expr.body.factors, expr.keys)))
         parts = children(expr)
