@@ -19,7 +19,8 @@ from viewlet.distributed.placement import Hints
 from viewlet.engine.partitions import session
 from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.worker import partition_of
-from viewlet.engine.spark.dataframes import WeightedFrame, arrow_batches, spark_type
+from viewlet.engine.spark.dataframes import WeightedFrame, arrow_batches
+from viewlet.engine.spark.frame_columns import RowWeights, spark_type
 from viewlet.engine.spark.spark_engine import SparkEngine
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.program.ir import Program
@@ -35,7 +36,7 @@ _LOAD = 1_000_000
 _NOTHING = Program((), (), ())
 
 Changes = list[tuple[str, Batch]]
-Frames = list[tuple[str, Any, int]]
+Frames = list[tuple[str, Any, RowWeights]]
 
 
 def bench_session(master: str = "local[2]") -> SparkSession:
@@ -105,7 +106,7 @@ class QueryTables:
             # Round-robin, as the paper has it: every worker gets an equal part of every batch.
             frame = frame.repartition(workers).selectExpr("*", *blank).cache()
             frame.count()
-            frames.append((name, frame, 1))
+            frames.append((name, frame, RowWeights()))
         return frames
 
     def _arrow(self, name: str, first: int) -> pa.Table:

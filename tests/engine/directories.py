@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.partition_program import DRIVER
 from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.spark.sql_program import SqlProgram
@@ -42,7 +43,7 @@ class Directories:
         inputs: Any = None,
         broadcast: bytes = b"",
         *,
-        batch_id: str | None = None,
+        batch_id: BatchId | None = None,
         commit: bool = True,
         stages: int | None = None,
     ) -> list[bytes]:
@@ -85,7 +86,7 @@ class Directories:
                 results.append(self.program.read(state, request))
         return results
 
-    def commit(self, batch_id: str | None = None) -> None:
+    def commit(self, batch_id: BatchId | None = None) -> None:
         self._keep()
 
     def abort(self) -> None:

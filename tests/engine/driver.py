@@ -16,6 +16,7 @@ from typing import Any
 from tests.engine import programs
 
 from viewlet.engine.partitions import session
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 
 
@@ -75,7 +76,7 @@ def main(order: dict[str, Any]) -> None:
         for fault in order.get("orders", {}).get(str(number), []):
             (Path(order["faults"]) / fault).touch()
         inputs = programs.scatter(programs.batch(number), 2, stages)
-        cluster.step(inputs, batch_id=f"b{number}")
+        cluster.step(inputs, batch_id=BatchId(("b",), number))
         say(step=number, version=cluster.version)
     say(
         sums=programs.sums_of(cluster.read(b"")),

@@ -21,6 +21,7 @@ from tests.engine.driver import killed_tasks, say, session_of
 from tests.engine.standalone import fill_disk
 
 import viewlet
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.spark import spark_engine as engine_module
 from viewlet.errors import ViewletError
@@ -95,8 +96,8 @@ def full_at_commit(number: int, directory: Path) -> None:
     commit = Cluster.commit
     done: list[Path] = []
 
-    def full(cluster: Cluster, batch_id: str | None = None) -> None:
-        if not done and batch_id is not None and batch_id.endswith(str(number)):
+    def full(cluster: Cluster, batch_id: BatchId | None = None) -> None:
+        if not done and batch_id is not None and batch_id.number == number:
             done.append(fill_disk(directory))
         commit(cluster, batch_id)
 

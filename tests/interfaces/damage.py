@@ -158,7 +158,8 @@ def commit_log(directory: Path) -> Subject:
     log = CommitLog(Store(str(directory)))
     log.write_identity({"cluster": "c", "fingerprint": "f", "stages": 1})
     for version in range(6):
-        commit = Commit(1, version, version, 0, (f"{version:032x}",), (), (b"out%d" % version,))
+        outputs = (b"out%d" % version,)
+        commit = Commit(version, 1, version, version, 0, (f"{version:032x}",), outputs=outputs)
         log.write(commit)
         log.save(commit, b"state of version %d" % version)
 

@@ -52,8 +52,8 @@ def query() -> sg.Query:
 def test_live_equals_in_process_and_goes_on_after_restore(spark, tmp_path):
     parts = pieces(EVENTS, [700, 1500, 1501, 2600])
     live = query().start_spark(spark, partitions=2, checkpoint=str(tmp_path / "c"))
-    outs = [live.push(part, batch_id=str(n)) for n, part in enumerate(parts[:3])]
-    again = live.push(parts[2], batch_id="2")
+    outs = [live.push(part, batch_id=n) for n, part in enumerate(parts[:3])]
+    again = live.push(parts[2], batch_id=2)
     assert_same(again, outs[2])
     assert live.version == 3
     live.close()

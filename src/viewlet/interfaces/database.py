@@ -27,6 +27,7 @@ from viewlet.interfaces.events import Watch
 from viewlet.interfaces.execute import StatementExecutor
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.render import database_html
+from viewlet.interfaces.spark_frames import FrameBatch
 from viewlet.interfaces.stats import Stats
 from viewlet.interfaces.subscribe import Callback, Subscription
 from viewlet.interfaces.view import View
@@ -133,28 +134,40 @@ class Database:
         return self._writes.apply(changes)
 
     def apply_spark(
-        self, changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int]]
-    ) -> None:
+        self,
+        changes: Iterable[tuple[str, DataFrame] | tuple[str, DataFrame, int | str]],
+        *,
+        batch_id: tuple[str, int] | None = None,
+    ) -> FrameBatch:
         """Apply the rows of DataFrames to relations as one atomic batch, on the Spark engine.
 
-        Rows are inserted; (relation, frame, -1) deletes them. They never pass the driver.
+        Rows are inserted; (relation, frame, -1) deletes them, (relation, frame, "w") takes the
+        weight of each from column w. They never pass the driver. `batch_id` is a name and a number
+        that grows: a batch that is not beyond the last of that name was applied already.
 
         >>> frame = spark.createDataFrame([(7, 1), (7, 2)], "a INT, b INT")
-        >>> db.apply_spark([("r", frame)])
-        >>> db.view("v")[7].total
-        3
+        >>> batch = db.apply_spark([("r", frame)], batch_id=("load", 1))
+        >>> db.view("v")[7].total, db.apply_spark([("r", frame)], batch_id=("load", 1)).is_repeated
+        (3, True)
         """
-        self._writes.apply_frames(changes, None)
+        from viewlet.engine.partitions.batch_ids import batch_id_of
 
-    def sink(self, relation: str, weight: int = 1) -> Callable[[DataFrame, int], None]:
+        return self._writes.apply_frames(changes, batch_id_of(batch_id))
+
+    def sink(
+        self, relation: str, weight: int | str = 1, *, op: str | None = None
+    ) -> Callable[[DataFrame, int], FrameBatch]:
         """A function for Structured Streaming's foreachBatch that applies micro-batches.
 
         Each is applied once: one that Spark repeats after a failure is known by its number.
+        `weight` is 1 to insert, -1 to delete, or the column that has each row's; `op` the column
+        that says what was done: insert, update_preimage, update_postimage, delete, or Debezium's
+        c, r, u, d.
 
         >>> frames = spark.readStream.schema("a INT, b INT").csv(folder)
         >>> frames.writeStream.foreachBatch(db.sink("r")).start().stop()
         """
-        return self._writes.sink(relation, weight)
+        return self._writes.sink(relation, weight, op)
 
     # --- subscriptions ----------------------------------------------------------------------------
 

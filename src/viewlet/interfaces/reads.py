@@ -9,21 +9,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Finder, Row
-from viewlet.engine.values.arrow import table_columns, to_arrow
+from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.frontend.parse import query_text
 from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
-from viewlet.interfaces.spark_frames import changes_arrow, jobs_and_stages, session_of
+from viewlet.interfaces.spark_frames import frames_engine, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.view import Reader, View
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
 
 class Reads:
@@ -46,7 +46,7 @@ class Reads:
                 partial(self._rows_of, name),
                 partial(self._columns, name),
                 partial(self._find, name),
-                self._session,
+                partial(self._frame, name),
             ),
         )
 
@@ -72,18 +72,25 @@ class Reads:
             self._state.definitions.view(name)
             return self._state.engine.columns(name)
 
-    def _session(self) -> SparkSession:
-        return session_of(self._state.engine)
-
     def changes(self, view: str) -> Any:
         """What the last batch did to a view: a DataFrame on Spark, else an Arrow table."""
         state = self._state
         with state.lock:
             query = state.definitions.view(view).query
-            table = changes_arrow(query, state.engine.changes(view))
-        if state.engine_name == "spark":
-            return self._session().createDataFrame(table)
-        return table
+            if state.engine_name == "spark":
+                return frames_engine(state.engine, "spark").changes_frame(view)
+            return changes_arrow(query, state.engine.changes(view))
+
+    def _frame(self, name: str) -> DataFrame:
+        """A view as a DataFrame, on any engine."""
+        state = self._state
+        with state.lock:
+            query = state.definitions.view(name).query
+            if state.engine_name == "spark":
+                return frames_engine(state.engine, "spark").view_frame(name)
+            columns = [(column.name, column.type) for column in query.columns]
+            table = to_arrow(columns, state.engine.columns(name))
+        return session_of(state.engine).createDataFrame(table)
 
     def query(self, text: str) -> pa.Table:
         """Ad-hoc SQL over tables and views."""

@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from viewlet.calculus.query import Query
-from viewlet.engine.contract import Engine, Weighted
-from viewlet.engine.values.arrow import to_arrow
-from viewlet.engine.values.batching import batch_of
+from viewlet.engine.contract import Engine
 from viewlet.errors import UnsupportedError
-from viewlet.schema import Column, Relation
+from viewlet.interfaces.database_state import DatabaseState
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from viewlet.engine.spark.batch_changes import BatchChanges
     from viewlet.engine.spark.spark_engine import SparkEngine
+
+
+class FrameBatch:
+    """A batch of DataFrames that was applied: what `apply_spark` and a called sink return.
+
+    `version` numbers the states of a database on Spark, also after a restart; None where a batch
+    that was repeated is no longer the newest of its query. `is_repeated`: it had been applied
+    before, and nothing was done.
+
+    >>> batch = db.apply_spark([("r", spark.createDataFrame([(7, 1)], "a INT, b INT"))])
+    >>> batch.changes("v").collect()
+    [Row(a=7, total=1, _weight=1)]
+    """
+
+    def __init__(self, state: DatabaseState, changes: BatchChanges) -> None:
+        self._state = state
+        self._changes = changes
+
+    @property
+    def version(self) -> int | None:
+        """The number of the state that it made."""
+        return self._changes.version
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it had been applied before."""
+        return self._changes.is_repeated
+
+    def changes(self, view: str) -> DataFrame:
+        """What it did to a view: the view's columns and `_weight`, negative for rows gone.
+
+        It can be asked until the thread that applied it applies another; batches of other threads
+        may come meanwhile.
+        """
+        with self._state.lock:
+            self._state.definitions.view(view)
+            return self._changes.of(view)
+
+    def __repr__(self) -> str:
+        again = ", repeated" if self.is_repeated else ""
+        return f"<FrameBatch: version {self.version}{again}>"
 
 
 def frames_engine(engine: Engine, name: str) -> SparkEngine:
@@ -44,22 +82,3 @@ def jobs_and_stages(engine: Engine, name: str) -> tuple[int, int]:
         return 0, 0
     metrics = frames_engine(engine, name).metrics()
     return metrics.jobs, metrics.stages
-
-
-def check_frame(frame: DataFrame, relation: Relation) -> None:
-    """Refuse a DataFrame whose columns do not fit the relation."""
-    from viewlet.engine.spark.dataframes import check_frame as check
-
-    check(frame, relation)
-
-
-def changes_arrow(query: Query, changes: Weighted) -> pa.Table:
-    """Changed rows with their weights as a column."""
-    import pyarrow as pa
-
-    shape = Relation(query.name, tuple(Column(c.name, c.type, True) for c in query.columns))
-    batch = batch_of(shape, changes)
-    weights: Any = batch.weights.copy()
-    batch.weights[:] = 1
-    table = to_arrow([(c.name, c.type) for c in query.columns], batch)
-    return table.append_column("_weight", pa.array(weights, pa.int64()))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Reader:
     rows: Callable[[], tuple[int, list[Row]]]
     columns: Callable[[], Batch]
     find: Callable[[Row], list[Row] | None]
-    session: Callable[[], SparkSession]
+    frame: Callable[[], DataFrame]
 
 
 class View(Mapping[Any, Any]):
@@ -129,7 +129,7 @@ class View(Mapping[Any, Any]):
         >>> spark.sql("SELECT MAX(a) AS a FROM v").first()
         Row(a=1)
         """
-        frame = self._read.session().createDataFrame(self.to_arrow())
+        frame = self._read.frame()
         frame.createOrReplaceTempView(self.name)
         return frame
 

@@ -22,14 +22,16 @@ from viewlet.interfaces.dml import Change
 from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
-from viewlet.interfaces.spark_frames import check_frame, frames_engine
+from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
 from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int]
+    from viewlet.engine.spark.frame_columns import RowWeights
+
+    FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int | str]
 
 _MANY_ROWS = 50_000
 """From here on somebody may have to wait for a batch."""
@@ -134,36 +136,50 @@ class Writes:
         count = sum(len(batch) for _, batch in batches)
         return self._applied(routes, began, count, record)
 
-    def apply_frames(self, changes: Iterable[FrameChange], batch_id: str | None) -> None:
+    def apply_frames(
+        self, changes: Iterable[FrameChange], batch_id: Any, weights: RowWeights | None = None
+    ) -> FrameBatch:
         """The rows of DataFrames as one atomic batch; one with a known `batch_id` is done."""
+        from viewlet.engine.spark.frame_columns import check_frame
+
         state = self._state
         with state.lock:
             began = now()
             self._prepare()
             engine = frames_engine(state.engine, state.engine_name)
-            if engine.is_committed(batch_id):
-                return
+            if (repeated := engine.repeated(batch_id)) is not None:
+                return FrameBatch(state, repeated)
             routes = []
-            fed: list[tuple[str, DataFrame, int]] = []
+            fed: list[tuple[str, DataFrame, RowWeights]] = []
             for change in changes:
-                name, frame, weight = _frame_change(change)
+                name, frame, own = _frame_change(change)
                 route = self._route(name)
-                check_frame(frame, route.relation)
+                check_frame(frame, route.relation, weights or own)
                 routes.append(route)
-                fed += [(instance, frame, weight) for instance in route.instances]
-            engine.apply_frames(fed, batch_id=batch_id)
-            self._applied(list(dict.fromkeys(routes)), began, 0, b"")
+                fed += [(instance, frame, weights or own) for instance in route.instances]
+            rows_before = engine.rows_read()
+            applied = engine.apply_frames(fed, batch_id=batch_id)
+            rows = engine.rows_read() - rows_before
+            self._applied(list(dict.fromkeys(routes)), began, rows, b"")
+            return FrameBatch(state, applied)
 
-    def sink(self, relation: str, weight: int) -> Callable[[DataFrame, int], None]:
-        """For foreachBatch; a micro-batch is known by its query, relation and number."""
+    def sink(
+        self, relation: str, weight: int | str, op: str | None
+    ) -> Callable[[DataFrame, int], FrameBatch]:
+        """For foreachBatch; a micro-batch is known by its query, relation, weights and number."""
+        from viewlet.engine.partitions.batch_ids import BatchId
+        from viewlet.engine.spark.frame_columns import row_weights
+
         state = self._state
-        state.definitions.relation(relation)
+        name = state.definitions.relation(relation).name
         engine = frames_engine(state.engine, state.engine_name)
+        weights = row_weights(weight, op)
 
-        def apply(frame: DataFrame, batch: int) -> None:
+        def apply(frame: DataFrame, batch: int) -> FrameBatch:
             context = engine.spark.sparkContext
             query = context.getLocalProperty("sql.streaming.queryId") or "foreachBatch"
-            self.apply_frames([(relation, frame, weight)], f"{query}/{relation}/{batch}")
+            known = BatchId((query, name, str(weights)), batch)
+            return self.apply_frames([(name, frame)], known, weights)
 
         return apply
 
@@ -225,15 +241,16 @@ def _listed(changes: Iterable[Change]) -> list[Change]:
         ) from error
 
 
-def _frame_change(change: FrameChange) -> tuple[str, DataFrame, int]:
+def _frame_change(change: FrameChange) -> tuple[str, DataFrame, RowWeights]:
+    from viewlet.engine.spark.frame_columns import row_weights
+
     if not isinstance(change, tuple | list) or len(change) not in (2, 3):
         raise DataError(
-            f"{shown_value(change)} is not a change", hint='give ("r", frame) or ("r", frame, -1)'
+            f"{shown_value(change)} is not a change",
+            hint='give ("r", frame), ("r", frame, -1) or ("r", frame, "column of weights")',
         )
     name, frame, weight = change if len(change) == 3 else (*change, 1)
-    if not isinstance(weight, int) or isinstance(weight, bool):
-        raise DataError(f"{shown_value(weight)} is not a weight", hint="weights are whole numbers")
-    return name, frame, weight
+    return name, frame, row_weights(weight)
 
 
 def _checked(change: Change) -> Change:

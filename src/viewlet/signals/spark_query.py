@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from viewlet.engine.partitions.batch_ids import batch_id_of
 from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.errors import DataError, StateError, TypingError, UnsupportedError
 from viewlet.signals import offline, tables
@@ -206,15 +207,24 @@ class SparkLive:
         """The number of batches that are part of the state."""
         return self._cluster.version
 
-    def push(self, batch: Any = None, /, *, batch_id: str | None = None, **named: Any) -> Any:
-        """One batch -> the rows that it made final; a batch_id is applied once only."""
+    def push(
+        self,
+        batch: Any = None,
+        /,
+        *,
+        batch_id: int | tuple[str, int] | None = None,
+        **named: Any,
+    ) -> Any:
+        """One batch -> the rows that it made final. Ids are numbers that grow, for each name of a
+        source where one is given: a batch whose id is not beyond the last was applied already.
+        """
         tables_by_source = self._names.by_source(batch, named)
         kinds = {tables.kind_of(table) for table in tables_by_source.values()}
         self._kind = kinds.pop() if len(kinds) == 1 else "arrow"
         inputs = (
             self._rdd(tables_by_source) if self._kind == "spark" else self._local(tables_by_source)
         )
-        return self._out(self._cluster.step(inputs, batch_id=batch_id))
+        return self._out(self._cluster.step(inputs, batch_id=batch_id_of(batch_id)))
 
     def advance(self, time: int) -> Any:
         """Nothing before this time will come any more: what waited for it comes out."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.engine.programs import KeyedSum, Reference, batch, rows, scatter, sums_of
 
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.worker import partition_of
 from viewlet.errors import RangeError, StateError
@@ -118,12 +119,13 @@ def test_workers_live_on_after_reads_checkpoints_and_closing(spark: Any, tmp_pat
 
 def test_a_repeated_batch_is_a_no_op(spark: Any) -> None:
     with Cluster(spark, KeyedSum(), 2) as cluster:
-        first = cluster.step({0: rows((0, 1))}, batch_id="q/0")
-        again = cluster.step({0: rows((0, 1))}, batch_id="q/0")
+        first = cluster.step({0: rows((0, 1))}, batch_id=BatchId(("q",), 0))
+        again = cluster.step({0: rows((0, 1))}, batch_id=BatchId(("q",), 0))
         assert first == again == [b"0:1", b"1:0"]
         assert cluster.version == 1
-        assert cluster.committed("q/0") == 1
-        assert cluster.committed("q/1") is None
+        assert cluster.version_of(BatchId(("q",), 0)) == 1
+        assert not cluster.has_applied(BatchId(("q",), 1))
+        assert not cluster.has_applied(BatchId(("p",), 0))
         assert sums_of(cluster.read(b"")) == {0: 1}
 
 
@@ -131,7 +133,7 @@ def test_several_steps_commit_or_abort_together(spark: Any) -> None:
     with Cluster(spark, KeyedSum(), 2) as cluster:
         cluster.step({0: rows((0, 1))})
         cluster.step({0: rows((0, 10))}, commit=False)
-        cluster.step({1: rows((1, 5))}, batch_id="b")
+        cluster.step({1: rows((1, 5))}, batch_id=BatchId(("b",), 0))
         assert cluster.version == 2
         cluster.step({0: rows((0, 100))}, commit=False)
         assert sums_of(cluster.read(b"")) == {0: 111, 1: 5}
@@ -193,10 +195,11 @@ def test_a_full_disk_at_the_commit(spark: Any, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))  # this process: the driver
         try:
             with pytest.raises(StateError, match=r"cannot write commits/.*\nhint: make room"):
-                cluster.step(rdd, batch_id="b")
+                cluster.step(rdd, batch_id=BatchId(("b",), 0))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert (cluster.version, cluster.committed("b")) == (1, None)
+        assert cluster.version == 1
+        assert not cluster.has_applied(BatchId(("b",), 0))
         assert sums_of(cluster.read(b"")) == {0: 1}
-        cluster.step(rdd, batch_id="b")
+        cluster.step(rdd, batch_id=BatchId(("b",), 0))
         assert sums_of(cluster.read(b"")) == {0: 11}

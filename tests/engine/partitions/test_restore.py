@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.engine.programs import KeyedSum, Reference, batch, rows, scatter, sums_of
 
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.errors import StateError
 
@@ -20,7 +21,7 @@ def run(cluster: Cluster, reference: Reference, numbers: range) -> None:
     stages, partitions = cluster.stages, cluster.partitions
     for number in numbers:
         reference.apply(batch(number))
-        cluster.step(scatter(batch(number), partitions, stages), batch_id=f"b{number}")
+        cluster.step(scatter(batch(number), partitions, stages), batch_id=BatchId(("b",), number))
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_restore_continues(spark: Any, here: dict[str, Any], local_state: str) -
         shutil.rmtree(here["state_dir"])
     with again(spark, here, KeyedSum(2)) as cluster:
         assert cluster.version == 5
-        assert cluster.step({0: rows((0, 1))}, batch_id="b4")[-1].startswith(b"1:")
+        assert cluster.step({0: rows((0, 1))}, batch_id=BatchId(("b",), 4))[-1].startswith(b"1:")
         assert cluster.version == 5
         run(cluster, reference, range(5, 7))
         assert sums_of(cluster.read(b"")) == reference.expected()
@@ -108,7 +109,7 @@ def test_the_same_batch_again_is_answered_from_the_record(spark: Any, here: dict
     run(first, reference, range(3))
     outputs = first.step(scatter(batch(3), 2, 2), commit=False)
     with again(spark, here, KeyedSum(2)) as cluster:
-        assert cluster.step(scatter(batch(3), 2, 2), batch_id="b3") == outputs
+        assert cluster.step(scatter(batch(3), 2, 2), batch_id=BatchId(("b",), 3)) == outputs
         reference.apply(batch(3))
         assert sums_of(cluster.read(b"")) == reference.expected()
         assert cluster.incidents == []
@@ -120,14 +121,66 @@ def test_a_replaced_driver_is_ignored_and_told(spark: Any, here: dict[str, Any])
     run(old, reference, range(2))
     new = again(spark, here, KeyedSum())
     run(new, reference, range(2, 3))
-    with pytest.raises(StateError, match=r"came late|taken over"):
-        old.step({0: rows((0, 1000))})
-        old.checkpoint()
+    for attempt in (lambda: old.step({0: rows((0, 1000))}), old.checkpoint):
+        with pytest.raises(StateError, match=r"another driver \(process \d+ on .*taken over"):
+            attempt()
     run(new, reference, range(3, 4))
     assert sums_of(new.read(b"")) == reference.expected()
     with again(spark, here, KeyedSum()) as third:
         assert third.version == 4
         assert sums_of(third.read(b"")) == reference.expected()
+
+
+def test_a_replaced_driver_on_other_disks_cannot_commit(spark: Any, here: dict[str, Any]) -> None:
+    """Nothing but the checkpoint is shared: what the old one applies it may not acknowledge."""
+    reference = Reference()
+    old = Cluster(spark, KeyedSum(), 2, **here)
+    run(old, reference, range(2))
+    elsewhere = here | {"state_dir": here["state_dir"] + "-2"}
+    with again(spark, elsewhere, KeyedSum()) as new:
+        for _ in range(2):
+            with pytest.raises(StateError, match=r"has taken over the checkpoint .*\nhint: close"):
+                old.step({0: rows((0, 1000))}, batch_id=BatchId(("b",), 2))
+        assert old.version == 2
+        run(new, reference, range(2, 4))
+        assert sums_of(new.read(b"")) == reference.expected()
+
+
+@pytest.mark.parametrize("damage", ["empty", "torn", pytest.param("gone", marks=pytest.mark.slow)])
+def test_a_torn_newest_record_costs_its_batch_alone(
+    spark: Any, here: dict[str, Any], damage: str
+) -> None:
+    """The commits are there, a log record of one partition is not whole, and no local state."""
+    reference = Reference()
+    first = Cluster(spark, KeyedSum(), 2, snapshot_every=1000, **here)
+    run(first, reference, range(3))
+    first.save(b"after three")
+    for number in (3, 4):
+        first.step(scatter(batch(number), 2, 1), batch_id=BatchId(("b",), number))
+    first.save(b"of a version that will be lost")
+    bad = files(here, "g0000/p00001/log/*")[-2]
+    if damage == "gone":
+        bad.unlink()
+    else:
+        bad.write_bytes(bad.read_bytes()[: 10 if damage == "torn" else 0])
+    shutil.rmtree(here["state_dir"])
+    with again(spark, here, KeyedSum()) as cluster:
+        assert cluster.version == 3
+        assert cluster.saved() == (3, b"after three")
+        assert sums_of(cluster.read(b"")) == reference.expected()
+        assert any(
+            "going on from version 3 of 5; these must come again: b: batches after 2 to 4" in note
+            for note in cluster.incidents
+        ), cluster.incidents
+        run(cluster, reference, range(2, 3))  # there already
+        reference = Reference()
+        run(cluster, reference, range(5))
+        assert sums_of(cluster.read(b"")) == reference.expected()
+    with again(spark, here, KeyedSum()) as cluster:
+        assert cluster.version == 5
+        assert cluster.saved() == (3, b"after three")
+        assert len(cluster.outputs_since(3)) == 2
+        assert sums_of(cluster.read(b"")) == reference.expected()
 
 
 def test_snapshots_are_incremental_and_bound_the_log(spark: Any, here: dict[str, Any]) -> None:
@@ -213,7 +266,7 @@ def test_a_damaged_commit_loses_one_step_and_says_so(spark: Any, here: dict[str,
     Cluster(spark, KeyedSum(), 2, **here)
     first = again(spark, here, KeyedSum())
     run(first, reference, range(3))
-    first.step(scatter(batch(3), 2, 1), batch_id="b3")
+    first.step(scatter(batch(3), 2, 1), batch_id=BatchId(("b",), 3))
     spoil(files(here, "commits/*")[-1])
     with again(spark, here, KeyedSum()) as cluster:
         assert cluster.version == 3

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.engine.programs import KeyedSum, Reference, batch, scatter, sums_of
 
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -39,7 +40,9 @@ def test_a_query_that_fails_and_is_started_again(spark: Any, tmp_path: Path, whe
             if fail and when == "before the step":
                 raise Stop
             inputs = scatter(pairs, 2, 2)
-            cluster.step(inputs, batch_id=f"q/{number}", commit=not fail or when[0] != "b")
+            cluster.step(
+                inputs, batch_id=BatchId(("q",), number), commit=not fail or when[0] != "b"
+            )
             if fail:
                 raise Stop
 

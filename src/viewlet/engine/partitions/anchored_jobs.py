@@ -240,6 +240,14 @@ def read_task(
     yield worker.read_partition(_opened(shipped), partition, request)
 
 
+def settle_task(
+    shipped: Any, partition: int, pairs: Iterable[Any]
+) -> Iterator[tuple[int, str, list[str]]]:
+    """In an executor: one partition is brought to the step's version, or it is said why not."""
+    _drain(pairs)
+    yield worker.settle_partition(_opened(shipped), partition)
+
+
 def snapshot_task(
     shipped: Any, partition: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, list[str]]]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.partitions import anchored_jobs as jobs
 from viewlet.engine.partitions import worker
 from viewlet.engine.partitions.anchored_jobs import Jobs
+from viewlet.engine.partitions.batch_ids import AppliedBatches, BatchId, source_text
 from viewlet.engine.partitions.commit_log import Commit, CommitLog
 from viewlet.engine.partitions.metrics import Metrics, run_seconds, slowest
 from viewlet.engine.partitions.partition_program import (
@@ -59,7 +60,8 @@ class Cluster:
 
         Without one the log stays on the executors' own disks: torn steps are repaired, a lost disk
         is a lost partition. `state_dir`: where executors keep the arrays (default: temporary).
-        `beside`: the cluster that this one takes state from; partitions go where it has them.
+        `beside`: the cluster that this one takes state from; partitions go where it has them, and
+        versions and the ids of batches go on from its.
         """
         check_program(program, partitions, snapshot_every)
         identity: dict[str, Any] = {
@@ -75,9 +77,12 @@ class Cluster:
             )
         site = _site(identity["cluster"], 0, program, partitions, state_dir, checkpoint)
         origin = tuple(site.genesis(p) for p in range(partitions))
-        start = Commit(1, 0, 0, 0, origin)
+        before = beside._history.committed if beside is not None else None
+        start = Commit(0, 1, 0, 0, 0, origin)
+        if before is not None:
+            start = replace(start, version=before.version, batches=before.batches)
         if commits is not None:
-            commits.write(start)
+            start = commits.write(start)
             commits.write_identity(identity)  # last: a directory without it is still free
         self._open(spark, site, program, commits, start, snapshot_every, beside)
 
@@ -127,14 +132,18 @@ class Cluster:
             state_dir,
             checkpoint,
         )
-        epoch = 1 + max(int(name.partition("-")[0]) for name in commits.names())
-        start = replace(newest, epoch=epoch)
+        # Whoever opens the checkpoint takes the next slot. What is in newer ones cannot be read.
+        start = replace(newest, slot=commits.slots()[-1], epoch=newest.epoch + 1)
         self._open(spark, site, program, commits, start, snapshot_every)
+        self._history.claim()
         for problem in unreadable:
-            self._note(f"a commit was lost ({problem}): going on from version {self.version}")
+            self._note(
+                f"a commit was lost ({problem}): going on from version {self.version}; what came "
+                f"after it must come again ({_known(newest.batches)})"
+            )
+        self._go_back()
         if partitions is not None and partitions != site.partitions:
             self._repartition(partitions)
-        self._history.rebase(self._history.committed)
         return self
 
     def _open(
@@ -188,7 +197,7 @@ class Cluster:
         inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None = None,
         broadcast: bytes = b"",
         *,
-        batch_id: str | None = None,
+        batch_id: BatchId | None = None,
         commit: bool = True,
         stages: int | None = None,
     ) -> list[bytes]:
@@ -205,9 +214,8 @@ class Cluster:
         """
         with self._mutex:
             self._usable()
-            committed_version = self.committed(batch_id) if batch_id is not None else None
-            if committed_version is not None:
-                return self._history.recorded_outputs(committed_version)
+            if batch_id is not None and self._history.has_applied(batch_id):
+                return self._history.recorded_outputs(batch_id)
             started = time.perf_counter()
             scattered = check_inputs(inputs, self._site.partitions)
             history = self._history
@@ -217,15 +225,15 @@ class Cluster:
                 history.check_alone()  # before a snapshot is taken: it forgets what came before
             count = self._check_stages(stages)
             spec = self._spec(broadcast, history.committed.chains if due else None, stages)
-            with self._jobs.shipped(spec) as shipped:
+            with self._explained(), self._jobs.shipped(spec) as shipped:
                 records = self._jobs.collect(
                     lambda: self._jobs.step(shipped, count, inputs),
                     f"step {self.version + 1}",
                 )
+                outputs, statuses, worked = self._sorted_out(records)
             before = self._metrics if history.pending is not None else Metrics()
             self._step_tags = self._step_tags if history.pending is not None else []
             self._step_tags.append(self._jobs.tag)
-            outputs, statuses, worked = self._sorted_out(records)
             self._check_complete(statuses)
             if due:
                 self._snapshot_at = self._next_snapshot(self.version + 1)
@@ -292,7 +300,7 @@ class Cluster:
         self._metrics += metrics
         self._step_tags += tags
 
-    def commit(self, batch_id: str | None = None) -> None:
+    def commit(self, batch_id: BatchId | None = None) -> None:
         """Make the steps since the last commit one version; without any there is nothing to do."""
         with self._mutex:
             self._usable()
@@ -336,16 +344,26 @@ class Cluster:
         with self._mutex:
             self._history.abandon()
 
-    def committed(self, batch_id: str) -> int | None:
-        """The version that a batch made, None if it made none yet."""
+    def has_applied(self, batch_id: BatchId) -> bool:
+        """Whether a batch of this id is in the state."""
+        return self._history.has_applied(batch_id)
+
+    def version_of(self, batch_id: BatchId) -> int | None:
+        """The version that a batch made; None if it made none, or its source has gone on since."""
         return self._history.version_of(batch_id)
+
+    def claim(self) -> None:
+        """StateError unless this is the only driver of the checkpoint; others get it from now."""
+        with self._mutex:
+            self._usable()
+            self._history.claim()
 
     def read(self, request: bytes) -> list[bytes]:
         """One answer per partition, in partition order, at the current version."""
         with self._mutex:
             self._usable()
             spec = self._spec(b"")
-            with self._jobs.shipped(spec) as shipped:
+            with self._explained(), self._jobs.shipped(spec) as shipped:
                 task_results = self._jobs.each(partial(jobs.read_task, shipped, request), "read")
             for _, _, notes in task_results:
                 self._notes(notes)
@@ -459,6 +477,15 @@ class Cluster:
         outputs.sort(key=lambda output: output[:2])
         return [payload for _, _, payload in outputs], statuses, worked
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Whatever fails because another driver has taken over says so."""
+        try:
+            yield
+        except StateError:
+            self._history.check_alone()
+            raise
+
     def _check_complete(self, statuses: Mapping[int, Status]) -> None:
         missing = set(range(self._site.partitions)) - set(statuses)
         if missing:
@@ -487,6 +514,43 @@ class Cluster:
     def _usable(self) -> None:
         if self._closed:
             raise StateError("the cluster is closed", hint="restore it from its checkpoint")
+
+    def _go_back(self) -> None:
+        """From the committed version to the newest that every partition can be brought to.
+
+        A power cut may leave a log record empty though its commit is there. The batches of
+        versions that are given up are named: their sources have to bring them again.
+        """
+        newest = self._history.committed
+        while lost := self._lost():
+            earlier = self._history.earlier()
+            if earlier is None:
+                raise StateError(
+                    f"no version of the checkpoint can be brought back: {'; '.join(lost)}",
+                    hint="restore the named files of the checkpoint from a backup, or load the "
+                    "data again",
+                )
+            if earlier.generation != self._site.generation:
+                generation, chains = earlier.generation, earlier.chains
+                self._site = replace(self._site, generation=generation, partitions=len(chains))
+                self._jobs.release()
+                self._jobs = Jobs(self._sc, len(chains))
+            self._history.rebase(replace(earlier, epoch=newest.epoch))
+            self._note(f"version {earlier.version + 1} is lost: {'; '.join(lost)}")
+        if self.version < newest.version:
+            again = "; ".join(newest.batches.missing_from(self._history.committed.batches))
+            self._note(
+                f"going on from version {self.version} of {newest.version}; these must come "
+                f"again: {again or 'batches without an id'}"
+            )
+
+    def _lost(self) -> list[str]:
+        """Why partitions cannot be brought to the committed version; they are there otherwise."""
+        with self._jobs.shipped(self._spec(b"")) as shipped:
+            found = self._jobs.each(partial(jobs.settle_task, shipped), "restoring")
+        for _, _, notes in found:
+            self._notes(notes)
+        return [problem for _, problem, _ in sorted(found) if problem]
 
     def _repartition(self, partitions: int) -> None:
         """Split every partition and let a new generation adopt the parts, in one job.
@@ -519,6 +583,12 @@ class Cluster:
         self._history.rebase(replace(self._history.committed, generation=generation, chains=chains))
         before.each(partial(jobs.discard_task, old.site), "repartitioning")
         before.release()
+
+
+def _known(batches: AppliedBatches) -> str:
+    """The last batches that are in the state, for whoever has to say what is not."""
+    known = (f"{source_text(s)}: {number}" for s, (number, _) in batches.last.items())
+    return f"the last that are there: {'; '.join(known) or 'none with an id'}"
 
 
 def check_program(program: PartitionProgram, partitions: int, snapshot_every: int) -> None:

@@ -39,6 +39,10 @@ _ATTACHED: OrderedDict[tuple[str, int], PartitionState] = (
 _ATTACHED_LIMIT = 64
 
 
+class LostState(StateError):
+    """A version that neither local files nor the checkpoint have whole."""
+
+
 def detach() -> None:
     """Forget the mappings of this process."""
     _ATTACHED.clear()
@@ -84,6 +88,16 @@ class Partition:
             state = self._restore(state, tick, chain, fence)
         self._remember(state)
         return state
+
+    def goes_back(self, state: PartitionState, tick: int, chain: str) -> bool:
+        """Whether a state that is further came by (tick, chain), and the log leads there too."""
+        if state.head.tick <= tick or (tick, chain) not in state.head.history:
+            return False
+        link = self.log.links().get(chain)
+        try:
+            return link is not None and self.log.read(link).tick == tick
+        except DamagedFile:
+            return False
 
     def attach(self, fence: tuple[int, int]) -> PartitionState | None:
         """The clean local state, or None. A torn tick is undone here."""
@@ -171,7 +185,7 @@ class Partition:
         if not lost:
             before = path[0].tick - 1 if path else tick
             lost.append(f"{self.log.base}/log/{before:015d}-{way[0]}-*: the record is gone")
-        raise StateError(
+        raise LostState(
             f"partition {self.partition} cannot be brought to tick {tick}: its state is lost. "
             f"Damaged: {'; '.join(lost)}",
             hint="restore the named files of the checkpoint from a backup, or load the data again",

@@ -115,7 +115,7 @@ class ClusterSite:
         """The store of logs and snapshots, one object for each location and process."""
         location = self.checkpoint if self.checkpoint is not None else str(self.root() / "log")
         if location not in _STORES:
-            _STORES[location] = Store(location)
+            _STORES[location] = Store(location, durable=self.checkpoint is not None)
         return _STORES[location]
 
     def genesis(self, partition: int) -> str:

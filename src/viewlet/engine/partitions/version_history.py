@@ -8,14 +8,12 @@ Commits go to the checkpoint where there is one; without it the history lives in
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.commit_log import Commit, CommitLog
 from viewlet.errors import StateError
-
-_REMEMBERED_BATCHES = 256  # ids of past batches that each commit carries
 
 
 class VersionHistory:
@@ -33,7 +31,6 @@ class VersionHistory:
         self._report = report
         self._prune_every = prune_every
         self._previous: Commit | None = None  # while it can be gone back to
-        self._batches: OrderedDict[str, int] = OrderedDict(start.batches)
         self.committed = start
         self.pending: Commit | None = None
 
@@ -52,9 +49,13 @@ class VersionHistory:
         """Whether versions outlive the session, because there is a checkpoint."""
         return self._commits is not None
 
-    def version_of(self, batch_id: str) -> int | None:
-        """The version that a batch made, None if it made none yet."""
-        return self._batches.get(batch_id)
+    def has_applied(self, batch: BatchId) -> bool:
+        """Whether a batch of this id is in the state."""
+        return batch in self.committed.batches
+
+    def version_of(self, batch: BatchId) -> int | None:
+        """The version that a batch made; None if it made none, or its source has gone on since."""
+        return self.committed.batches.version_of(batch)
 
     def extend(self, outputs: Iterable[bytes]) -> None:
         """Add outputs to the open version, which begins here if none is open."""
@@ -62,21 +63,20 @@ class VersionHistory:
             self.pending = replace(self.committed, outputs=())
         self.pending = replace(self.pending, outputs=(*self.pending.outputs, *outputs))
 
-    def commit(self, commit: Commit, batch_id: str | None) -> None:
-        """Make `commit` the next version; it exists when this returns."""
+    def commit(self, made: Commit, batch: BatchId | None) -> None:
+        """Make `made` the next version; it exists when this returns."""
         version = self.version + 1
-        batches = OrderedDict(self._batches)
-        if batch_id is not None:
-            batches[batch_id] = version
-            while len(batches) > _REMEMBERED_BATCHES:
-                batches.popitem(last=False)
-        commit = replace(commit, version=version, batches=tuple(batches.items()))
-        if self._commits is not None:
-            self._commits.write(commit)
-        self._previous = self.committed
-        self.committed, self.pending, self._batches = commit, None, batches
+        batches = made.batches if batch is None else made.batches.with_batch(batch, version)
+        before = self.committed
+        self._write(replace(made, version=version, batches=batches))
+        self._previous, self.pending = before, None
         if version % self._prune_every == 0:
             self.prune()
+
+    def _write(self, made: Commit) -> None:
+        """The commit in the slot after the last one, which no other driver may have taken."""
+        made = replace(made, slot=self.committed.slot + 1)
+        self.committed = self._commits.write(made) if self._commits is not None else made
 
     def abandon(self) -> None:
         """Take back what was not committed; the next use of a partition undoes it."""
@@ -86,18 +86,25 @@ class VersionHistory:
         """A new version with the state before the last one, once only; its output is `output`."""
         if self._previous is None or self.pending is not None:
             raise StateError("there is no version to take back")
-        remaining = (
-            (name, version) for name, version in self._batches.items() if version != self.version
-        )
-        self._batches = OrderedDict(remaining)
         self.commit(replace(self._previous, outputs=(output,)), None)
         self._previous = None
 
     def rebase(self, start: Commit) -> None:
-        """Go on from the same version in another layout of partitions, and make that durable."""
-        self.committed = start
+        """Go on from a version in another layout of partitions, or from an earlier one."""
+        self._write(start)
+        self._previous = None
+
+    def claim(self) -> None:
+        """Write the committed version once more: StateError unless this driver is the only one."""
+        self.rebase(self.committed)
+
+    def earlier(self) -> Commit | None:
+        """The newest commit of an earlier version that led here, None where none is kept."""
         if self._commits is not None:
-            self._commits.write(start)
+            for commit in self._commits.lineage(self.committed):
+                if commit.version < self.version:
+                    return commit
+        return None
 
     def outputs_since(self, version: int) -> list[list[bytes]]:
         """The outputs for the driver of every version after `version`, oldest first."""
@@ -109,14 +116,17 @@ class VersionHistory:
             raise StateError("outputs of past versions are in a checkpoint only")
         return self._commits.outputs(self.committed, range(version + 1, self.version + 1))
 
-    def recorded_outputs(self, version: int) -> list[bytes]:
-        """What a version gave when it was made; nothing where that was pruned, with an incident."""
+    def recorded_outputs(self, batch: BatchId) -> list[bytes]:
+        """What a batch gave when it was applied; nothing where that is gone, with an incident."""
+        version = self.version_of(batch)
         if version == self.version:
             return list(self.committed.outputs)
         try:
+            if version is None:
+                raise StateError("its source has gone on since")
             return self.outputs_since(version - 1)[0]
         except StateError as problem:
-            self._report(f"outputs of version {version} are gone: {problem.message}")
+            self._report(f"outputs of {batch} are gone: {problem.message}")
             return []
 
     def save_driver_state(self, driver_state: bytes) -> None:
@@ -133,14 +143,12 @@ class VersionHistory:
         """Remove commits that no restore needs; a failure is an incident, the version stands."""
         if self._commits is not None:
             try:
-                self._commits.prune(self.committed, self.version - 2 * self._prune_every)
+                self._commits.prune(self.version - 2 * self._prune_every)
             except StateError as problem:
                 self._report(f"old commits were not removed: {problem.message}")
 
     def check_alone(self) -> None:
-        """Raise if a later driver has opened the checkpoint: versions of this one do not count."""
-        if self._commits is not None and self._commits.is_superseded(self.committed):
-            raise StateError(
-                f"another driver has taken over the checkpoint {self._commits.store.name}",
-                hint="close this cluster; steps since the takeover are not part of the checkpoint",
-            )
+        """Raise if a later driver has opened the checkpoint; what this one does is then no more."""
+        slot = self.committed.slot + 1
+        if self._commits is not None and self._commits.is_taken(slot):
+            raise self._commits.taken_over(slot)

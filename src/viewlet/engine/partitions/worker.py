@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from viewlet import errors
 from viewlet.engine.partitions.head import partition_lock
-from viewlet.engine.partitions.partition import Partition, detach
+from viewlet.engine.partitions.partition import LostState, Partition, detach
 from viewlet.engine.partitions.partition_program import (
     DRIVER,
     ClusterSite,
@@ -99,6 +99,22 @@ def run_stage(
     yield partition, (STATUS, stage, partition, status)
 
 
+def settle_partition(step: StepRequest, partition: int) -> tuple[int, str, list[str]]:
+    """Bring the state to the step's tick; what is lost of it, "" where it is there.
+
+    A state that is further and can go back stays: the next step may be the one that it has done.
+    """
+    chain = step.chains[partition]
+    with Partition.locked(step.site, partition) as part:
+        try:
+            state = part.attach(step.fence)
+            if state is None or not part.goes_back(state, step.tick, chain):
+                part.settle(state, step.tick, chain, step.fence)
+        except LostState as problem:
+            return partition, problem.message, part.notes
+        return partition, "", part.notes
+
+
 def snapshot_order(site: ClusterSite, partition: int, committed: str) -> SnapshotOrder:
     """What the process that writes snapshots must know to write one of this partition."""
     return SnapshotOrder(
@@ -154,8 +170,9 @@ def adopt_partition(
 
 def problem_of(problem: ViewletError) -> bytes:
     """An error as it crosses to the driver: its class by name, and what it says."""
-    position = problem.position and (problem.position.line, problem.position.column)
-    return json.dumps((type(problem).__name__, problem.message, position, problem.hint)).encode()
+    place = problem.position and (problem.position.line, problem.position.column)
+    name = next(kind.__name__ for kind in type(problem).__mro__ if hasattr(errors, kind.__name__))
+    return json.dumps((name, problem.message, place, problem.hint)).encode()
 
 
 def raise_problem(data: bytes) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.map_words import words_of_values
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.engine.partitions.partition_program import DRIVER
 from viewlet.engine.spark.chunks import (
@@ -58,7 +59,7 @@ class Steps(Protocol):
         inputs: Any = None,
         broadcast: bytes = b"",
         *,
-        batch_id: str | None = None,
+        batch_id: BatchId | None = None,
         commit: bool = True,
         stages: int | None = None,
     ) -> list[bytes]: ...
@@ -69,7 +70,7 @@ class Steps(Protocol):
 
     def read(self, request: bytes) -> list[bytes]: ...
 
-    def commit(self, batch_id: str | None = None) -> None: ...
+    def commit(self, batch_id: BatchId | None = None) -> None: ...
 
     def abort(self) -> None: ...
 
@@ -152,7 +153,7 @@ class Conductor:
         self,
         changes: Iterable[tuple[str, Batch]],
         *,
-        batch_id: str | None = None,
+        batch_id: BatchId | None = None,
     ) -> None:
         """One atomic batch over any number of relations."""
         sent = [
@@ -175,7 +176,7 @@ class Conductor:
         self.run(names, scattered, None, batch_id)
 
     def apply_rdd(
-        self, names: Sequence[str], rdd: Any, *, batch_id: str | None, opened: bool = False
+        self, names: Sequence[str], rdd: Any, *, batch_id: BatchId | None, opened: bool = False
     ) -> None:
         """The same for an RDD that brings (partition, packed message) pairs of these relations.
 
@@ -221,7 +222,7 @@ class Conductor:
         names: Sequence[str],
         scattered: list[Message],
         rdd: Any,
-        batch_id: str | None,
+        batch_id: BatchId | None,
         opened: _Opened | None = None,
     ) -> None:
         """The jobs of a trigger, one after the other, and the driver's statements between them."""

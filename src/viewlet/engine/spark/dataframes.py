@@ -18,8 +18,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import numpy as np
-
 from viewlet.engine.partitions.partition_program import (
     ClusterSite,
     Status,
@@ -36,83 +34,33 @@ from viewlet.engine.partitions.worker import (
     problem_of,
 )
 from viewlet.engine.spark.chunks import Columns, Message, batch_columns, spread
-from viewlet.engine.values.batching import Batch, make_batch
-from viewlet.errors import DataError, ViewletError
-from viewlet.schema import Column, Kind, Relation, shown_value
+from viewlet.engine.spark.frame_columns import FrameReading, RowWeights, selected
+from viewlet.errors import ViewletError
+from viewlet.schema import Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import RDD
+    from pyspark import RDD, Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-_INTEGERS = {"tinyint", "smallint", "int", "bigint"}
-_FITTING: dict[Kind, set[str]] = {
-    Kind.BOOLEAN: {"boolean"},
-    Kind.INTEGER: _INTEGERS,
-    Kind.BIGINT: _INTEGERS,
-    Kind.DOUBLE: _INTEGERS | {"float", "double"},
-    Kind.DECIMAL: _INTEGERS | {"decimal"},
-    Kind.DATE: {"date"},
-    Kind.TIMESTAMP: {"timestamp", "timestamp_ntz"},
-    Kind.VARCHAR: {"string", "varchar", "char"},
-}
-"""The Spark types that a column takes; values are checked when they come."""
 
+@dataclass(frozen=True)
+class WeightedFrame:
+    """A DataFrame with the weights of its rows, and the columns of it that are used."""
 
-def check_frame(frame: DataFrame, relation: Relation) -> None:
-    """One error for a column that is missing or of another type; further columns do not matter."""
-    if not isinstance(getattr(frame, "dtypes", None), list):
-        raise DataError(
-            f"{shown_value(frame)} is not a DataFrame of Spark", hint="give other rows to insert()"
-        )
-    types = dict(frame.dtypes)
-    for column in relation.columns:
-        type_name = types.get(column.name)
-        if type_name is None:
-            raise DataError(
-                f"the DataFrame for {relation.name} has no column {column.name}",
-                hint=f"its columns are ({', '.join(types)}), and {relation.name} has "
-                f"({', '.join(relation.names)})",
-            )
-        if type_name.partition("(")[0] not in _FITTING[column.type.kind]:
-            raise DataError(
-                f"column {column.name} of the DataFrame for {relation.name} is {type_name}, "
-                f"not {column.type}",
-                hint=f'cast it: frame.withColumn("{column.name}", '
-                f'col("{column.name}").cast("{spark_type(column)}"))',
-            )
-
-
-def spark_type(column: Column) -> str:
-    """What Spark SQL calls a column's type."""
-    names = {Kind.VARCHAR: "string", Kind.INTEGER: "int", Kind.TIMESTAMP: "timestamp_ntz"}
-    return names.get(column.type.kind, str(column.type).lower())
+    frame: DataFrame
+    relation: Relation
+    used: tuple[int, ...]
+    weights: RowWeights
 
 
 def frame_messages(
-    frame: DataFrame,
-    relation: Relation,
-    table: Relation | None,
-    used: Sequence[int],
-    partitions: int,
-    weight: int,
+    weighted: WeightedFrame, table: Relation | None, partitions: int, counter: Accumulator[int]
 ) -> RDD[tuple[int, bytes]]:
-    """The frame's rows as packed messages for the partitions."""
-    encode = partial(_encoded, relation, table, tuple(used), partitions, weight)
-    pairs = _selected(frame, relation, used).mapInArrow(encode, "p int, data binary")
-    return pairs.rdd.map(_pair)
-
-
-def _selected(frame: DataFrame, relation: Relation, used: Sequence[int]) -> DataFrame:
-    """The columns that travel, checked. As text: each Column object is several calls to the JVM."""
-    check_frame(frame, relation)
-    columns = []
-    for column in (relation.columns[i] for i in used):
-        name = f"`{column.name}`"
-        if column.type.kind is Kind.TIMESTAMP:
-            name = f"CAST({name} AS timestamp_ntz) AS {name}"  # as the session shows it
-        columns.append(name)
-    return frame.selectExpr(*(columns or ["1 AS one"]))  # without any, only the number of rows
+    """The frame's rows as packed messages for the partitions; `counter` counts them."""
+    frame, reading = selected(weighted.frame, weighted.relation, weighted.used, weighted.weights)
+    encode = partial(_encoded, reading, table, partitions, counter)
+    return frame.mapInArrow(encode, "p int, data binary").rdd.map(_pair)
 
 
 def _pair(row: Any) -> tuple[int, bytes]:
@@ -120,11 +68,10 @@ def _pair(row: Any) -> tuple[int, bytes]:
 
 
 def _encoded(
-    relation: Relation,
+    reading: FrameReading,
     table: Relation | None,
-    used: tuple[int, ...],
     partitions: int,
-    weight: int,
+    counter: Accumulator[int],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """One task: all of its rows, by partition."""
@@ -137,9 +84,10 @@ def _encoded(
     context = TaskContext.get()
     here = context.partitionId() if context is not None else 0
     rows = pa.Table.from_batches(nonempty_batches)
+    counter.add(rows.num_rows)
     try:
-        batch = _batch(relation, used, rows, weight)
-        sent = batch_columns(relation, batch, used)
+        batch = reading.batch(rows)
+        sent = batch_columns(reading.relation, batch, reading.used)
         parts = spread(sent, table, partitions) if table is not None else [sent]
         messages = [Message(columns=[part]) for part in parts]
     except ViewletError as problem:
@@ -154,32 +102,9 @@ def _encoded(
     )
 
 
-def _batch(relation: Relation, used: tuple[int, ...], rows: pa.Table, weight: int) -> Batch:
-    """The used columns encoded; the others stay empty, for nobody reads them."""
-    chosen = tuple(relation.columns[i] for i in used)
-    weights = np.full(rows.num_rows, weight, np.int64)
-    columns: list[Any] = [None] * len(relation.columns)
-    nulls: list[Any] = [None] * len(relation.columns)
-    if chosen:
-        part = make_batch(Relation(relation.name, chosen), rows, weights)
-        for i, values, gaps in zip(used, part.columns, part.nulls, strict=True):
-            columns[i], nulls[i] = values, gaps
-    return Batch(columns, nulls, weights)
-
-
 # --- the first stage where the rows are -----------------------------------------------------------
 
 OPENING = -1  # the stage of its records: before all others
-
-
-@dataclass(frozen=True)
-class WeightedFrame:
-    """A DataFrame with one weight for all of its rows, and the columns of it that are used."""
-
-    frame: DataFrame
-    relation: Relation
-    used: tuple[int, ...]
-    weight: int
 
 
 class Opens(Protocol):
@@ -195,9 +120,7 @@ class Source:
     """Where the rows of a range of tasks, from `first` on, come from."""
 
     first: int
-    relation: Relation
-    used: tuple[int, ...]
-    weight: int
+    reading: FrameReading
     schema: pa.Schema
 
 
@@ -209,6 +132,7 @@ class Opener:
     number: int
     constants: bytes
     partitions: int
+    counter: Accumulator[int]
     sources: tuple[Source, ...] = ()
 
     def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
@@ -243,8 +167,9 @@ class Opener:
     def _sent(self, index: int, source: Source, rows: pa.Table) -> dict[int, Message]:
         sent: dict[int, Message] = {}
         if rows.num_rows:
-            batch = _batch(source.relation, source.used, rows, source.weight)
-            parts = [batch_columns(source.relation, batch, source.used)]
+            self.counter.add(rows.num_rows)
+            batch = source.reading.batch(rows)
+            parts = [batch_columns(source.reading.relation, batch, source.reading.used)]
             program = cast(Opens, program_of(self.site))
             sent = program.open(self.number, parts, self.constants, self.partitions)
         if index == 0:  # says which job it was, even where no row matters
@@ -278,12 +203,14 @@ def arrow_batches(
     parts: list[RDD[Any]] = []
     count = 0
     for weighted in frames:
-        chosen = _selected(weighted.frame, weighted.relation, weighted.used)
+        chosen, reading = selected(
+            weighted.frame, weighted.relation, weighted.used, weighted.weights
+        )
         schema = to_arrow_schema(chosen.schema, timezone=zone)
         batches = chosen._jdf.toArrowBatchRdd(_ROWS, zone, False, False).toJavaRDD()
         if batches.getNumPartitions() > most:
             batches = batches.coalesce(most)
-        sources.append(Source(count, weighted.relation, weighted.used, weighted.weight, schema))
+        sources.append(Source(count, reading, schema))
         parts.append(RDD(batches, context, NoOpSerializer()))
         count += batches.getNumPartitions()
     return context.union(parts) if len(parts) > 1 else parts[0], tuple(sources)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from viewlet.calculus.query import ViewKind
 from viewlet.distributed import Hints, compile_all, distributed_text
 from viewlet.distributed.compile import Level
 from viewlet.distributed.location import Location
@@ -27,21 +27,31 @@ from viewlet.engine.contract import (
     difference,
 )
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
+from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
+from viewlet.engine.spark.batch_changes import BatchChanges
 from viewlet.engine.spark.conductor import Conductor
 from viewlet.engine.spark.dataframes import Opener, WeightedFrame, frame_messages, opened_frames
-from viewlet.engine.spark.gathered_maps import Contents, database_of, records
+from viewlet.engine.spark.frame_columns import RowWeights
 from viewlet.engine.spark.orders import ReadKind
 from viewlet.engine.spark.spark_fill import cluster_of, fill, unchanged_tables
 from viewlet.engine.spark.sql_program import SqlProgram
 from viewlet.engine.spark.stages import StagedProgram, staged
+from viewlet.engine.spark.view_frames import (
+    changed_rows,
+    compares_all,
+    is_in_partitions,
+    partitioned_frame,
+    rows_wanted,
+    view_batch,
+)
+from viewlet.engine.values.arrow import changes_arrow, to_arrow
 from viewlet.engine.values.batching import Batch, batch_of
 from viewlet.engine.values.intake import EVERYTHING, Intake
-from viewlet.engine.values.reading import rows_of, visible, weighted_vectors
-from viewlet.engine.values.reading import weighted_rows as weighted_view_rows
+from viewlet.engine.values.reading import rows_of
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import check_kernels
 from viewlet.native.code_cache import code_cache
@@ -55,7 +65,11 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
+    FrameChange = tuple[str, DataFrame, RowWeights]
+
 _NOTHING = Program((), (), ())
+_DESCRIPTION = "spark.job.description"
+_SHOWN = 5  # names in the description of a job
 _FILE = "spark.json"
 _PROGRAM = "program-"
 _FILLING = "filling"  # there while a program's first contents are being written
@@ -90,6 +104,8 @@ class SparkEngine:
         self._level = level
         self._hints = hints or Hints()
         self._number = 0  # of the program; each has its own directory in the checkpoint
+        self._counter = self.spark.sparkContext.accumulator(0)
+        self._last: weakref.ref[BatchChanges] | None = None
         self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
 
     def _use(
@@ -136,6 +152,7 @@ class SparkEngine:
     def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
         if program == self._program and tuple(tables) == self._tables:
             return
+        self._end_changes()
         plan = self._plan
         if program != self._program:
             plan = self._planned(program)
@@ -149,6 +166,7 @@ class SparkEngine:
         new = self._new(plan, tables, directory)
         try:
             self._fill(new, program, old, ended)
+            cluster_of(old).claim()  # the new program is of the driver that the old one is of
         except BaseException:
             _discard(new, directory)
             raise
@@ -235,78 +253,121 @@ class SparkEngine:
     def intake(self, names: Sequence[str]) -> Intake:
         return EVERYTHING
 
-    def apply(self, changes: Sequence[tuple[str, Batch]], *, batch_id: str | None = None) -> None:
+    def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         conductor = self._opened()
+        self._end_changes()
         conductor.compile([name for name, _ in changes])
-        conductor.apply(_nonempty(changes), batch_id=batch_id)
+        with self._described(name for name, _ in changes):
+            conductor.apply(_nonempty(changes))
         self._committed(conductor)
 
     def apply_frames(
-        self, frames: Sequence[tuple[str, DataFrame, int]], *, batch_id: str | None = None
-    ) -> None:
-        """The rows of DataFrames with a weight each, as one batch; they never pass the driver.
+        self, frames: Sequence[FrameChange], *, batch_id: BatchId | None = None
+    ) -> BatchChanges:
+        """The rows of DataFrames as one batch; they never pass the driver.
 
         A batch whose id is committed already changes nothing.
         """
         conductor = self._opened()
+        if (repeated := self.repeated(batch_id)) is not None:
+            return repeated
         chosen = [part for part in frames if conductor.matters(part[0])]
-        if self.is_committed(batch_id):
-            return
         names = [name for name, _, _ in chosen]
-        number = conductor.opening(names)
-        rdd = (
-            self._messages(conductor, chosen)
-            if number is None
-            else self._openings(conductor, chosen, number)
-        )
-        if rdd is None:
-            return
-        conductor.compile(names)
-        conductor.apply_rdd(names, rdd, batch_id=batch_id, opened=number is not None)
-        self._committed(conductor)
-
-    def _messages(
-        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]]
-    ) -> RDD[Any] | None:
-        """Rows for the partitions' first stage; None where there are none."""
-        parts = [
-            frame_messages(
-                frame,
-                conductor.relation(name),
-                conductor.tables.get(name),
-                conductor.columns_sent(name),
-                self._partitions,
-                weight,
+        self._end_changes()
+        if chosen:
+            number = conductor.opening(names)
+            rdd = (
+                self._messages(conductor, chosen)
+                if number is None
+                else self._openings(conductor, chosen, number)
             )
-            for name, frame, weight in frames
+            conductor.compile(names)
+            with self._described(names):
+                conductor.apply_rdd(names, rdd, batch_id=batch_id, opened=number is not None)
+            self._committed(conductor)
+        views = self._views_over(names)
+        version = cluster_of(conductor).version
+        changes = BatchChanges(version, views, self.changes_frame, self._no_changes)
+        self._last = weakref.ref(changes)
+        return changes
+
+    def repeated(self, batch_id: BatchId | None) -> BatchChanges | None:
+        """What is left of a batch of this id that was applied already, None if none was."""
+        if batch_id is None or not self.cluster.has_applied(batch_id):
+            return None
+        version = self.cluster.version_of(batch_id)
+        if version is None or version != self.cluster.version:
+            return BatchChanges(version, (), None, is_repeated=True)
+        changes = BatchChanges(version, self._views, self.changes_frame, is_repeated=True)
+        self._end_changes()
+        self._last = weakref.ref(changes)
+        return changes
+
+    def _views_over(self, names: Sequence[str]) -> list[str]:
+        """The views that rows of these relations can change."""
+        touched = {
+            statement.target
+            for trigger in self._program.triggers
+            if trigger.relation in names
+            for statement in trigger.statements
+        }
+        return [name for name, view in self._views.items() if maps_of(view) & touched]
+
+    def _end_changes(self) -> None:
+        """Whoever holds the last batch reads its changes now or never."""
+        last = self._last() if self._last is not None else None
+        self._last = None
+        if last is not None:
+            last.end()
+
+    def rows_read(self) -> int:
+        """How many rows of DataFrames were read so far; repeated tasks count again."""
+        return int(self._counter.value)
+
+    @contextmanager
+    def _described(self, names: Iterable[str]) -> Iterator[None]:
+        """What Spark's pages show for the jobs of a batch, unless the user says it."""
+        context = self.spark.sparkContext
+        if context.getLocalProperty(_DESCRIPTION) is not None:
+            yield
+            return
+        relations = list(dict.fromkeys(names))
+        views = self._views_over(relations)
+        shown = f"viewlet: batch {self.cluster.version + 1} of {_listed(relations)}"
+        context.setLocalProperty(_DESCRIPTION, f"{shown} -> {_listed(views)}" if views else shown)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_DESCRIPTION, None)  # type: ignore[arg-type]
+
+    def _messages(self, conductor: Conductor, frames: Sequence[FrameChange]) -> RDD[Any]:
+        """Rows for the partitions' first stage."""
+        parts = [
+            frame_messages(weighted, conductor.tables.get(name), self._partitions, self._counter)
+            for (name, _, _), weighted in zip(frames, self.weighted_frames(frames), strict=True)
         ]
-        if len(parts) > 1:
-            return self.spark.sparkContext.union(parts)
-        return parts[0] if parts else None
+        return self.spark.sparkContext.union(parts) if len(parts) > 1 else parts[0]
 
     def _openings(
-        self, conductor: Conductor, frames: Sequence[tuple[str, DataFrame, int]], number: int
+        self, conductor: Conductor, frames: Sequence[FrameChange], number: int
     ) -> RDD[Any]:
         """What the trigger's first stage makes of the rows, where they are."""
         constant_maps = conductor.plan.triggers[number].opening
         assert constant_maps is not None
         site = cluster_of(conductor).site
-        opener = Opener(site, number, conductor.constants(constant_maps), self._partitions)
+        constants = conductor.constants(constant_maps)
+        opener = Opener(site, number, constants, self._partitions, self._counter)
         return opened_frames(self.spark, self.weighted_frames(frames), opener)
 
-    def weighted_frames(self, frames: Sequence[tuple[str, DataFrame, int]]) -> list[WeightedFrame]:
+    def weighted_frames(self, frames: Sequence[FrameChange]) -> list[WeightedFrame]:
         """DataFrames with the columns of them that a batch reads."""
         conductor = self._opened()
         return [
             WeightedFrame(
-                frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weight
+                frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weights
             )
-            for name, frame, weight in frames
+            for name, frame, weights in frames
         ]
-
-    def is_committed(self, batch_id: str | None) -> bool:
-        """Whether a batch of this id was applied already."""
-        return batch_id is not None and self.cluster.committed(batch_id) is not None
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         relations = {r.name: r for r in (*self._program.relations, *self._tables)}
@@ -319,6 +380,7 @@ class SparkEngine:
             cluster.save(conductor.saved_state(), must=False)  # the batch stands all the same
 
     def undo(self) -> None:
+        self._last = None
         if self._undoable and self._conductor is not None:
             cluster_of(self._conductor).revert(self._conductor.undo())
         self._undoable = False
@@ -335,26 +397,37 @@ class SparkEngine:
         return self._visible(self._views[view], ReadKind.NOW)
 
     def _visible(self, view: View, kind: ReadKind) -> Batch:
-        contents = self._opened().contents(maps_of(view), kind)
-        return visible(view.query, *_weighted(view, contents))
+        return view_batch(view, self._opened().contents(maps_of(view), kind))
 
     def changes(self, view: str) -> Weighted:
         """O(batch) for a view over one map; else from all of its rows before and after."""
         definition = self._views[view]
-        if _compares_all(definition):
+        if compares_all(definition):
             return difference(
                 rows_of(self._visible(definition, ReadKind.NOW)),
                 rows_of(self._visible(definition, ReadKind.BEFORE)),
             )
-        map = definition.sources[0][1]
-        old, new = (
-            [row for row, count in weighted for _ in range(count)]
-            for weighted in (
-                weighted_view_rows(*_weighted(definition, {map: contents}))
-                for contents in self._opened().changed(map)
-            )
-        )
-        return difference(new, old)
+        return changed_rows(definition, *self._opened().changed(definition.sources[0][1]))
+
+    def view_frame(self, view: str) -> DataFrame:
+        """A view's rows as a DataFrame; those in partitions never pass the driver."""
+        definition = self._views[view]
+        if is_in_partitions(definition, self._plan):
+            request = rows_wanted(definition, self._program, ReadKind.NOW)
+            return partitioned_frame(self.spark, self.cluster, request)
+        columns = [(column.name, column.type) for column in definition.query.columns]
+        return self.spark.createDataFrame(to_arrow(columns, self.columns(view)))
+
+    def changes_frame(self, view: str) -> DataFrame:
+        """The same for what the last batch did, with a column `_weight`."""
+        definition = self._views[view]
+        if is_in_partitions(definition, self._plan):
+            request = rows_wanted(definition, self._program, ReadKind.CHANGED)
+            return partitioned_frame(self.spark, self.cluster, request)
+        return self.spark.createDataFrame(changes_arrow(definition.query, self.changes(view)))
+
+    def _no_changes(self, view: str) -> DataFrame:
+        return self.spark.createDataFrame(changes_arrow(self._views[view].query, []))
 
     def sizes(self) -> Mapping[str, MapSize]:
         return {name: MapSize(*size) for name, size in self._opened().sizes().items()}
@@ -369,12 +442,8 @@ class SparkEngine:
     def explain(self, view: str, stage: str) -> str:
         if stage != "kernels":
             raise UnsupportedError(f"the Spark engine has no stage {stage}")
-        compares_all = _compares_all(self._views[view])
-        how = (
-            "all rows before and after a batch"
-            if compares_all
-            else "the records that a batch touched"
-        )
+        whole = compares_all(self._views[view])
+        how = "all rows before and after a batch" if whole else "the records that a batch touched"
         return f"# changes of {view}: from {how}\n" + self._plan.workers.module.source
 
     # Persistence.
@@ -476,17 +545,10 @@ def _filled(store: Store) -> None:
         )
 
 
-def _compares_all(view: View) -> bool:
-    """Whether a view's changes come from reading all of it, before and after the batch."""
-    query = view.query
-    several = len({map for _, map, _ in view.sources}) > 1
-    window = query.limit is not None or bool(query.offset)
-    return several or bool(query.lets) or window or query.kind is ViewKind.TOTAL
-
-
-def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:
-    keys, components = records(view, contents)
-    return weighted_vectors(view.query, keys, components, database_of(contents))
+def _listed(names: Sequence[str]) -> str:
+    """Names for a line on a page: the first few, and how many there are beside them."""
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _nonempty(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:

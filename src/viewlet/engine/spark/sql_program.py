@@ -34,6 +34,7 @@ from viewlet.engine.spark.orders import Action, Order, ReadKind, Request
 from viewlet.engine.spark.partition_tables import PartitionTables, StoredTexts
 from viewlet.engine.spark.shipment import FORWARDED, Shipment, packed
 from viewlet.engine.spark.stages import NodePlan, StagedProgram, TriggerPlan
+from viewlet.engine.spark.view_frames import ViewRows, partition_chunks
 from viewlet.errors import StateError, ViewletError
 from viewlet.schema import Relation
 
@@ -185,9 +186,15 @@ class SqlProgram:
                 sent[target].columns.append(columns)
         return {target: message.pack() for target, message in sent.items()}
 
-    def export(self, state: PartitionState, request: Shipment) -> list[tuple[int, bytes]]:
-        """This partition's part of a shipment to the partitions of another program."""
+    def export(
+        self, state: PartitionState, request: Shipment | ViewRows
+    ) -> list[tuple[int, bytes]]:
+        """This partition's part of a shipment to the partitions of another program, or of a view's
+        rows, which stay where they are.
+        """
         local, node = self._here(state)
+        if isinstance(request, ViewRows):
+            return [(state.partition, chunk) for chunk in partition_chunks(node, request)]
         tables = self._tables(state, local, reading=True)
         columns = [tables.columns(name, used) for name, used in request.tables]
         return packed(node, request, columns, state.partition, state.partitions)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewlet.engine.values.batching import Batch, plain_values
+from viewlet.calculus.query import Query
+from viewlet.engine.values.batching import Batch, batch_of, plain_values
 from viewlet.errors import RangeError
-from viewlet.schema import INT32, Kind, Relation, Type, decode
+from viewlet.schema import INT32, Column, Kind, Relation, Scalar, Type, decode
 from viewlet.storage.columns import Array
 
 if TYPE_CHECKING:
@@ -97,3 +98,15 @@ def _decimals(values: Array, mask: Array | None, target: Any) -> Any:
 def table_columns(relation: Relation) -> list[tuple[str, Type]]:
     """Names and types of a relation's columns."""
     return [(column.name, column.type) for column in relation.columns]
+
+
+def changes_arrow(query: Query, changes: Iterable[tuple[Sequence[Scalar], int]]) -> pa.Table:
+    """Changed rows with their weights as a column."""
+    import pyarrow as pa
+
+    shape = Relation(query.name, tuple(Column(c.name, c.type, True) for c in query.columns))
+    batch = batch_of(shape, changes)
+    weights: Any = batch.weights.copy()
+    batch.weights[:] = 1
+    table = to_arrow([(c.name, c.type) for c in query.columns], batch)
+    return table.append_column("_weight", pa.array(weights, pa.int64()))
