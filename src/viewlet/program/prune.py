@@ -31,6 +31,14 @@ def maps_of(view: View) -> frozenset[str]:
     )
 
 
+def views_over(program: Program, relations: Iterable[str]) -> list[str]:
+    """The views that rows of these relations can change."""
+    changed = frozenset(relations)
+    triggers = [trigger for trigger in program.triggers if trigger.relation in changed]
+    targets = {statement.target for trigger in triggers for statement in trigger.statements}
+    return [view.name for view in program.views if maps_of(view) & targets]
+
+
 def _defined_by(map: Map) -> Iterator[str]:
     """The maps that a map's definitions read: those of inner views."""
     for column in map.columns:

@@ -23,6 +23,7 @@ from viewlet.errors import StateError
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
+_SHOWN = 5  # names in the description of a job
 _INLINE = 1 << 17  # a larger step description travels as a Spark broadcast, once per executor
 
 
@@ -179,6 +180,32 @@ class Jobs:
                 if stage_info is not None and stage_info.numCompletedTasks > 0:
                     stages.add(stage)
         return len(jobs), len(stages)
+
+
+@contextmanager
+def described(context: SparkContext, text: str) -> Iterator[None]:
+    """What Spark's pages show for the jobs inside; a description of the user's own stays."""
+    key = "spark.job.description"
+    if context.getLocalProperty(key) is not None:
+        yield
+        return
+    context.setLocalProperty(key, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+
+def batch_description(version: int, relations: Iterable[str], views: Iterable[str]) -> str:
+    """The line for the jobs of a batch: which relations change which views."""
+    changed, refreshed = (list(dict.fromkeys(names)) for names in (relations, views))
+    text = f"viewlet: batch {version} of {_first_names(changed)}"
+    return f"{text} -> {_first_names(refreshed)}" if refreshed else text
+
+
+def _first_names(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def reason_of(text: str) -> str:

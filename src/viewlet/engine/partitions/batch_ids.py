@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from viewlet.errors import DataError
-from viewlet.schema import shown_value
 
 
 class BatchId(NamedTuple):
@@ -39,7 +38,7 @@ def batch_id_of(given: Any) -> BatchId | None:
     query, number = given if isinstance(given, tuple) and len(given) == 2 else ("", given)
     if not isinstance(query, str) or not isinstance(number, int) or isinstance(number, bool):
         raise DataError(
-            f"{shown_value(given)} is not the id of a batch",
+            f"{given!r:.80} is not the id of a batch",
             hint='give (query, number), as in ("orders", 7); the numbers of a query grow',
         )
     return BatchId((query,), number)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 from viewlet.distributed import Hints, compile_all, distributed_text
 from viewlet.distributed.compile import Level
@@ -27,6 +27,7 @@ from viewlet.engine.contract import (
     difference,
 )
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
+from viewlet.engine.partitions.anchored_jobs import batch_description, described
 from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
 from viewlet.engine.partitions.metrics import Metrics
@@ -34,8 +35,9 @@ from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
 from viewlet.engine.spark.batch_changes import BatchChanges
 from viewlet.engine.spark.conductor import Conductor
-from viewlet.engine.spark.dataframes import Opener, WeightedFrame, frame_messages, opened_frames
+from viewlet.engine.spark.dataframes import WeightedFrame
 from viewlet.engine.spark.frame_columns import RowWeights
+from viewlet.engine.spark.frame_intake import FrameIntake, weighted_frames
 from viewlet.engine.spark.orders import ReadKind
 from viewlet.engine.spark.spark_fill import cluster_of, fill, unchanged_tables
 from viewlet.engine.spark.sql_program import SqlProgram
@@ -58,18 +60,15 @@ from viewlet.native.code_cache import code_cache
 from viewlet.program.check import check
 from viewlet.program.fill_plan import Ended, fill_plan
 from viewlet.program.ir import Program, View
-from viewlet.program.prune import maps_of
+from viewlet.program.prune import maps_of, views_over
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
     FrameChange = tuple[str, DataFrame, RowWeights]
 
 _NOTHING = Program((), (), ())
-_DESCRIPTION = "spark.job.description"
-_SHOWN = 5  # names in the description of a job
 _FILE = "spark.json"
 _PROGRAM = "program-"
 _FILLING = "filling"  # there while a program's first contents are being written
@@ -104,7 +103,7 @@ class SparkEngine:
         self._level = level
         self._hints = hints or Hints()
         self._number = 0  # of the program; each has its own directory in the checkpoint
-        self._counter = self.spark.sparkContext.accumulator(0)
+        self._frames = FrameIntake(self.spark)
         self._last: weakref.ref[BatchChanges] | None = None
         self._use(_NOTHING, (), staged(compile_all(_NOTHING)), None)
 
@@ -256,8 +255,9 @@ class SparkEngine:
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         conductor = self._opened()
         self._end_changes()
-        conductor.compile([name for name, _ in changes])
-        with self._described(name for name, _ in changes):
+        names = [name for name, _ in changes]
+        conductor.compile(names)
+        with self._described(names):
             conductor.apply(_nonempty(changes))
         self._committed(conductor)
 
@@ -275,17 +275,12 @@ class SparkEngine:
         names = [name for name, _, _ in chosen]
         self._end_changes()
         if chosen:
-            number = conductor.opening(names)
-            rdd = (
-                self._messages(conductor, chosen)
-                if number is None
-                else self._openings(conductor, chosen, number)
-            )
+            rdd, opened = self._frames.rdd(conductor, cluster_of(conductor), chosen)
             conductor.compile(names)
             with self._described(names):
-                conductor.apply_rdd(names, rdd, batch_id=batch_id, opened=number is not None)
+                conductor.apply_rdd(names, rdd, batch_id=batch_id, opened=opened)
             self._committed(conductor)
-        views = self._views_over(names)
+        views = views_over(self._program, names)
         version = cluster_of(conductor).version
         changes = BatchChanges(version, views, self.changes_frame, self._no_changes)
         self._last = weakref.ref(changes)
@@ -303,16 +298,6 @@ class SparkEngine:
         self._last = weakref.ref(changes)
         return changes
 
-    def _views_over(self, names: Sequence[str]) -> list[str]:
-        """The views that rows of these relations can change."""
-        touched = {
-            statement.target
-            for trigger in self._program.triggers
-            if trigger.relation in names
-            for statement in trigger.statements
-        }
-        return [name for name, view in self._views.items() if maps_of(view) & touched]
-
     def _end_changes(self) -> None:
         """Whoever holds the last batch reads its changes now or never."""
         last = self._last() if self._last is not None else None
@@ -322,52 +307,17 @@ class SparkEngine:
 
     def rows_read(self) -> int:
         """How many rows of DataFrames were read so far; repeated tasks count again."""
-        return int(self._counter.value)
+        return self._frames.rows_read
 
-    @contextmanager
-    def _described(self, names: Iterable[str]) -> Iterator[None]:
-        """What Spark's pages show for the jobs of a batch, unless the user says it."""
-        context = self.spark.sparkContext
-        if context.getLocalProperty(_DESCRIPTION) is not None:
-            yield
-            return
-        relations = list(dict.fromkeys(names))
-        views = self._views_over(relations)
-        shown = f"viewlet: batch {self.cluster.version + 1} of {_listed(relations)}"
-        context.setLocalProperty(_DESCRIPTION, f"{shown} -> {_listed(views)}" if views else shown)
-        try:
-            yield
-        finally:
-            context.setLocalProperty(_DESCRIPTION, None)  # type: ignore[arg-type]
-
-    def _messages(self, conductor: Conductor, frames: Sequence[FrameChange]) -> RDD[Any]:
-        """Rows for the partitions' first stage."""
-        parts = [
-            frame_messages(weighted, conductor.tables.get(name), self._partitions, self._counter)
-            for (name, _, _), weighted in zip(frames, self.weighted_frames(frames), strict=True)
-        ]
-        return self.spark.sparkContext.union(parts) if len(parts) > 1 else parts[0]
-
-    def _openings(
-        self, conductor: Conductor, frames: Sequence[FrameChange], number: int
-    ) -> RDD[Any]:
-        """What the trigger's first stage makes of the rows, where they are."""
-        constant_maps = conductor.plan.triggers[number].opening
-        assert constant_maps is not None
-        site = cluster_of(conductor).site
-        constants = conductor.constants(constant_maps)
-        opener = Opener(site, number, constants, self._partitions, self._counter)
-        return opened_frames(self.spark, self.weighted_frames(frames), opener)
+    def _described(self, names: Sequence[str]) -> AbstractContextManager[None]:
+        """Says on Spark's pages what the jobs of a batch are for."""
+        views = views_over(self._program, names)
+        text = batch_description(self.cluster.version + 1, names, views)
+        return described(self.spark.sparkContext, text)
 
     def weighted_frames(self, frames: Sequence[FrameChange]) -> list[WeightedFrame]:
         """DataFrames with the columns of them that a batch reads."""
-        conductor = self._opened()
-        return [
-            WeightedFrame(
-                frame, conductor.relation(name), tuple(conductor.columns_sent(name)), weights
-            )
-            for name, frame, weights in frames
-        ]
+        return weighted_frames(self._opened(), frames)
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         relations = {r.name: r for r in (*self._program.relations, *self._tables)}
@@ -543,12 +493,6 @@ def _filled(store: Store) -> None:
             f"the file {_FILLING} cannot be removed from the checkpoint {store.name}",
             hint="allow deleting there, then repeat the batch; nothing was committed",
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names for a line on a page: the first few, and how many there are beside them."""
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _nonempty(changes: Sequence[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
