@@ -31,14 +31,14 @@ def source_text(source: tuple[str, ...]) -> str:
     return " ".join(part for part in source if part) or "the caller"
 
 
-def batch_id_of(given: Any) -> BatchId | None:
+def batch_id_of(value: Any) -> BatchId | None:
     """A user's id: a number, or (name of the query, number)."""
-    if given is None:
+    if value is None:
         return None
-    query, number = given if isinstance(given, tuple) and len(given) == 2 else ("", given)
+    query, number = value if isinstance(value, tuple) and len(value) == 2 else ("", value)
     if not isinstance(query, str) or not isinstance(number, int) or isinstance(number, bool):
         raise DataError(
-            f"{given!r:.80} is not the id of a batch",
+            f"{value!r:.80} is not the id of a batch",
             hint='give (query, number), as in ("orders", 7); the numbers of a query grow',
         )
     return BatchId((query,), number)

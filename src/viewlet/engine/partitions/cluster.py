@@ -547,10 +547,10 @@ class Cluster:
     def _lost(self) -> list[str]:
         """Why partitions cannot be brought to the committed version; they are there otherwise."""
         with self._jobs.shipped(self._spec(b"")) as shipped:
-            found = self._jobs.each(partial(jobs.settle_task, shipped), "restoring")
-        for _, _, notes in found:
+            results = self._jobs.each(partial(jobs.settle_task, shipped), "restoring")
+        for _, _, notes in results:
             self._notes(notes)
-        return [problem for _, problem, _ in sorted(found) if problem]
+        return [problem for _, problem, _ in sorted(results) if problem]
 
     def _repartition(self, partitions: int) -> None:
         """Split every partition and let a new generation adopt the parts, in one job.

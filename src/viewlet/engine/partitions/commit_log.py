@@ -162,28 +162,28 @@ class CommitLog:
         for slot in reversed(self.slots()):
             if slot < newest.slot:
                 try:
-                    found = self.read(slot)
+                    commit = self.read(slot)
                 except DamagedFile:
                     continue
-                if found.version in (last.version, last.version - 1):
-                    last = found
-                    yield found
+                if commit.version in (last.version, last.version - 1):
+                    last = commit
+                    yield commit
 
     def outputs(self, newest: Commit, versions: range) -> list[list[bytes]]:
         """The outputs of committed versions up to `newest`."""
-        found: dict[int, tuple[bytes, ...]] = {}
+        outputs: dict[int, tuple[bytes, ...]] = {}
         for commit in self.lineage(newest):
             if commit.version < versions.start:
                 break
-            found.setdefault(commit.version, commit.outputs)
+            outputs.setdefault(commit.version, commit.outputs)
         for version in versions:
-            if version not in found:
+            if version not in outputs:
                 raise StateError(
                     f"outputs of version {version} of {newest.version} are lost: its commit is "
                     "no longer kept, or damaged",
                     hint="rebuild what was made of them from the state itself",
                 )
-        return [list(found[version]) for version in versions]
+        return [list(outputs[version]) for version in versions]
 
     def save(self, commit: Commit, driver_state: bytes) -> None:
         """Keep a driver state with its commit, and the one before it."""

@@ -152,10 +152,10 @@ class Store:
         from pyarrow import fs
 
         try:
-            found = self._fs.get_file_info(f"{self.root}/{path}")
+            info = self._fs.get_file_info(f"{self.root}/{path}")
         except OSError as problem:
             raise self._unreachable(path, problem) from problem
-        return bool(found.type == fs.FileType.File)
+        return bool(info.type == fs.FileType.File)
 
     def _opened(self, target: str, parent: str) -> Any:
         try:

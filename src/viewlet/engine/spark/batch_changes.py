@@ -39,13 +39,13 @@ class BatchChanges:
         self._views = views
         self._read = read
         self._nothing = nothing
-        self._kept: dict[str, DataFrame] = {}
+        self._frames: dict[str, DataFrame] = {}
         self._thread = threading.get_ident()
 
     def of(self, view: str) -> DataFrame:
         """What the batch did to a view: its columns and `_weight`."""
-        if view in self._kept:
-            return self._kept[view]
+        if view in self._frames:
+            return self._frames[view]
         if self._nothing is not None and view not in self._views:
             return self._nothing(view)
         if self._read is None:
@@ -54,8 +54,8 @@ class BatchChanges:
                 hint="read changes() before the next batch of the same thread; of a batch that "
                 "was repeated after a restart they are there until another is applied",
             )
-        self._kept[view] = self._read(view)
-        return self._kept[view]
+        self._frames[view] = self._read(view)
+        return self._frames[view]
 
     def end(self) -> None:
         """Another batch is about to take its place."""

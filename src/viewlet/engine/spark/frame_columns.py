@@ -125,8 +125,8 @@ class FrameReading:
                 columns[i], nulls[i] = data, gaps
         return Batch(columns, nulls, weights)
 
-    def _check_gaps(self, found: Any) -> None:
-        broken = found.drop_null()
+    def _check_gaps(self, numbers: Any) -> None:
+        broken = numbers.drop_null()
         if not len(broken):
             return
         column = self.relation.columns[abs(broken[0].as_py()) - 1]
@@ -185,7 +185,7 @@ class FrameReading:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FrameColumn:
     """A column of a frame: how Spark SQL writes it, its type, and whether it may be NULL."""
 
     text: str
@@ -208,10 +208,10 @@ def selected(
     frame, columns, extras = _columns(frame, relation, weights)
     values = []
     for i in used:
-        found = columns[i].text
+        source = columns[i].text
         if relation.columns[i].type.kind is Kind.TIMESTAMP:
-            found = f"CAST({found} AS timestamp_ntz)"  # as the session shows it
-        values.append(f"{found} AS c{i}")
+            source = f"CAST({source} AS timestamp_ntz)"  # as the session shows it
+        values.append(f"{source} AS c{i}")
     unread = [i for i in range(len(columns)) if i not in used]
     tests = [test for i in unread for test in _tests(i + 1, relation.columns[i], columns[i])]
     if tests:
@@ -222,22 +222,24 @@ def selected(
     return frame.selectExpr(*(values or ["1 AS one"])), reading
 
 
-def _tests(number: int, column: Column, found: _Found) -> list[str]:
+def _tests(number: int, column: Column, source: _FrameColumn) -> list[str]:
     """WHEN ... THEN ... for what a column that is not read must not be."""
     tests = []
-    if not column.nullable and found.nullable:
-        tests.append(f"WHEN {found.text} IS NULL THEN {number}")
+    if not column.nullable and source.nullable:
+        tests.append(f"WHEN {source.text} IS NULL THEN {number}")
     kind = column.type.kind
     beyond = None
     if kind is Kind.VARCHAR and column.limit is not None:
-        beyond = f"char_length(rtrim({found.text})) > {column.limit}"
-    elif kind is Kind.INTEGER and found.type in ("bigint", "int", "smallint"):
+        beyond = f"char_length(rtrim({source.text})) > {column.limit}"
+    elif kind is Kind.INTEGER and source.type in ("bigint", "int", "smallint"):
         low, high = signed_range(column.limit or 32)
-        beyond = f"{found.text} NOT BETWEEN {low} AND {high}"
+        beyond = f"{source.text} NOT BETWEEN {low} AND {high}"
     elif kind is Kind.DECIMAL:
         whole = column.type.precision - column.type.scale
         beyond = (
-            f"abs(CAST({found.text} AS decimal(38, 0))) >= 1{'0' * whole}BD" if whole < 38 else None
+            f"abs(CAST({source.text} AS decimal(38, 0))) >= 1{'0' * whole}BD"
+            if whole < 38
+            else None
         )
     if beyond is not None:
         tests.append(f"WHEN {beyond} THEN {-number}")
@@ -246,7 +248,7 @@ def _tests(number: int, column: Column, found: _Found) -> list[str]:
 
 def _columns(
     frame: DataFrame, relation: Relation, weights: RowWeights
-) -> tuple[DataFrame, list[_Found], dict[str, str]]:
+) -> tuple[DataFrame, list[_FrameColumn], dict[str, str]]:
     """The frame, in Debezium's form taken apart; its column for each of the relation's; extras."""
     if not isinstance(getattr(frame, "dtypes", None), list):
         raise DataError(
@@ -254,15 +256,15 @@ def _columns(
         )
     known = _fields(frame.schema, "")
     if weights.column is not None:
-        found = _field(known, weights.column, relation, "the weights")
-        if found.type not in _INTEGERS:
+        source = _field(known, weights.column, relation, "the weights")
+        if source.type not in _INTEGERS:
             raise DataError(
-                f"column {weights.column} of the DataFrame for {relation.name} is {found.type}, "
+                f"column {weights.column} of the DataFrame for {relation.name} is {source.type}, "
                 "and has the weights",
                 hint=f'cast it: frame.withColumn("{weights.column}", '
                 f'col("{weights.column}").cast("bigint"))',
             )
-        return frame, _fitting(known, relation), {"weight": f"CAST({found.text} AS bigint)"}
+        return frame, _fitting(known, relation), {"weight": f"CAST({source.text} AS bigint)"}
     if weights.change is None:
         return frame, _fitting(known, relation), {}
     change = _field(known, weights.change, relation, "what was done")
@@ -279,37 +281,37 @@ def _columns(
 
 
 def _taken_apart(
-    frame: DataFrame, relation: Relation, change: _Found, parts: Mapping[str, Any]
-) -> tuple[DataFrame, list[_Found], dict[str, str]]:
+    frame: DataFrame, relation: Relation, change: _FrameColumn, parts: Mapping[str, Any]
+) -> tuple[DataFrame, list[_FrameColumn], dict[str, str]]:
     """Debezium's form: a row for each of `before` and `after` that the change has."""
     structs, columns = [], []
     for side, (text, fields) in parts.items():
         columns = _fitting(fields, relation)
         here = f"IF({text} IS NULL, 0L, {_SIDES[side]}L) AS side"
-        values = [f"{found.text} AS v{i}" for i, found in enumerate(columns)]
+        values = [f"{source.text} AS v{i}" for i, source in enumerate(columns)]
         done = ", ".join(f"'{name}'" for name in _DONE[side])
         others = ", ".join(f"'{name}'" for name in ("u", "c", "r", "d"))
         # What is no change at all stays, to be refused.
-        wanted = f"{change.text} IN ({done}) OR coalesce({change.text} NOT IN ({others}), true)"
+        is_there = f"{change.text} IN ({done}) OR coalesce({change.text} NOT IN ({others}), true)"
         structs.append(
-            f"struct({wanted} AS wanted, {change.text} AS change, {here}, {', '.join(values)})"
+            f"struct({is_there} AS is_there, {change.text} AS change, {here}, {', '.join(values)})"
         )
-    rows = frame.selectExpr(f"inline(filter(array({', '.join(structs)}), x -> x.wanted))")
-    found = [_Found(f"v{i}", column.type, True) for i, column in enumerate(columns)]
-    return rows, found, {"change": "change", "side": "side"}
+    rows = frame.selectExpr(f"inline(filter(array({', '.join(structs)}), x -> x.is_there))")
+    source = [_FrameColumn(f"v{i}", column.type, True) for i, column in enumerate(columns)]
+    return rows, source, {"change": "change", "side": "side"}
 
 
-def _fields(schema: Any, prefix: str) -> dict[str, _Found]:
+def _fields(schema: Any, prefix: str) -> dict[str, _FrameColumn]:
     fields = schema.fields
     return {
-        field.name: _Found(
+        field.name: _FrameColumn(
             f"{prefix}{_quoted(field.name)}", field.dataType.simpleString(), bool(field.nullable)
         )
         for field in fields
     }
 
 
-def _part(schema: Any, name: str) -> tuple[str, dict[str, _Found]] | None:
+def _part(schema: Any, name: str) -> tuple[str, dict[str, _FrameColumn]] | None:
     """A struct of a frame with its fields."""
     for field in schema.fields:
         if field.name.lower() == name and hasattr(field.dataType, "fields"):
@@ -322,17 +324,19 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _field(known: Mapping[str, _Found], name: str, relation: Relation, what: str) -> _Found:
+def _field(
+    known: Mapping[str, _FrameColumn], name: str, relation: Relation, what: str
+) -> _FrameColumn:
     """A column by its name: as it is written, else whatever the case."""
     if name in known:
         return known[name]
-    alike = [found for other, found in known.items() if other.lower() == name.lower()]
+    alike = [source for other, source in known.items() if other.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
     if alike:
         raise DataError(
             f"the DataFrame for {relation.name} has several columns {name}: "
-            f"{', '.join(found.text for found in alike)}",
+            f"{', '.join(source.text for source in alike)}",
             hint="rename the others: withColumnRenamed",
         )
     said = f", which has {what}" if what else ""
@@ -343,19 +347,19 @@ def _field(known: Mapping[str, _Found], name: str, relation: Relation, what: str
     )
 
 
-def _fitting(known: Mapping[str, _Found], relation: Relation) -> list[_Found]:
+def _fitting(known: Mapping[str, _FrameColumn], relation: Relation) -> list[_FrameColumn]:
     """The columns of a frame, or of a struct, that are the relation's, each of a fitting type."""
     columns = []
     for column in relation.columns:
-        found = _field(known, column.name, relation, "")
-        if found.type.partition("(")[0] not in _FITTING[column.type.kind]:
+        source = _field(known, column.name, relation, "")
+        if source.type.partition("(")[0] not in _FITTING[column.type.kind]:
             raise DataError(
-                f"column {column.name} of the DataFrame for {relation.name} is {found.type}, "
+                f"column {column.name} of the DataFrame for {relation.name} is {source.type}, "
                 f"not {column.type}",
                 hint=f'cast it: frame.withColumn("{column.name}", '
                 f'col("{column.name}").cast("{spark_type(column)}"))',
             )
-        columns.append(found)
+        columns.append(source)
     return columns
 
 

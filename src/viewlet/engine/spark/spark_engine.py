@@ -47,7 +47,7 @@ from viewlet.engine.spark.view_frames import (
     compares_all,
     is_in_partitions,
     partitioned_frame,
-    rows_wanted,
+    rows_request,
     view_batch,
 )
 from viewlet.engine.values.arrow import changes_arrow, to_arrow
@@ -363,7 +363,7 @@ class SparkEngine:
         """A view's rows as a DataFrame; those in partitions never pass the driver."""
         definition = self._views[view]
         if is_in_partitions(definition, self._plan):
-            request = rows_wanted(definition, self._program, ReadKind.NOW)
+            request = rows_request(definition, self._program, ReadKind.NOW)
             return partitioned_frame(self.spark, self.cluster, request)
         columns = [(column.name, column.type) for column in definition.query.columns]
         return self.spark.createDataFrame(to_arrow(columns, self.columns(view)))
@@ -372,7 +372,7 @@ class SparkEngine:
         """The same for what the last batch did, with a column `_weight`."""
         definition = self._views[view]
         if is_in_partitions(definition, self._plan):
-            request = rows_wanted(definition, self._program, ReadKind.CHANGED)
+            request = rows_request(definition, self._program, ReadKind.CHANGED)
             return partitioned_frame(self.spark, self.cluster, request)
         return self.spark.createDataFrame(changes_arrow(definition.query, self.changes(view)))
 

@@ -46,7 +46,7 @@ class ViewRows:
     kind: ReadKind
 
 
-def rows_wanted(view: View, program: Program, kind: ReadKind) -> ViewRows:
+def rows_request(view: View, program: Program, kind: ReadKind) -> ViewRows:
     """The request for a view of a program."""
     names = maps_of(view)
     return ViewRows(view, tuple(m for m in program.maps if m.name in names), kind)
@@ -62,7 +62,7 @@ def is_in_partitions(view: View, plan: StagedProgram) -> bool:
 
 
 def compares_all(view: View) -> bool:
-    """Whether what a batch did to a view is found by reading all of it, before and after."""
+    """Whether what a batch did to a view is by_map by reading all of it, before and after."""
     query = view.query
     several = len({map for _, map, _ in view.sources}) > 1
     window = query.limit is not None or bool(query.offset)
@@ -102,9 +102,9 @@ def partition_chunks(node: SparkNode, request: ViewRows) -> list[bytes]:
         return Contents.of(map, layout, [rows], dictionary)
 
     if request.kind is ReadKind.NOW:
-        found = {map.name: contents(map, node.rows(map.name)) for map in request.maps}
+        by_map = {map.name: contents(map, node.rows(map.name)) for map in request.maps}
         columns = [(column.name, column.type) for column in view.query.columns]
-        return _chunks(to_arrow(columns, view_batch(view, found)))
+        return _chunks(to_arrow(columns, view_batch(view, by_map)))
     if compares_all(view):
         now = {map.name: contents(map, node.rows(map.name)) for map in request.maps}
         before = {map.name: contents(map, node.rows_before(map.name)) for map in request.maps}
@@ -148,7 +148,7 @@ def _chunk_frame(spark: SparkSession, chunks: Any, schema: pa.Schema) -> DataFra
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.utils import is_timestamp_ntz_preferred
 
-    made = from_arrow_schema(schema, prefer_timestamp_ntz=is_timestamp_ntz_preferred())
+    frame_schema = from_arrow_schema(schema, prefer_timestamp_ntz=is_timestamp_ntz_preferred())
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,14 +158,14 @@ def _chunk_frame(spark: SparkSession, chunks: Any, schema: pa.Schema) -> DataFra
             to_arrow_schema,
         )
 
-        kind = to_arrow_schema(made, timezone="UTC")
+        arrow_schema = to_arrow_schema(frame_schema, timezone="UTC")
         for batch in batches:
             for chunk in batch.column(0):
                 table = pa.ipc.open_stream(chunk.as_buffer()).read_all()
-                local = _check_arrow_table_timestamps_localize(table, made, True, zone)
-                yield from local.cast(kind).to_batches()
+                local = _check_arrow_table_timestamps_localize(table, frame_schema, True, zone)
+                yield from local.cast(arrow_schema).to_batches()
 
-    return spark.createDataFrame(chunks.map(_alone), "chunk binary").mapInArrow(rows, made)
+    return spark.createDataFrame(chunks.map(_alone), "chunk binary").mapInArrow(rows, frame_schema)
 
 
 def _alone(chunk: bytes) -> tuple[bytes]:
