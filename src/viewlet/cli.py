@@ -1,4 +1,4 @@
-"""The command line: viewlet demo, run, explain, bench, --version."""
+"""The command line: viewlet demo, run, explain, inspect, bench, --version."""
 
 from __future__ import annotations
 
@@ -172,6 +172,22 @@ def run(
     directory = checkpoint or pipeline.with_suffix(".state")
     settings = RunSettings(engine.value, once, every, restart, _settings(conf or []))
     run_file(pipeline, _text_of(pipeline), directory, settings)
+
+
+@app.command()
+def inspect(
+    checkpoint: Annotated[str, typer.Argument(help="The directory of a database's checkpoint.")],
+) -> None:
+    """Show what a checkpoint holds; nothing is changed, and no Spark is started.
+
+    \b
+    Examples:
+        viewlet inspect state
+    """
+    from viewlet.interfaces.inspection import inspected
+
+    for line in inspected(checkpoint):
+        typer.echo(line)
 
 
 @app.command()

@@ -66,6 +66,8 @@ def connect(
     spark: SparkSession | None = None,
     partitions: int | None = None,
     hints: Hints | None = None,
+    state_dir: str | PathLike[str] | None = None,
+    snapshot_every: int | None = None,
     files: bool = False,
 ) -> Database:
     """A new, empty database in memory; or with a path, the database on disk that is there.
@@ -87,6 +89,8 @@ def connect(
     local session that is made where none is given or active. With `checkpoint` a directory that
     driver and executors share, every batch is durable when it returns. `hints` say how large
     tables are and where maps should be, where the plan that `explain` shows can be better.
+    Executors keep their arrays below `state_dir`, by default among temporary files, and write a
+    snapshot of them to the checkpoint with every `snapshot_every`th batch (50).
 
     `files` lets SELECTs of `query` and `execute` read files of this machine, as in
     SELECT * FROM 'prices.csv'; without it only COPY does.
@@ -100,7 +104,7 @@ def connect(
     if engine not in ENGINES:
         raise _no_engine(engine)
     if path is not None:
-        others = (checkpoint, spark, partitions, hints)
+        others = (checkpoint, spark, partitions, hints, state_dir, snapshot_every)
         has_others = any(option is not None for option in others)
         return _on_disk(engine, path, synchronous, has_others, files)
     if synchronous is not None:
@@ -108,7 +112,8 @@ def connect(
             "a database in memory has no log to synchronize",
             hint='say connect("name.viewlet", synchronous=...)',
         )
-    if engine != "spark" and any(option is not None for option in (spark, partitions, hints)):
+    of_spark = (spark, partitions, hints, state_dir, snapshot_every)
+    if engine != "spark" and any(option is not None for option in of_spark):
         raise StateError(
             f"the engine {engine} has no Spark session, no partitions and no hints for them",
             hint='say connect(engine="spark", ...)',
@@ -128,8 +133,26 @@ def connect(
             "partitions": partitions,
             "checkpoint": checkpoint,
             "hints": hints,
+            **_state_options(state_dir, snapshot_every),
         }
     return _database(engine, checkpoint, options, files)
+
+
+def _state_options(
+    state_dir: str | PathLike[str] | None, snapshot_every: int | None
+) -> dict[str, Any]:
+    """Where executors keep state and how often it is written, of what was said."""
+    options: dict[str, Any] = {}
+    if state_dir is not None:
+        options["state_dir"] = path_of(state_dir)
+    if snapshot_every is not None:
+        if not isinstance(snapshot_every, int) or snapshot_every < 1:
+            raise StateError(
+                f"snapshot_every={shown_value(snapshot_every)}",
+                hint="it counts batches and is at least 1",
+            )
+        options["snapshot_every"] = snapshot_every
+    return options
 
 
 def _no_engine(name: str) -> ResolutionError:
@@ -206,12 +229,14 @@ def restore(
     engine: str | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
+    state_dir: str | PathLike[str] | None = None,
+    snapshot_every: int | None = None,
     files: bool = False,
 ) -> Database:
     """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
 
     On Spark it is as of the last batch that was committed. Another number of `partitions` than
-    before splits the state anew. `files` as for `connect`.
+    before splits the state anew. The other arguments are as for `connect`.
 
     >>> db.checkpoint(folder).endswith("checkpoint-1")
     True
@@ -227,6 +252,7 @@ def restore(
     if chosen == "spark":
         _require_spark()
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
+        options |= _state_options(state_dir, snapshot_every)
     database = _database(chosen, directory, options, files)
     with waiting(f"restoring {directory}"):
         database._restore(directory)

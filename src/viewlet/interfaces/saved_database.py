@@ -32,7 +32,7 @@ _NAME = re.compile(r"checkpoint-[0-9]{1,18}")
 _DATABASE = "database.json"
 _PROBE = "writable"
 FORMAT = 3
-SPARK_FORMAT = 4
+SPARK_FORMAT = 5
 """On Spark a checkpoint points into logs, whose messages have a format as well."""
 
 

@@ -170,9 +170,9 @@ def adopt_partition(
 
 def problem_of(problem: ViewletError) -> bytes:
     """An error as it crosses to the driver: its class by name, and what it says."""
-    place = problem.position and (problem.position.line, problem.position.column)
+    position = problem.position and (problem.position.line, problem.position.column)
     name = next(kind.__name__ for kind in type(problem).__mro__ if hasattr(errors, kind.__name__))
-    return json.dumps((name, problem.message, place, problem.hint)).encode()
+    return json.dumps((name, problem.message, position, problem.hint)).encode()
 
 
 def raise_problem(data: bytes) -> None:

@@ -26,7 +26,7 @@ from viewlet.engine.contract import (
     Weighted,
     difference,
 )
-from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
+from viewlet.engine.durable.sealed import DamagedFile, seal
 from viewlet.engine.partitions.anchored_jobs import batch_description, described
 from viewlet.engine.partitions.batch_ids import BatchId
 from viewlet.engine.partitions.cluster import Cluster
@@ -34,6 +34,7 @@ from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.session import spark_session
 from viewlet.engine.partitions.store import Store, shown
 from viewlet.engine.spark.batch_changes import BatchChanges
+from viewlet.engine.spark.checkpoint_summary import PROGRAM_PREFIX, SUMMARY_FILE, read_metadata
 from viewlet.engine.spark.conductor import Conductor
 from viewlet.engine.spark.dataframes import WeightedFrame
 from viewlet.engine.spark.frame_columns import RowWeights
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
     FrameChange = tuple[str, DataFrame, RowWeights]
 
 _NOTHING = Program((), (), ())
-_FILE = "spark.json"
-_PROGRAM = "program-"
 _FILLING = "filling"  # there while a program's first contents are being written
 
 
@@ -162,6 +161,7 @@ class SparkEngine:
             return
         number = self._free_number()
         directory = self._directory(number)
+        cluster_of(old).claim()  # StateError at once where another driver has taken over
         new = self._new(plan, tables, directory)
         try:
             self._fill(new, program, old, ended)
@@ -183,7 +183,7 @@ class SparkEngine:
     def _free_number(self) -> int:
         number = self._number + 1
         existing = Store(self._checkpoint).list("") if self._checkpoint is not None else []
-        while f"{_PROGRAM}{number}" in existing:
+        while f"{PROGRAM_PREFIX}{number}" in existing:
             number += 1
         return number
 
@@ -191,7 +191,7 @@ class SparkEngine:
         """The directory of a program, where there is a checkpoint."""
         if self._checkpoint is None:
             return None
-        return Store(self._checkpoint).below(f"{_PROGRAM}{number}")
+        return Store(self._checkpoint).below(f"{PROGRAM_PREFIX}{number}")
 
     def _opened(self) -> Conductor:
         """The conductor of the program; a new one has empty tables."""
@@ -416,7 +416,7 @@ class SparkEngine:
             self.cluster.save(self._conductor.saved_state())
             self.cluster.checkpoint()
         metadata = {"program": self._number, "hints": self._hints.plain()}
-        store.put(f"{name}/{_FILE}", seal(json.dumps(metadata).encode(), name))
+        store.put(f"{name}/{SUMMARY_FILE}", seal(json.dumps(metadata).encode(), name))
 
     def load(
         self,
@@ -427,8 +427,7 @@ class SparkEngine:
     ) -> None:
         """Go on from the newest version, which may be later than the last `save`."""
         try:
-            store = Store(directory)
-            metadata = json.loads(unseal(_FILE, store.get(_FILE), store.root.rpartition("/")[2]))
+            metadata = read_metadata(directory)
         except (DamagedFile, ValueError) as problem:
             raise StateError(
                 f"the checkpoint in {shown(directory)} cannot be read: {problem}",
