@@ -20,6 +20,8 @@ from tests.pace import slack
 import viewlet
 from viewlet.errors import DataError, RangeError, ViewletError
 from viewlet.interfaces.database import Database
+from viewlet.interfaces.files import read_file
+from viewlet.schema import DATE, DECIMAL, INTEGER, Column, Relation
 
 INF = float("inf")
 REFUSED = "refused"
@@ -125,9 +127,11 @@ def test_the_row_of_a_long_file(db: Database, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"row 250001 for t: column {column} is"):
             db.execute(f"COPY t FROM '{path}'")
     path.write_text("\n".join(["a,b,c", *lines]) + "\n")
-    start = time.perf_counter()
+    columns = Column("a", INTEGER), Column("b", DATE), Column("c", DECIMAL(12, 1))
+    start = time.process_time()
+    read_file(str(path), "csv", Relation("t", columns))
+    assert time.process_time() - start < 1.5 * slack()
     db.execute(f"COPY t FROM '{path}'")
-    assert time.perf_counter() - start < 3 * slack()
     assert db.query("SELECT COUNT(*) AS n, SUM(c) AS s FROM t").to_pylist() == [
         {"n": 300_000, "s": sum(Decimal(i) + Decimal("0.3") for i in range(300_000))}
     ]
@@ -175,7 +179,7 @@ JSON = [
 
 
 @pytest.mark.parametrize(("type", "text"), JSON)
-@pytest.mark.parametrize("form", ['{"c": %s}\n', '[{"d": 1, "c": %s}]', '{\n"c": %s\n}\n'])
+@pytest.mark.parametrize("form", ['{"c": %s}\n', '[{"c": %s}]', '{\n"c": %s\n}\n'])
 def test_json_is_taken_as_tuples_are(
     db: Database, tmp_path: Path, type: str, text: str, form: str
 ) -> None:
@@ -197,7 +201,7 @@ def test_json_is_taken_as_tuples_are(
 
 def test_json_files_of_many_forms(db: Database, tmp_path: Path) -> None:
     db.execute("CREATE TABLE t (c INT, d DATE)")
-    (tmp_path / "1.json").write_text('{"c": 1, "d": "2020-01-02"}\n\n{"d": null, "x": [1]}\n')
+    (tmp_path / "1.json").write_text('{"c": 1, "d": "2020-01-02"}\n\n{"d": null}\n')
     (tmp_path / "2.json").write_text('[{"c": 2.0}]\n{"c": 3}')
     (tmp_path / "3.json").write_text("")
     db.execute(f"COPY t FROM '{tmp_path}/*.json' (FORMAT json)")
@@ -205,7 +209,16 @@ def test_json_files_of_many_forms(db: Database, tmp_path: Path) -> None:
     db.execute(f"COPY t FROM '{tmp_path}/4.json.gz' (FORMAT json)")
     assert sorted(db.query("SELECT c FROM t WHERE c IS NOT NULL")["c"].to_pylist()) == [1, 2, 3, 4]
     assert db.query("SELECT * FROM t").num_rows == 5
-    for text in ("{", "5", '[{"c": 1}', '{"c": 1} x', "[" * 100_000):
+    with pytest.raises(DataError, match="t has no column C"):
+        (tmp_path / "5.json").write_text('{"C": 1}\n')
+        db.execute(f"COPY t FROM '{tmp_path}/5.json'")
+    with pytest.raises(DataError, match="t has no column x"):
+        (tmp_path / "5.json").write_text('[{"c": 1, "x": [{}]}]')
+        db.execute(f"COPY t FROM '{tmp_path}/5.json'")
+    with pytest.raises(RangeError, match=r"row 1 for t: column c: .* out of range"):
+        (tmp_path / "5.json").write_text('{"c": 1' + 5000 * "0" + "}")
+        db.execute(f"COPY t FROM '{tmp_path}/5.json'")
+    for text in ('{"c": 1, "c": 2}', "{", "5", '[{"c": 1}', '{"c": 1} x', "[" * 100_000):
         (tmp_path / "5.json").write_text(text)
         with pytest.raises(DataError):
             db.execute(f"COPY t FROM '{tmp_path}/5.json' (FORMAT json)")
@@ -231,6 +244,14 @@ def test_parquet_is_taken_as_tuples_are(
     db.execute(f"CREATE TABLE t (c {type})")
     with pytest.raises(DataError, match=r"row 1 for t: column c"):
         db.execute(f"COPY t FROM '{tmp_path}/t.parquet'")
+
+
+def test_an_empty_file_has_no_rows(db: Database, tmp_path: Path) -> None:
+    db.execute("CREATE TABLE t (c INT NOT NULL, s VARCHAR)")
+    for name in ("t.csv", "t.tbl", "t.json"):
+        (tmp_path / name).write_text("")
+        assert db.execute(f"COPY t FROM '{tmp_path}/{name}'") == 0
+    assert db.query("SELECT * FROM t").num_rows == 0
 
 
 def test_a_number_out_of_range_says_so(db: Database, tmp_path: Path) -> None:

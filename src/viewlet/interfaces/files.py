@@ -81,6 +81,8 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
         "delimiter", options_by_name.get("sep", "|" if format == "tbl" else ",")
     )
     first = _first_line(path)
+    if not first and not any(Path(file).stat().st_size for file in _paths(path)):
+        return _no_rows(relation)
     words = {word.strip().strip('"').lower() for word in first.split(delimiter)}
     named = [column for column in relation.columns if column.name.lower() in words]
     header_option = options_by_name.get("header")
@@ -107,6 +109,13 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
             f"separated by {delimiter!r}",
             hint="WITH (delimiter = ';', header = true) says how the file is written",
         ) from None
+
+
+def _no_rows(relation: Relation) -> pa.Table:
+    """What is in an empty file."""
+    import pyarrow as pa
+
+    return pa.table({column.name: pa.array([], pa.null()) for column in relation.columns})
 
 
 def _read_arrow(path: str, position: Position | None) -> pa.Table:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def read_json_files(paths: Sequence[str], relation: Relation) -> pa.Table:
-    """The relation's columns; names that it has not are passed over, missing ones are NULL."""
+    """The relation's columns, NULL where they are missing, and whatever else is named."""
     import pyarrow as pa
 
     if not paths:
@@ -51,7 +51,7 @@ def _plain_objects(path: str, relation: Relation) -> pa.Table:
             for column in relation.columns
         ]
     )
-    options = arrow_json.ParseOptions(schema, unexpected_field_behavior="ignore")
+    options = arrow_json.ParseOptions(schema, unexpected_field_behavior="infer")
     with pa.input_stream(path, compression="detect") as file:
         return arrow_json.read_json(file, parse_options=options)
 
@@ -70,7 +70,9 @@ def _by_definition(paths: Sequence[str], relation: Relation) -> pa.Table:
         typed_values((row.get(column.name) for row in rows), column, relation)
         for column in relation.columns
     ]
-    return pa.Table.from_arrays(columns, names=list(relation.names))
+    others = sorted({name for row in rows for name in row} - set(relation.names))
+    columns += [pa.nulls(len(rows))] * len(others)
+    return pa.Table.from_arrays(columns, names=[*relation.names, *others])
 
 
 def _text_of(path: str) -> str:
@@ -86,7 +88,9 @@ def _text_of(path: str) -> str:
 
 def _objects(text: str) -> Iterator[Any]:
     """The values of a text; those of an array one by one."""
-    decoder = json.JSONDecoder(parse_float=decimal.Decimal)
+    decoder = json.JSONDecoder(
+        parse_float=decimal.Decimal, parse_int=_whole_number, object_pairs_hook=_object
+    )
     place = _next(text, 0)
     while place < len(text):
         try:
@@ -98,6 +102,20 @@ def _objects(text: str) -> Iterator[Any]:
         else:
             yield value
         place = _next(text, place)
+
+
+def _whole_number(text: str) -> int | decimal.Decimal:
+    """Python refuses to read some thousands of digits as an int."""
+    return int(text) if len(text) < 40 else decimal.Decimal(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"an object names {shown_value(twice)} twice")
+    return found
 
 
 def _next(text: str, place: int) -> int:
