@@ -164,16 +164,16 @@ def evaluate_query(query: Query, database: Database) -> list[tuple[tuple[Scalar,
 def sort_rows(query: Query, rows: list[tuple[tuple[Scalar, ...], int]]) -> list[tuple[Scalar, ...]]:
     """Rows with multiplicities -> plain rows, ordered and cut as ORDER BY and LIMIT say."""
     for item in reversed(query.order):
-        non_null = [found for found in rows if found[0][item.column] is not None]
-        nulls = [found for found in rows if found[0][item.column] is None]
+        non_null = [entry for entry in rows if entry[0][item.column] is not None]
+        nulls = [entry for entry in rows if entry[0][item.column] is None]
         non_null.sort(key=partial(_order_of, item.column), reverse=item.descending)
         rows = nulls + non_null if item.nulls_first else non_null + nulls
     end = None if query.limit is None else query.offset + query.limit
     return repeated(rows, end)[query.offset :]
 
 
-def _order_of(column: int, found: tuple[tuple[Scalar, ...], int]) -> Any:
-    return ordering(found[0][column])
+def _order_of(column: int, entry: tuple[tuple[Scalar, ...], int]) -> Any:
+    return ordering(entry[0][column])
 
 
 MOST_COPIES = 2**26

@@ -146,17 +146,19 @@ class ReferenceEngine:
         return visible_rows(definition.query, self._machine.rows(definition))
 
     def changes(self, view: str) -> Weighted:
-        found = self._view(view)
-        after = self._machine.rows(found)
+        definition = self._view(view)
+        after = self._machine.rows(definition)
         now = dict(self._machine.store)
         self._machine.store.update(self._before)
         try:
-            before = self._machine.rows(found)
+            before = self._machine.rows(definition)
         finally:
             self._machine.store.update(now)
-        if found.query.limit is None and not found.query.offset:
+        if definition.query.limit is None and not definition.query.offset:
             return weighted_difference(after, before)
-        return difference(visible_rows(found.query, after), visible_rows(found.query, before))
+        return difference(
+            visible_rows(definition.query, after), visible_rows(definition.query, before)
+        )
 
     def sizes(self) -> dict[str, MapSize]:
         sizes = {}

@@ -36,7 +36,7 @@ _SETTINGS = (
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
 )
-_PLACES = "SET errors_as_json = true"
+_POSITIONED_ERRORS = "SET errors_as_json = true"
 """So that an error says which byte of the text it is about."""
 _EXPLAIN = "EXPLAIN "
 _NO_FILES = "SET enable_external_access = false"
@@ -61,9 +61,9 @@ class AdHoc:
         try:
             for name in used:
                 self._connection.register(name, sources[name]())
-            found = self._run(text)
-            check_moments(found)
-            return found
+            table = self._run(text)
+            check_moments(table)
+            return table
         finally:
             for name in used:
                 self._connection.unregister(name)
@@ -109,7 +109,7 @@ def _connection(files: bool) -> Any:
     # Functions that DuckDB defines in another way get the meaning that they have in views.
     for macro in duckdb_macros():
         connection.execute(f"CREATE MACRO {macro}")
-    connection.execute(_PLACES)
+    connection.execute(_POSITIONED_ERRORS)
     if not files:
         connection.execute(_NO_FILES)
     connection.execute(_LOCK)
@@ -133,7 +133,7 @@ def guarded(call: Callable[[], Any], text: str = "", before: int = 0) -> Any:
     try:
         return call()
     except duckdb.Error as error:
-        message, position = _placed(error, text, before)
+        message, position = _message_and_position(error, text, before)
         near = re.search(r"Candidate bindings: (.*)", message)
         hint = f"did you mean {near.group(1).replace(chr(34), '')}?" if near else None
         kind = next(ours for theirs, ours in _kinds() if isinstance(error, theirs))
@@ -153,7 +153,7 @@ def _kinds() -> list[tuple[type[Exception], type[ViewletError]]]:
     ]
 
 
-def _placed(error: Exception, text: str, before: int) -> tuple[str, Position | None]:
+def _message_and_position(error: Exception, text: str, before: int) -> tuple[str, Position | None]:
     """Binder Error: {"exception_message": "message", "position": "12"} -> message and place."""
     message = str(error).strip()
     start = message.find("{")

@@ -10,7 +10,7 @@ from viewlet.errors import DataError, ResolutionError, ViewletError
 from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
 from viewlet.interfaces.adhoc import quoted
 from viewlet.interfaces.files import read_file
-from viewlet.interfaces.query_places import moved
+from viewlet.interfaces.query_positions import moved
 from viewlet.schema import Column, Kind, Relation
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.dml import changes_of
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.query_places import moved, within
+from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.writes import Writes
 

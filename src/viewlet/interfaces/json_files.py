@@ -91,17 +91,17 @@ def _objects(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder(
         parse_float=decimal.Decimal, parse_int=_whole_number, object_pairs_hook=_object
     )
-    place = _next(text, 0)
-    while place < len(text):
+    position = _next(text, 0)
+    while position < len(text):
         try:
-            value, place = decoder.raw_decode(text, place)
+            value, position = decoder.raw_decode(text, position)
         except (json.JSONDecodeError, RecursionError, ValueError) as error:
             raise DataError(f"it is not JSON: {shown_value(error)}") from None
         if isinstance(value, list):
             yield from value
         else:
             yield value
-        place = _next(text, place)
+        position = _next(text, position)
 
 
 def _whole_number(text: str) -> int | decimal.Decimal:
@@ -110,16 +110,16 @@ def _whole_number(text: str) -> int | decimal.Decimal:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"an object names {shown_value(twice)} twice")
-    return found
+    return members
 
 
-def _next(text: str, place: int) -> int:
-    """The place of the next character that is no blank."""
-    while place < len(text) and text[place].isspace():
-        place += 1
-    return place
+def _next(text: str, position: int) -> int:
+    """The position of the next character that is no blank."""
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position

@@ -60,5 +60,5 @@ def _is_outside(array: Any) -> bool:
         low, high = -(-first * count // size), ((last + 1) * count - 1) // size
     else:
         return False
-    found = pc.min_max(numbers).as_py()
-    return found["min"] is not None and not (low <= found["min"] and found["max"] <= high)
+    extent = pc.min_max(numbers).as_py()
+    return extent["min"] is not None and not (low <= extent["min"] and extent["max"] <= high)

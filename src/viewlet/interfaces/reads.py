@@ -17,7 +17,7 @@ from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
-from viewlet.interfaces.query_places import placed
+from viewlet.interfaces.query_positions import positioned
 from viewlet.interfaces.spark_frames import changes_arrow, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.view import Reader, View
@@ -95,11 +95,11 @@ class Reads:
             streams = frozenset(
                 n for n, declaration in relations.items() if declaration.relation.is_stream
             )
-            given = query_text(text, self._column_names)
+            duckdb_text = query_text(text, self._column_names)
             try:
-                return self._adhoc.query(given, self._sources(), streams)
+                return self._adhoc.query(duckdb_text, self._sources(), streams)
             except ViewletError as error:
-                raise placed(error, text, given) from None
+                raise positioned(error, text, duckdb_text) from None
 
     def _column_names(self) -> frozenset[str]:
         definitions = self._state.definitions

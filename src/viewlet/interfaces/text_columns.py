@@ -60,14 +60,14 @@ def typed_values(
     """Values for a column as it holds them, by the definition; an error names row and column."""
     import pyarrow as pa
 
-    held: list[Any] = []
+    values_stored: list[Any] = []
     for row, value in enumerate(values, first_row):
         try:
-            held.append(decode(encode(value, column), column.type))
+            values_stored.append(decode(encode(value, column), column.type))
         except DataError as error:
             text = f"row {row} for {relation.name}: {error.message}"
             raise type(error)(text, hint=error.hint) from None
-    return pa.array(held, arrow_type(column.type))
+    return pa.array(values_stored, arrow_type(column.type))
 
 
 def _typed(texts: pa.ChunkedArray, column: Column, relation: Relation) -> pa.ChunkedArray:
@@ -75,22 +75,22 @@ def _typed(texts: pa.ChunkedArray, column: Column, relation: Relation) -> pa.Chu
 
     if column.type.kind is Kind.VARCHAR or not pa.types.is_string(texts.type):
         return texts
-    for wanted in _arrow_types(column):
-        found = _cast(texts, column, wanted)
-        if found is not None:
-            return found
-    wanted = arrow_type(column.type)
+    for target in _arrow_types(column):
+        typed = _cast(texts, column, target)
+        if typed is not None:
+            return typed
+    target = arrow_type(column.type)
     chunks, row = [], 1
     for chunk in texts.chunks:
-        found = _cast(chunk, column, wanted)
-        if found is None:
+        typed = _cast(chunk, column, target)
+        if typed is None:
             values = [
                 None if text is None else value_of_text(text, column) for text in chunk.to_pylist()
             ]
-            found = typed_values(values, column, relation, row)
-        chunks.append(found)
+            typed = typed_values(values, column, relation, row)
+        chunks.append(typed)
         row += len(chunk)
-    return pa.chunked_array(chunks, wanted)
+    return pa.chunked_array(chunks, target)
 
 
 _MORE_DIGITS = 8
@@ -107,14 +107,14 @@ def _arrow_types(column: Column) -> list[pa.DataType]:
     return types
 
 
-def _cast(texts: Any, column: Column, wanted: pa.DataType) -> Any:
+def _cast(texts: Any, column: Column, target: pa.DataType) -> Any:
     """The texts by Arrow's cast; None where one of them may mean something else to the rule."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = column.type.kind
     try:
-        found = texts.cast(wanted)
+        typed = texts.cast(target)
     except pa.ArrowException:
         return None
     if kind in (Kind.INTEGER, Kind.BIGINT):
@@ -122,7 +122,7 @@ def _cast(texts: Any, column: Column, wanted: pa.DataType) -> Any:
         is_read_alike = not pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py()
     elif kind is Kind.DOUBLE:
         # Arrow makes inf of 1e400, and NaN of more than `nan`.
-        is_read_alike = pc.all(pc.is_finite(found)).as_py() is not False
+        is_read_alike = pc.all(pc.is_finite(typed)).as_py() is not False
     else:
         is_read_alike = True
-    return found if is_read_alike else None
+    return typed if is_read_alike else None

@@ -9,23 +9,23 @@ from viewlet.errors import Position, ViewletError
 _Error = TypeVar("_Error", bound=ViewletError)
 
 
-def placed(error: _Error, text: str, given: str) -> _Error:
-    """The error of the text that DuckDB was given -> that of the user's, from which it was made.
+def positioned(error: _Error, text: str, query: str) -> _Error:
+    """The error of the text that DuckDB ran -> that of the user's, from which it was made.
 
-    One that has no place is about the whole, and has its beginning.
+    One that has no position is about the whole, and has its beginning.
     """
     at = error.position
     if at is None:
         start = len(text) - len(text.lstrip())
         line_start = text.rfind("\n", 0, start) + 1
         return moved(error, Position(text.count("\n", 0, start) + 1, start - line_start + 1))
-    if given == text:
+    if query == text:
         return error
-    lines, given_lines = text.split("\n"), given.split("\n")
-    if len(lines) != len(given_lines) or at.line > len(lines):
+    lines, query_lines = text.split("\n"), query.split("\n")
+    if len(lines) != len(query_lines) or at.line > len(lines):
         return error
     line = lines[at.line - 1]
-    return moved(error, Position(at.line, _column(line, given_lines[at.line - 1], at.column)))
+    return moved(error, Position(at.line, _column(line, query_lines[at.line - 1], at.column)))
 
 
 def within(error: _Error, start: Position) -> _Error:
@@ -36,14 +36,14 @@ def within(error: _Error, start: Position) -> _Error:
 
 
 def moved(error: _Error, position: Position) -> _Error:
-    """The error with another place."""
+    """The error with another position."""
     return type(error)(error.message, position=position, hint=error.hint)
 
 
-def _column(line: str, given: str, column: int) -> int:
+def _column(line: str, query: str, column: int) -> int:
     """Where a column of a line was before quotes came into it: at, 2 -> "at", 3"""
     before = 0
-    for character in given[: column - 1]:
+    for character in query[: column - 1]:
         is_quote = character == '"' and line[before : before + 1] == "`"
         if is_quote or character == line[before : before + 1]:
             before += 1
