@@ -41,8 +41,7 @@ def read_file(
             position=position,
             hint=f"formats are {', '.join(FORMATS)}",
         )
-    plain = not any(character in path for character in "*?[:")
-    if plain and not Path(path).exists():
+    if not _paths(path):
         raise DataError(
             f"there is no file {path}",
             position=position,
