@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from viewlet.errors import DataError, ResolutionError
+from viewlet.errors import DataError, ResolutionError, ViewletError
 from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
 from viewlet.interfaces.adhoc import quoted
 from viewlet.interfaces.files import read_file
+from viewlet.interfaces.query_positions import moved
 from viewlet.schema import Column, Kind, Relation
 
 if TYPE_CHECKING:
@@ -39,9 +40,16 @@ class Change:
 DataStatement = Insert | InsertSelect | Delete | Update | Copy
 
 
-def changes_of(statement: DataStatement, relation: Relation, query: Query) -> list[Change]:
-    """The statement's changes; `query` runs SQL over the tables as they are now."""
+def changes_of(statement: DataStatement, relation: Relation, run: Query) -> list[Change]:
+    """The statement's changes; `run` runs SQL over the tables as they are now."""
     name = relation.name
+
+    def query(text: str) -> pa.Table:
+        try:
+            return run(text)
+        except ViewletError as error:
+            raise moved(error, statement.position) from None
+
     if isinstance(statement, Insert):
         columns = _target_columns(statement, relation)
         return [Change(name, [_named(columns, row) for row in statement.rows])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from viewlet.errors import StateError
+from viewlet.errors import StateError, ViewletError
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -20,6 +20,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.dml import changes_of
 from viewlet.interfaces.progress import waiting
+from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.writes import Writes
 
@@ -63,8 +64,14 @@ class StatementExecutor:
         if isinstance(first, Drop):
             return self._definitions.drop(first)
         if isinstance(first, Select):
-            return self._reads.query(first.text)
-        relation = self._state.definitions.relation(first.table)
+            try:
+                return self._reads.query(first.text)
+            except ViewletError as error:
+                raise within(error, first.position) from None
+        try:
+            relation = self._state.definitions.relation(first.table)
+        except ViewletError as error:
+            raise moved(error, first.position) from None
         changed = self._writes.apply_batch(changes_of(first, relation, self._reads.query))
         # An update is a deletion and an insertion.
         return changed // 2 if isinstance(first, Update) else changed

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
+from viewlet.errors import ViewletError
 from viewlet.frontend.parse import query_text
 from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
+from viewlet.interfaces.query_positions import positioned
 from viewlet.interfaces.spark_frames import frames_engine, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.view import Reader, View
@@ -100,7 +102,11 @@ class Reads:
             streams = frozenset(
                 n for n, declaration in relations.items() if declaration.relation.is_stream
             )
-            return self._adhoc.query(query_text(text, self._column_names), self._sources(), streams)
+            duckdb_text = query_text(text, self._column_names)
+            try:
+                return self._adhoc.query(duckdb_text, self._sources(), streams)
+            except ViewletError as error:
+                raise positioned(error, text, duckdb_text) from None
 
     def _column_names(self) -> frozenset[str]:
         definitions = self._state.definitions
