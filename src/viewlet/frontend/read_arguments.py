@@ -57,6 +57,7 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     # Queries.
     exp.Select: (
         *("expressions", "distinct", "from_", "joins", "where", "group", "having"),
+        *("qualify", "windows"),
         *_QUERY,
     ),
     **dict.fromkeys(
@@ -75,12 +76,25 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Where: ("this",),
     exp.Group: ("expressions",),
     exp.Having: ("this",),
-    exp.Distinct: ("expressions",),
+    exp.Qualify: ("this",),
+    # `over` is the word OVER.
+    exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+    exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side", "exclude"),
+    exp.IgnoreNulls: ("this",),
+    exp.RespectNulls: ("this",),
+    **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist), ()),
+    exp.Ntile: ("this",),
+    exp.Lag: ("this", "offset", "default"),
+    exp.Lead: ("this", "offset", "default"),
+    exp.FirstValue: ("this",),
+    exp.LastValue: ("this",),
+    exp.NthValue: ("this", "offset"),
+    exp.Distinct: ("expressions", "on"),
     exp.Order: ("expressions",),
     exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Limit: ("expression", "limit_options"),
     exp.Fetch: ("count", "direction", "limit_options"),
-    exp.LimitOptions: ("rows",),
+    exp.LimitOptions: ("rows", "with_ties"),
     exp.Offset: ("expression",),
     exp.Star: (),
 }

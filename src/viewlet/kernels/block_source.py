@@ -85,6 +85,17 @@ def write_let(writer: Writer, node: ir.Let) -> None:
     writer.line(f"{node.variable.name} = {value}")
 
 
+def write_repeat(writer: Writer, node: ir.Repeat) -> None:
+    """The body for each whole number up to a scalar."""
+    code = writer.scalars.code(node.scalar, node.scope)
+    last = writer.local("last", code.value if code.null is None else f"0 if {code.null} else {code.value}")
+    name = node.variable.name
+    writer.line(f"{name} = zero + 1")
+    with writer.nest(f"while {name} <= {last}:"):
+        write_block(writer, node.body)
+        writer.line(f"{name} += 1")
+
+
 def write_not_null(writer: Writer, node: ir.NotNull) -> None:
     """The body where a variable is not NULL."""
     with writer.nest(f"if {node.variable.null} == 0:"):
@@ -188,6 +199,7 @@ def _adds(block: Block, total: str) -> bool:
 
 WRITERS: NodeWriters = {
     ir.Let: write_let,
+    ir.Repeat: write_repeat,
     ir.NotNull: write_not_null,
     ir.Total: write_total,
     ir.AddTo: write_add_to,

@@ -247,6 +247,16 @@ class Let:
 
 
 @dataclass
+class Repeat:
+    """for variable in 1, 2, ... up to scalar: body"""
+
+    variable: Variable
+    scalar: ScalarExpr
+    scope: Scope
+    body: Block
+
+
+@dataclass
 class If:
     """if scalar: body"""
 
@@ -380,6 +390,7 @@ Node = (
     | Column
     | Present
     | Let
+    | Repeat
     | If
     | NotNull
     | Total
