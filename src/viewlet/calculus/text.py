@@ -19,9 +19,9 @@ from viewlet.calculus.expr import (
     Assign,
     Cond,
     Delta,
+    Each,
     Exists,
     Expr,
-    Each,
     Extreme,
     Lift,
     MapRef,
@@ -433,7 +433,7 @@ def parse_each(parser: Parser, variable: str) -> Expr:
     """(x := up to [f(y)]"""
     parser.expect("up")
     parser.expect("to")
-    scalar = parser.whole_scalar()
+    scalar = parser.scalar_alone()
     if scalar is None:
         raise parser.error("up to needs a value")
     return Each(variable, scalar)

@@ -386,8 +386,7 @@ def has_window(node: exp.Expr) -> bool:
 
 
 def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates in an expression; a function over a window is none, but its operands may be.
-    """
+    """The aggregates in an expression; a function over a window is none, but its operands may be."""
     over = {
         id(function)
         for part in walk_level(node)

@@ -262,7 +262,9 @@ def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
     factors += scalars.take_prelude()
     rows = extended(lowering.variables, (Branch(),), factors)
     if isinstance(scalars.windows, Windows):
-        rows = with_windows(lowering, scalars.windows, rows, columns, tests, None if total else keys)
+        rows = with_windows(
+            lowering, scalars.windows, rows, columns, tests, None if total else keys
+        )
     return Table(rows, tuple(columns))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewlet.calculus.query import OrderItem
-from viewlet.errors import ParseError, ResolutionError, TypingError, UnsupportedError
+from viewlet.errors import ParseError, ResolutionError, UnsupportedError
 from viewlet.frontend import top_rows
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.scope import CommonTable, Scope

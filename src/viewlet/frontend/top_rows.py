@@ -67,14 +67,12 @@ def without_limit(query: exp.Expr, partition: Sequence[exp.Expr] = ()) -> exp.Ex
     if not is_plain:
         # The rows are what is left after DISTINCT or the set operation.
         inner = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("rows")))
-        query = exp.Select(expressions=[exp.Star()], **{"from_": exp.From(this=inner)})
+        query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner))
         query.meta.update(inner.this.meta)
         inner_names = list(inner.this.named_selects)
     assert isinstance(query, exp.Select)
     ordered = order.expressions if order is not None else []
-    keys = [
-        _over_items(key, query, None if is_plain else inner_names) for key in ordered
-    ]
+    keys = [_over_items(key, query, None if is_plain else inner_names) for key in ordered]
     ties = has_ties_of(limit)
     if ties and not keys:
         raise fault(UnsupportedError, "WITH TIES needs ORDER BY", limit)

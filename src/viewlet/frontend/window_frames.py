@@ -87,14 +87,16 @@ def window_text(node: exp.Window, named: Mapping[str, exp.Window]) -> WindowText
     return WindowText(partition, ordered, _frame(spec, ordered, node))
 
 
-def _frame(
-    spec: exp.WindowSpec | None, order: tuple[exp.Ordered, ...], node: exp.Window
-) -> Frame:
+def _frame(spec: exp.WindowSpec | None, order: tuple[exp.Ordered, ...], node: exp.Window) -> Frame:
     if spec is None:
         return UP_TO_PEERS if order else WHOLE
     unit = str(spec.args.get("kind") or RANGE).upper()
     start = _bound(spec.args.get("start"), spec.args.get("start_side"), spec)
-    end = _bound(spec.args.get("end"), spec.args.get("end_side"), spec) if spec.args.get("end") else CURRENT
+    end = (
+        _bound(spec.args.get("end"), spec.args.get("end_side"), spec)
+        if spec.args.get("end")
+        else CURRENT
+    )
     if start == LAST or end == FIRST or _place(start) > _place(end):
         raise fault(ParseError, "the frame ends before it starts", node)
     exclude = spec.args.get("exclude")
@@ -110,9 +112,7 @@ def _frame(
             return WHOLE
     if unit == RANGE and len(order) != 1:
         if any(b.offset is not None and b != CURRENT for b in (start, end)):
-            raise fault(
-                TypingError, "RANGE with an offset needs one ORDER BY expression", node
-            )
+            raise fault(TypingError, "RANGE with an offset needs one ORDER BY expression", node)
     return Frame(unit, start, end, word)
 
 

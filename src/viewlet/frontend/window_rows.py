@@ -76,9 +76,7 @@ class Rows:
     expr: Expr
     name: str | None
 
-    def copy(
-        self, variables: Variables, same: Collection[str]
-    ) -> tuple[Expr, dict[str, str]]:
+    def copy(self, variables: Variables, same: Collection[str]) -> tuple[Expr, dict[str, str]]:
         """Other rows of the same kind, under fresh names but for those that are the same."""
         local = all_names(self.expr) - inputs(self.expr) - frozenset(same)
         names = {
@@ -127,9 +125,7 @@ def made_rows(
         return Rows(keys, body, None)
     change = f"change_of_{source.name}"
     touched = _touched(lowering.variables, source, change, partition, narrowed)
-    view = InnerView(
-        f"window_{len(lowering.inner) + 1}", keys, body, source.name, change, touched
-    )
+    view = InnerView(f"window_{len(lowering.inner) + 1}", keys, body, source.name, change, touched)
     lowering.inner.append(view)
     return Rows(keys, MapRef(view.name, COUNT, keys), view.name)
 
@@ -215,15 +211,13 @@ def numbered(
         keys, rest = _with_first_tie(variables, order, [t for t in ties if t not in partition])
         branches = others(variables, source, partition, keys)
         if rest:
-            branch, names = source.branch(
-                variables, (*partition, *(key.variable for key in keys))
-            )
+            branch, names = source.branch(variables, (*partition, *(key.variable for key in keys)))
             test = _lexically_before(variables, rest, names)
             branches.append(Branch((*branch.factors, Cond(test)), branch.bindings))
+        if position in most and keys:
+            factors += at_most_before(variables, source, partition, keys[0], most[position])
         before = variables.fresh("before")
-        factors.append(
-            lift(before, counted(partition, (key.variable for key in keys), branches))
-        )
+        factors.append(lift(before, counted(partition, (key.variable for key in keys), branches)))
         if position in most:
             factors.append(cond(apply("<", Ref(before), Const(most[position]))))
         step: ScalarExpr = Const(1) if is_unique else Ref(copy)
@@ -234,6 +228,17 @@ def numbered(
     return made_rows(
         lowering, source, partition, [*factors, *extra], values, narrowed, is_once=not is_unique
     )
+
+
+def at_most_before(
+    variables: Variables, source: Rows, partition: Sequence[str], key: OrderKey, most: int
+) -> list[Expr]:
+    """(n := rows before by the first order key alone) * {n < most}, by which a loop in its order
+    ends."""
+    ahead = variables.fresh("ahead")
+    branches = others(variables, source, partition, [key])
+    body = counted(partition, (key.variable,), branches)
+    return [lift(ahead, body), cond(apply("<", Ref(ahead), Const(most)))]
 
 
 def _with_first_tie(
@@ -258,9 +263,7 @@ def _lexically_before(
         other, own = Ref(names[name]), Ref(name)
         less = apply("is_true", apply("<", other, own))
         if variables.nullable.get(name, True) or name in variables.nulled:
-            later = apply(
-                "and", apply("is_null", own), apply("not", apply("is_null", other))
-            )
+            later = apply("and", apply("is_null", own), apply("not", apply("is_null", other)))
             less = apply("or", less, later)
         else:
             less = apply("<", other, own)

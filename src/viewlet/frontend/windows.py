@@ -1,10 +1,10 @@
 """Window functions: what stands before OVER becomes values beside the rows (window_rows.py).
 
-    RANK()             1 + rows of the partition before           a range count
-    DENSE_RANK()       1 + different order keys before
-    ROW_NUMBER()       the position; ties by the other columns that the query uses
-    SUM(x) OVER (...)  the sum over the frame's rows              a range sum
-    LAG(x), NTH_VALUE  the value at another position              a lookup
+RANK()             1 + rows of the partition before           a range count
+DENSE_RANK()       1 + different order keys before
+ROW_NUMBER()       the position; ties by the other columns that the query uses
+SUM(x) OVER (...)  the sum over the frame's rows              a range sum
+LAG(x), NTH_VALUE  the value at another position              a lookup
 """
 
 from __future__ import annotations
@@ -14,9 +14,19 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from viewlet.calculus.expr import Cond, Expr, assign, cond, exists_of, extreme, lift, sum_of, sum_over
+from viewlet.calculus.expr import (
+    Cond,
+    Expr,
+    assign,
+    cond,
+    exists_of,
+    extreme,
+    lift,
+    sum_of,
+    sum_over,
+)
 from viewlet.calculus.scope import inputs
-from viewlet.errors import TypingError, UnsupportedError
+from viewlet.errors import UnsupportedError
 from viewlet.frontend.aggregates import Grouped, Lifts
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.nested import RowScalars
@@ -50,6 +60,7 @@ from viewlet.frontend.window_rows import (
     OrderKey,
     Rows,
     as_columns,
+    at_most_before,
     counted,
     inner_rows,
     lifted,
@@ -162,7 +173,9 @@ class Windows:
                 "filter the NULLs in a subquery first",
             )
         if ignores and not isinstance(function, _PLACES):
-            raise fault(UnsupportedError, "IGNORE NULLS belongs to FIRST_VALUE and LAST_VALUE", node)
+            raise fault(
+                UnsupportedError, "IGNORE NULLS belongs to FIRST_VALUE and LAST_VALUE", node
+            )
         type_, nullable = self._type(function, filter_, operands, node)
         variable = self.variables.fresh(_hint(function), nullable=nullable, double=type_ == DOUBLE)
         self.types[variable] = type_
@@ -194,17 +207,19 @@ class Windows:
                 return meeting_type([value, operands[id(default)]], node, "LAG and LEAD"), True
             return value.type, True
         if not isinstance(function, exp.AggFunc):
-            raise fault(
-                UnsupportedError, f"{sql_of(function)} is no window function", node
-            )
+            raise fault(UnsupportedError, f"{sql_of(function)} is no window function", node)
         probe = _Frames(self, operands, self.branches, (), [])
         return probe.aggregate(function, filter_).type, True
 
     # Rows.
 
     def rows(
-        self, branches: tuple[Branch, ...], uses: Iterable[ScalarExpr], needs: Iterable[str],
-        most: Mapping[str, int], key: Sequence[str] | None,
+        self,
+        branches: tuple[Branch, ...],
+        uses: Iterable[ScalarExpr],
+        needs: Iterable[str],
+        most: Mapping[str, int],
+        key: Sequence[str] | None,
     ) -> tuple[Branch, ...]:
         """The rows with the values of all calls.
 
@@ -224,8 +239,7 @@ class Windows:
             partitions.setdefault(tuple(v.scalar for v in call.partition), []).append(call)
         bound, values, keys = keyed(self.variables, branches, columns)
         final = {
-            before.scalar: after.scalar
-            for (_, before), after in zip(columns, values, strict=True)
+            before.scalar: after.scalar for (_, before), after in zip(columns, values, strict=True)
         }
         rows = inner_rows(self.lowering, keys, summed(self.variables, keys, bound))
         bindings: dict[str, ScalarExpr] = {}
@@ -360,7 +374,9 @@ class _Stage:
 
     # Over the rows as they are.
 
-    def _over_rows(self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]) -> Rows:
+    def _over_rows(
+        self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]
+    ) -> Rows:
         factors: list[Expr] = []
         edges: set[OrderKey | None] = set()
         for call in calls:
@@ -377,12 +393,20 @@ class _Stage:
             limit = self.most.get(call.variable)
             if limit is not None and isinstance(call.function, exp.Rank | exp.DenseRank):
                 factors.append(cond(apply("<=", scalar, Const(limit))))
+                if order and isinstance(call.function, exp.Rank):
+                    factors[:0] = at_most_before(
+                        self.variables, rows, self.partition, order[0], limit
+                    )
             looks_back = isinstance(call.function, exp.Rank | exp.DenseRank) or (
                 call.frame == UP_TO_PEERS and not isinstance(call.function, _RANKS)
             )
             edges.add(order[0] if order and looks_back else None)
-        values = [n for n in lifted(factors)]
+        used = frozenset[str]().union(*(free_variables(bindings[c.variable]) for c in calls))
+        values = [name for name in lifted(factors) if name in used]
         (edge,) = edges if len(edges) == 1 else (None,)
+        if any(call.variable in self.most for call in calls):
+            # The first rows are few: they are replaced as a whole, and found from the first on.
+            edge = None
         return made_rows(
             self.windows.lowering,
             rows,
@@ -496,9 +520,7 @@ class _Stage:
             interval = interval_literal(offset)
             return shift(value, interval if is_plus else interval.negated(), call.node)
         if not isinstance(offset, exp.Literal):
-            raise fault(
-                UnsupportedError, "an offset of a frame must be a constant", offset
-            )
+            raise fault(UnsupportedError, "an offset of a frame must be a constant", offset)
         by = convert_number(offset)
         if value.type.kind is Kind.DATE and by.type.kind is not Kind.DECIMAL:
             return Typed(apply("+" if is_plus else "-", value.scalar, by.scalar), value.type)
@@ -529,13 +551,16 @@ class _Stage:
             if (call.frame.unit == GROUPS or call.frame.exclude) and order not in dense:
                 scalar = self._dense(rows, order, factors)
                 dense[order] = scalar.name if isinstance(scalar, Ref) else ""
-            if call.frame.unit == RANGE and not call.frame.is_whole and isinstance(
-                call.function, _PLACES
+            if (
+                call.frame.unit == RANGE
+                and not call.frame.is_whole
+                and isinstance(call.function, _PLACES)
             ):
                 self._range_ends(rows, call, order, factors)
         orders = list(positions)
         numbers_only = all(isinstance(call.function, exp.RowNumber) for call in calls)
-        edge = orders[0][0] if len(orders) == 1 and orders[0] and not factors else None
+        is_narrow = len(orders) == 1 and orders[0] and not factors and not most
+        edge = orders[0][0] if is_narrow else None
         numbers = numbered(
             self.windows.lowering,
             rows,
@@ -552,9 +577,7 @@ class _Stage:
             return numbers
         return self._at_positions(numbers, later, positions, dense, bindings)
 
-    def _ntile(
-        self, rows: Rows, call: Call, position: str, factors: list[Expr]
-    ) -> ScalarExpr:
+    def _ntile(self, rows: Rows, call: Call, position: str, factors: list[Expr]) -> ScalarExpr:
         """The first total % n buckets have one row more than total // n."""
         buckets = Const(whole_number(call.function.this, "NTILE", 1))
         total = self._total(rows, factors)
@@ -571,9 +594,7 @@ class _Stage:
     ) -> None:
         """How many rows are before the frame and up to its end, for FIRST_VALUE and its like."""
         branches, shown = self._frame(rows, call, order)
-        inside = self._lift(
-            "in_frame", counted(self.partition, shown, branches), factors
-        )
+        inside = self._lift("in_frame", counted(self.partition, shown, branches), factors)
         assert isinstance(inside, Ref)
         self.totals[call.variable + " size"] = inside.name
         if call.frame.start.offset is not None:
@@ -605,12 +626,12 @@ class _Stage:
             order = tuple(self._order(call))
             position = positions[order]
             if isinstance(call.function, _PLACES):
-                bindings[call.variable] = self._place(rows, call, position, dense.get(order, ""), factors)
+                bindings[call.variable] = self._place(
+                    rows, call, position, dense.get(order, ""), factors
+                )
             else:
                 frame = self._counted_frame(rows, call, position, dense.get(order, ""))
-                frames = _Frames(
-                    self.windows, call.operands, (frame,), (*self.partition,), factors
-                )
+                frames = _Frames(self.windows, call.operands, (frame,), (*self.partition,), factors)
                 bindings[call.variable] = frames.aggregate(call.function, call.filter).scalar
             ahead = self._reach(call)
             reach = None if ahead is None or reach is None else max(reach, ahead)
@@ -619,9 +640,7 @@ class _Stage:
         narrowed = None
         if reach is not None and not more:
             narrowed = Narrowed(OrderKey(position), reach)
-        return made_rows(
-            self.windows.lowering, rows, self.partition, factors, values, narrowed
-        )
+        return made_rows(self.windows.lowering, rows, self.partition, factors, values, narrowed)
 
     def _reach(self, call: Call) -> int | None:
         """How many rows a value looks ahead; None: to the end."""
@@ -758,9 +777,7 @@ class _Stage:
                 tests = [cond(apply("not", apply("is_null", branch.resolve(value.scalar))))]
             other = branch.bindings[position]
             assert isinstance(other, Ref)
-            body = sum_over(
-                (*self.partition, other.name), product((*branch.factors, *tests))
-            )
+            body = sum_over((*self.partition, other.name), product((*branch.factors, *tests)))
             variable = self.variables.fresh("frame_end", nullable=True)
             factors.append(extreme(variable, kind, other.name, body))
             ends.append(Ref(variable))
@@ -776,9 +793,7 @@ class _Stage:
         target = self.variables.fresh("value", nullable=True)
         same = cond(apply("==", Ref(names[position]), Ref(place)))
         held = assign(target, branch.resolve(value.scalar))
-        body = sum_over(
-            (*self.partition, place, target), product((*branch.factors, same, held))
-        )
+        body = sum_over((*self.partition, place, target), product((*branch.factors, same, held)))
         variable = self.variables.fresh("found", nullable=True)
         factors.append(extreme(variable, "max", target, body))
         return Ref(variable)

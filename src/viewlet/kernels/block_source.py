@@ -88,12 +88,20 @@ def write_let(writer: Writer, node: ir.Let) -> None:
 def write_repeat(writer: Writer, node: ir.Repeat) -> None:
     """The body for each whole number up to a scalar."""
     code = writer.scalars.code(node.scalar, node.scope)
-    last = writer.local("last", code.value if code.null is None else f"0 if {code.null} else {code.value}")
-    name = node.variable.name
+    value = code.value if code.null is None else f"0 if {code.null} else {code.value}"
+    last, name = writer.local("last", value), node.variable.name
     writer.line(f"{name} = zero + 1")
     with writer.nest(f"while {name} <= {last}:"):
         write_block(writer, node.body)
         writer.line(f"{name} += 1")
+
+
+def write_stop_unless(writer: Writer, node: ir.StopUnless) -> None:
+    """The body where a test is met; else the walk ends."""
+    with writer.nest(f"if {bare(writer.scalars.truth(node.scalar, node.scope))}:"):
+        write_block(writer, node.body)
+    with writer.nest("else:"):
+        writer.line(f"{node.stop} = 1")
 
 
 def write_not_null(writer: Writer, node: ir.NotNull) -> None:
@@ -200,6 +208,7 @@ def _adds(block: Block, total: str) -> bool:
 WRITERS: NodeWriters = {
     ir.Let: write_let,
     ir.Repeat: write_repeat,
+    ir.StopUnless: write_stop_unless,
     ir.NotNull: write_not_null,
     ir.Total: write_total,
     ir.AddTo: write_add_to,

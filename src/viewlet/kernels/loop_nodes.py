@@ -257,6 +257,16 @@ class Repeat:
 
 
 @dataclass
+class StopUnless:
+    """if scalar: body, else the end of the Walk that looks at `stop`"""
+
+    scalar: ScalarExpr
+    scope: Scope
+    stop: str
+    body: Block
+
+
+@dataclass
 class If:
     """if scalar: body"""
 
@@ -391,6 +401,7 @@ Node = (
     | Present
     | Let
     | Repeat
+    | StopUnless
     | If
     | NotNull
     | Total

@@ -59,7 +59,7 @@ def build_each(builder: Builder, expr: Each, cursor: Cursor) -> Block:
         among = apply("and", apply("<=", Const(1), number), apply("<=", number, expr.scalar))
         return [If(among, dict(scope), cursor.finish())]
     variable = Variable(builder.name(expr.variable), Slot(Physical.INT))
-    body = cursor.rest({**scope, expr.variable: variable}, cursor.factors)
+    body = cursor.continuation({**scope, expr.variable: variable}, cursor.factors)
     return [Repeat(variable, expr.scalar, dict(scope), body)]
 
 

@@ -151,16 +151,12 @@ def _try_order(
     return ordered
 
 
-def _replacement(
-    maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]
-) -> list[_Step]:
+def _replacement(maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]) -> list[_Step]:
     """d_M -= what goes;  d_M += what comes;  M += d_M"""
     keys, buffer = maps.by_name[name].keys, maps.change(name)
     out = [statement(buffer, keys, "+=", c, negate(old)) for c, (old, _) in columns.items()]
     into = [statement(buffer, keys, "+=", c, new) for c, (_, new) in columns.items()]
-    adding = [
-        statement(name, keys, "+=", c, MapRef(buffer, c, keys, buffer=True)) for c in columns
-    ]
+    adding = [statement(name, keys, "+=", c, MapRef(buffer, c, keys, buffer=True)) for c in columns]
     return [
         _step(buffer, out, fills_buffer=True),
         _step(buffer, into, fills_buffer=True, reads_new=True),
@@ -184,9 +180,7 @@ def _may_run(step: _Step, waiting: list[_Step], unfilled: Set[str]) -> bool:
     if step.fills_buffer:
         return True
     return not any(
-        step.target in other.reads
-        for other in waiting
-        if other is not step and not other.reads_new
+        step.target in other.reads for other in waiting if other is not step and not other.reads_new
     )
 
 
