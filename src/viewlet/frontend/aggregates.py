@@ -33,6 +33,7 @@ from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.moments import FORMULAS, times
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.order_aggregates import OrderAggregates, is_order_aggregate
 from viewlet.frontend.products import (
     Branch,
     Variables,
@@ -173,9 +174,13 @@ class Grouped(RowScalars):
 
     def leaf(self, node: exp.Expr) -> Typed | None:
         if isinstance(node, exp.Filter):
+            if is_order_aggregate(node.this):
+                return self.picked(node.this, node.expression.this)
             if not isinstance(node.this, exp.AggFunc):
                 raise fault(UnsupportedError, "FILTER belongs to an aggregate", node)
             return self.aggregate(node.this, node.expression.this)
+        if is_order_aggregate(node):
+            return self.picked(node, None)
         if isinstance(node, exp.AggFunc):
             return self.aggregate(node, None)
         if not isinstance(node, exp.Column | exp.Literal) and self.groups:
@@ -243,6 +248,13 @@ class Grouped(RowScalars):
             moments = _GroupMoments(self, branches, convert(value, DOUBLE, node))
             return Typed(FORMULAS[type(node)](moments), DOUBLE)
         return self._spread(node, branches, value)
+
+    def picked(self, node: exp.Expr, filter_: exp.Expr | None) -> Typed:
+        """MEDIAN(x), ARG_MAX(x, y) and the like: a value of the group, by its place in an order."""
+        scalars = RowScalars(self.lowering, self.rows)
+        tests = scalars.conditions(filter_) if filter_ is not None else []
+        picking = OrderAggregates(self.lowering, self.keys, self.branches, self.sink.add_extreme)
+        return picking.lower(node, scalars, tests)
 
     def row_scalars(self, node: exp.Expr) -> RowScalars:
         """What lowers the operands of an aggregate: scalars over the rows that it is of."""
@@ -408,4 +420,4 @@ def _functions_over(window: exp.Window) -> Iterator[exp.Expr]:
 
 def has_extreme(node: exp.Expr) -> bool:
     """Whether MIN, MAX or a sibling of them is in the expression, outside of subqueries."""
-    return any(type(part) in EXTREMES for part in _aggregates(node))
+    return any(type(part) in EXTREMES or is_order_aggregate(part) for part in _aggregates(node))

@@ -90,7 +90,8 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.LastValue: ("this",),
     exp.NthValue: ("this", "offset"),
     exp.Distinct: ("expressions", "on"),
-    exp.Order: ("expressions",),
+    # `this` is the operand of an aggregate with ORDER BY inside.
+    exp.Order: ("this", "expressions"),
     exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Limit: ("expression", "limit_options"),
     exp.Fetch: ("count", "direction", "limit_options"),
@@ -149,6 +150,10 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
     exp.Filter: _BINARY,
+    exp.WithinGroup: _BINARY,
+    **dict.fromkeys((exp.Median, exp.Mode, exp.First, exp.Last), ("this",)),
+    **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc), ("this",)),
+    **dict.fromkeys((exp.ArgMax, exp.ArgMin), _BINARY),
 }
 
 

@@ -12,7 +12,7 @@ the values look at nothing that comes later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewlet.calculus.expr import (
@@ -40,7 +40,7 @@ from viewlet.frontend.context import Lowering
 from viewlet.frontend.products import Branch, Variables, product
 from viewlet.frontend.types import Typed
 from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply
-from viewlet.schema import BOOLEAN
+from viewlet.schema import BIGINT, BOOLEAN, Kind, Type
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,27 @@ def made_rows(
     """Rows with further values; `is_once`: the factors say how often, and not the source."""
     keys = (*source.keys, *dict.fromkeys(values))
     rows = exists_of(source.expr) if is_once else source.expr
-    body = sum_over(keys, product((rows, *factors)))
+    body = product((rows, *factors))
+    return made_from(lowering, source, partition, keys, body, narrowed)
+
+
+def made_from(
+    lowering: Lowering,
+    source: Rows,
+    partition: Sequence[str],
+    keys: tuple[str, ...],
+    body: Expr,
+    narrowed: Narrowed | None = None,
+) -> Rows:
+    """What a body over the rows of a source gives; a change of those touches their partitions."""
+    body = sum_over(keys, body)
     if source.name is None:
         return Rows(keys, body, None)
     change = f"change_of_{source.name}"
     touched = _touched(lowering.variables, source, change, partition, narrowed)
-    view = InnerView(f"window_{len(lowering.inner) + 1}", keys, body, source.name, change, touched)
-    lowering.inner.append(view)
-    return Rows(keys, MapRef(view.name, COUNT, keys), view.name)
+    name = f"window_{len(lowering.inner) + 1}"
+    lowering.inner.append(InnerView(name, keys, body, source.name, change, touched))
+    return Rows(keys, MapRef(name, COUNT, keys), name)
 
 
 def _touched(
@@ -282,3 +295,51 @@ def lifted(factors: Iterable[Expr]) -> list[str]:
 def as_columns(names: Iterable[str]) -> list[tuple[str, Typed]]:
     """Variables as columns; of them only the values count, so that their type is that of none."""
     return [(name, Typed(Ref(name), BOOLEAN)) for name in names]
+
+
+_EMPTY: Mapping[Kind, ScalarExpr] = {
+    Kind.VARCHAR: Const(""),
+    Kind.DOUBLE: Const(0.0),
+    Kind.BOOLEAN: Const(False),
+}
+"""What an order key is where it is NULL and another key says so."""
+
+_SMALL_DIGITS = 18
+
+
+def order_keys(
+    variables: Variables,
+    value: Typed,
+    descending: bool,
+    nulls_first: bool,
+    *,
+    is_shifted: bool = False,
+) -> list[tuple[str, Typed, bool]]:
+    """An order as keys that are never NULL, each with its direction.
+
+    NULL is a number beyond all others where the type has one, unless the key is added to; else a
+    key of its own says so.
+    """
+    if not variables.can_be_null(value.scalar):
+        return [("order_key", value, descending)]
+    if _is_small(value.type) and not is_shifted:
+        edge = 2**62 if nulls_first == descending else -(2**62)
+        known = apply("coalesce", value.scalar, Const(edge))
+        return [("order_key", Typed(known, BIGINT), descending)]
+    absent = apply("case", apply("is_null", value.scalar), Const(1), Const(0))
+    return [
+        ("is_absent", Typed(absent, BIGINT), nulls_first),
+        ("order_key", Typed(never_null(value), value.type), descending),
+    ]
+
+
+def never_null(value: Typed) -> ScalarExpr:
+    """The value, and some other one where it is NULL."""
+    return apply("coalesce", value.scalar, _EMPTY.get(value.type.kind, Const(0)))
+
+
+def _is_small(type: Type) -> bool:
+    """Whether no value is as large as 2**62."""
+    if type.kind is Kind.DECIMAL:
+        return type.precision <= _SMALL_DIGITS
+    return type.kind in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP)

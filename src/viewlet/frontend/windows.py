@@ -66,6 +66,7 @@ from viewlet.frontend.window_rows import (
     lifted,
     made_rows,
     numbered,
+    order_keys,
     others,
     peers,
 )
@@ -75,15 +76,6 @@ from viewlet.schema import BIGINT, DOUBLE, Kind, Type
 _RANKS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 _NUMBERS = (exp.RowNumber, exp.Ntile)
 _PLACES = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
-
-_EMPTY: Mapping[Kind, ScalarExpr] = {
-    Kind.VARCHAR: Const(""),
-    Kind.DOUBLE: Const(0.0),
-    Kind.BOOLEAN: Const(False),
-}
-"""What an order key is where it is NULL; another key says that it is."""
-
-_SMALL_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -250,34 +242,19 @@ class Windows:
         return (Branch((rows.expr,), bindings),)
 
     def order_columns(self, call: Call) -> list[tuple[str, Typed, bool]]:
-        """The order of a call as keys that are never NULL, each with its direction.
-
-        NULL is a number beyond all others where the type has one, else a key of its own says so.
-        """
-        has_offset = any(b.offset is not None and b != CURRENT for b in call.frame.bounds)
-        columns: list[tuple[str, Typed, bool]] = []
-        for order in call.order:
-            value = order.value
-            if not self.variables.can_be_null(value.scalar):
-                columns.append(("order_key", value, order.descending))
-            elif _is_small(value.type) and not has_offset:
-                edge = 2**62 if order.nulls_first == order.descending else -(2**62)
-                known = apply("coalesce", value.scalar, Const(edge))
-                columns.append(("order_key", Typed(known, BIGINT), order.descending))
-            else:
-                absent = apply("case", apply("is_null", value.scalar), Const(1), Const(0))
-                empty = _EMPTY.get(value.type.kind, Const(0))
-                known = apply("coalesce", value.scalar, empty)
-                columns.append(("is_absent", Typed(absent, BIGINT), order.nulls_first))
-                columns.append(("order_key", Typed(known, value.type), order.descending))
-        return columns
-
-
-def _is_small(type: Type) -> bool:
-    """Whether no value is as large as 2**62."""
-    if type.kind is Kind.DECIMAL:
-        return type.precision <= _SMALL_DIGITS
-    return type.kind in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP)
+        """The order of a call as keys that are never NULL, each with its direction."""
+        is_shifted = any(b.offset is not None and b != CURRENT for b in call.frame.bounds)
+        return [
+            column
+            for order in call.order
+            for column in order_keys(
+                self.variables,
+                order.value,
+                order.descending,
+                order.nulls_first,
+                is_shifted=is_shifted,
+            )
+        ]
 
 
 def _operands(function: exp.Expr) -> list[exp.Expr]:

@@ -257,6 +257,15 @@ class Repeat:
 
 
 @dataclass
+class TakeBorder:
+    """variable = the key of a border; NULL where no key is beyond it, `body` where all are"""
+
+    variable: Variable
+    border: str
+    body: Block
+
+
+@dataclass
 class StopUnless:
     """if scalar: body, else the end of the Walk that looks at `stop`"""
 
@@ -402,6 +411,7 @@ Node = (
     | Let
     | Repeat
     | StopUnless
+    | TakeBorder
     | If
     | NotNull
     | Total
