@@ -32,7 +32,7 @@ from viewlet.calculus.expr import (
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.moments import FORMULAS, times
-from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.nested import OVER_ONLY, RowScalars
 from viewlet.frontend.order_aggregates import OrderAggregates, is_order_aggregate
 from viewlet.frontend.products import (
     Branch,
@@ -181,7 +181,7 @@ class Grouped(RowScalars):
             return self.aggregate(node.this, node.expression.this)
         if is_order_aggregate(node):
             return self.picked(node, None)
-        if isinstance(node, exp.AggFunc):
+        if isinstance(node, exp.AggFunc) and not isinstance(node, OVER_ONLY):
             return self.aggregate(node, None)
         if not isinstance(node, exp.Column | exp.Literal) and self.groups:
             key = self._group_expression(node)
@@ -398,7 +398,7 @@ def has_window(node: exp.Expr) -> bool:
 
 
 def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates in an expression; a function over a window is none, but its operands may be."""
+    """The aggregates in an expression; a function over a window is none, its operands may be."""
     over = {
         id(function)
         for part in walk_level(node)

@@ -51,7 +51,7 @@ from viewlet.frontend.top_rows import (
     without_limit,
 )
 from viewlet.frontend.types import Typed
-from viewlet.frontend.windows import Windows, with_windows
+from viewlet.frontend.window_functions import Windows, with_windows
 from viewlet.functions import Ref, ScalarExpr
 from viewlet.schema import VARCHAR, Catalog, Kind
 
@@ -100,9 +100,10 @@ def lower_query(lowering: Lowering, query: exp.Expr, outer: Scope | None, needed
 
 def _limited(query: exp.Subquery) -> exp.Expr:
     """(q) LIMIT 3 -> (SELECT * FROM (q) LIMIT 3), (q) -> q"""
+    below: exp.Expr = query.this
     if query.args.get("limit") is None and query.args.get("offset") is None:
-        return query.this
-    inner = exp.Subquery(this=query.this.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+        return below
+    inner = exp.Subquery(this=below.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
     clauses = {name: query.args.get(name) for name in ("order", "limit", "offset")}
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner), **clauses)
 
@@ -193,16 +194,16 @@ def _is_costly(node: exp.Expr) -> bool:
 def has_windows(block: Block) -> bool:
     """Whether a window function is in the select list or in QUALIFY."""
     qualify = block.select.args.get("qualify")
-    if qualify is not None and not has_window(qualify.this):
-        if not any(has_window(item.node) for item in block.items):
-            raise fault(
-                UnsupportedError,
-                "QUALIFY needs a window function",
-                qualify,
-                "write WHERE or HAVING instead",
-            )
     nodes = [item.node for item in block.items if item.column is None]
-    return qualify is not None or any(map(has_window, nodes))
+    found = any(map(has_window, nodes))
+    if qualify is not None and not found and not has_window(qualify.this):
+        raise fault(
+            UnsupportedError,
+            "QUALIFY needs a window function",
+            qualify,
+            "write WHERE or HAVING instead",
+        )
+    return qualify is not None or found
 
 
 def _named(block: Block) -> dict[str, exp.Window]:
@@ -218,9 +219,9 @@ def _qualified(block: Block, scalars: RowScalars) -> list[Expr]:
     names = {item.name: item.node for item in block.items if item.column is None}
 
     def expand(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and not node.table and node.name in names:
-            if not block.scope.owns(node):
-                return names[node.name].copy()
+        is_name = isinstance(node, exp.Column) and not node.table and node.name in names
+        if is_name and isinstance(node, exp.Column) and not block.scope.owns(node):
+            return names[node.name].copy()
         return node
 
     condition = qualify.this.copy().transform(expand)

@@ -42,6 +42,12 @@ from viewlet.schema import BOOLEAN
 
 ZERO_COUNT = Const(0)
 
+OVER_ONLY = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue),
+)
+"""What has a meaning over a window only."""
+
 
 class WindowValues(Protocol):
     """Gives window functions their values, where they can stand."""
@@ -66,6 +72,20 @@ class RowScalars(Scalars):
             return self.scope.resolve(node)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             return self._scalar_subquery(node)
+        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+            raise fault(
+                UnsupportedError,
+                "IGNORE NULLS is not supported",
+                node,
+                "aggregates pass over NULLs",
+            )
+        if isinstance(node, OVER_ONLY):
+            raise fault(
+                TypingError,
+                f"{node.sql_name()} needs a window",
+                node,
+                f"write {node.sql_name()}() OVER (ORDER BY ...)",
+            )
         if isinstance(node, exp.Window):
             if self.windows is None:
                 raise fault(

@@ -91,7 +91,7 @@ class OrderAggregates:
         else:
             raise fault(
                 TypingError,
-                f"{function.sql_name()} needs WITHIN GROUP (ORDER BY one expression)",
+                f"{_name(function)} needs WITHIN GROUP (ORDER BY one expression)",
                 node,
             )
         value = scalars.lower(operand)
@@ -104,7 +104,7 @@ class OrderAggregates:
         if not value.type.is_number:
             raise fault(
                 TypingError,
-                f"{function.sql_name()} needs a number, {sql_of(operand)} is {value.type}",
+                f"{_name(function)} needs a number, {sql_of(operand)} is {value.type}",
                 operand,
                 "PERCENTILE_DISC takes values of any type",
             )
@@ -210,7 +210,7 @@ class OrderAggregates:
     ) -> Typed:
         """ARG_MAX(x, y): rows in which one of both is NULL do not count."""
         if function.args.get("count") is not None:
-            raise fault(UnsupportedError, f"{function.sql_name()} with a count", function)
+            raise fault(UnsupportedError, f"{_name(function)} with a count", function)
         value, by = scalars.lower(function.this), scalars.lower(function.expression)
         known = [*scalars.take_prelude(), *tests, _known(value), _known(by)]
         rows, (order, name) = self._rows([("by", by), ("value", value)], known)
@@ -252,9 +252,9 @@ class OrderAggregates:
         if not isinstance(order, exp.Order):
             raise fault(
                 UnsupportedError,
-                f"{function.sql_name()} without ORDER BY depends on no order of the rows",
+                f"{_name(function)} without ORDER BY depends on no order of the rows",
                 function,
-                f"write {function.sql_name()}(x ORDER BY y), or ANY_VALUE, MIN or MAX",
+                f"write {_name(function)}(x ORDER BY y), or ANY_VALUE, MIN or MAX",
             )
         value = scalars.lower(order.this)
         keys: list[tuple[Typed, bool]] = []
@@ -319,3 +319,7 @@ def _ratio(share: decimal.Decimal) -> tuple[int, int]:
 def _ceiling(number: ScalarExpr, divisor: int) -> ScalarExpr:
     """number / divisor, rounded up"""
     return apply("div", apply("+", number, Const(divisor - 1)), Const(divisor))
+
+
+def _name(function: exp.Expr) -> str:
+    return function.sql_name() if isinstance(function, exp.Func) else sql_of(function)

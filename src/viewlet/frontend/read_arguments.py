@@ -90,8 +90,7 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.LastValue: ("this",),
     exp.NthValue: ("this", "offset"),
     exp.Distinct: ("expressions", "on"),
-    # `this` is the operand of an aggregate with ORDER BY inside.
-    exp.Order: ("this", "expressions"),
+    exp.Order: ("expressions",),
     exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Limit: ("expression", "limit_options"),
     exp.Fetch: ("count", "direction", "limit_options"),
@@ -229,6 +228,9 @@ def check_node(node: exp.Expr, read: frozenset[str] | None) -> None:
     if read is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
         raise refused_node(node)
     for name, value in node.args.items():
+        if isinstance(node, exp.Order) and isinstance(node.parent, exp.First | exp.Last):
+            # FIRST(x ORDER BY y)
+            continue
         if is_set(value) and (name not in read or not _is_read(node, name, value)):
             raise refused_argument(node, name)
 

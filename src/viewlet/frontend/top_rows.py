@@ -1,9 +1,13 @@
 """The first rows of a query, in all spellings, as conditions on a position.
 
-    SELECT .. ORDER BY o LIMIT 3 OFFSET 1     .. QUALIFY ROW_NUMBER() OVER (ORDER BY o) BETWEEN 2 AND 4
-    .. FETCH FIRST 3 ROWS WITH TIES           .. QUALIFY RANK() OVER (ORDER BY o) <= 3
-    SELECT DISTINCT ON (a) .. ORDER BY a, o   .. QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, o) = 1
-    (SELECT .., ROW_NUMBER() .. AS n) q WHERE q.n <= 3      the subquery with QUALIFY n <= 3, too
+    SELECT .. ORDER BY o LIMIT 3 OFFSET 1
+        -> .. QUALIFY ROW_NUMBER() OVER (ORDER BY o) <= 4 AND ROW_NUMBER() OVER (ORDER BY o) > 1
+    SELECT .. ORDER BY o FETCH FIRST 3 ROWS WITH TIES
+        -> .. QUALIFY RANK() OVER (ORDER BY o) <= 3
+    SELECT DISTINCT ON (a) .. ORDER BY a, o
+        -> .. QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, o) = 1
+    (SELECT .., ROW_NUMBER() .. AS n ..) q WHERE q.n <= 3
+        -> the same over (SELECT .. QUALIFY ROW_NUMBER() .. <= 3) q
 
 These are changes of the syntax tree, before anything is lowered.
 """

@@ -30,7 +30,7 @@ LAST = FrameBound(1, None)
 
 
 @dataclass(frozen=True)
-class Frame:
+class WindowFrame:
     """Which rows around the current one count."""
 
     unit: str
@@ -49,10 +49,10 @@ class Frame:
         return self.start.offset is None and self.end.offset is None and self.exclude is None
 
 
-UP_TO_PEERS = Frame(RANGE, FIRST, CURRENT)
+UP_TO_PEERS = WindowFrame(RANGE, FIRST, CURRENT)
 """The frame of a window that has an order and says nothing else."""
 
-WHOLE = Frame(RANGE, FIRST, LAST)
+WHOLE = WindowFrame(RANGE, FIRST, LAST)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class WindowText:
 
     partition: tuple[exp.Expr, ...]
     order: tuple[exp.Ordered, ...]
-    frame: Frame
+    frame: WindowFrame
 
 
 def window_text(node: exp.Window, named: Mapping[str, exp.Window]) -> WindowText:
@@ -87,7 +87,9 @@ def window_text(node: exp.Window, named: Mapping[str, exp.Window]) -> WindowText
     return WindowText(partition, ordered, _frame(spec, ordered, node))
 
 
-def _frame(spec: exp.WindowSpec | None, order: tuple[exp.Ordered, ...], node: exp.Window) -> Frame:
+def _frame(
+    spec: exp.WindowSpec | None, order: tuple[exp.Ordered, ...], node: exp.Window
+) -> WindowFrame:
     if spec is None:
         return UP_TO_PEERS if order else WHOLE
     unit = str(spec.args.get("kind") or RANGE).upper()
@@ -110,10 +112,10 @@ def _frame(spec: exp.WindowSpec | None, order: tuple[exp.Ordered, ...], node: ex
         if word is None:
             # All rows are peers.
             return WHOLE
-    if unit == RANGE and len(order) != 1:
-        if any(b.offset is not None and b != CURRENT for b in (start, end)):
-            raise fault(TypingError, "RANGE with an offset needs one ORDER BY expression", node)
-    return Frame(unit, start, end, word)
+    is_shifted = any(b.offset is not None and b != CURRENT for b in (start, end))
+    if unit == RANGE and len(order) != 1 and is_shifted:
+        raise fault(TypingError, "RANGE with an offset needs one ORDER BY expression", node)
+    return WindowFrame(unit, start, end, word)
 
 
 def _place(bound: FrameBound) -> int:
@@ -141,8 +143,8 @@ def whole_offset(bound: FrameBound, what: str) -> int | None:
 
 def whole_number(node: exp.Expr | None, what: str, least: int = 0) -> int:
     """A constant that counts rows."""
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-        if int(node.name) >= least:
-            return int(node.name)
+    is_number = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+    if isinstance(node, exp.Literal) and is_number and int(node.name) >= least:
+        return int(node.name)
     text = "a whole number" if least == 0 else f"a whole number from {least} on"
     raise fault(TypingError, f"{what} needs {text}", node, "write it as a constant")

@@ -393,39 +393,11 @@ class Update:
     columns: list[tuple[int, Physical, Factors]]
 
 
-Node = (
-    Rows
-    | Get
-    | Scan
-    | Slice
-    | Run
-    | Walk
-    | IfMonotone
-    | Border
-    | Range
-    | Groups
-    | BindKey
-    | MatchKey
-    | Column
-    | Present
-    | Let
-    | Repeat
-    | StopUnless
-    | TakeBorder
-    | If
-    | NotNull
-    | Total
-    | AddTo
-    | LetTotal
-    | IfTotal
-    | StartExtreme
-    | TakeNearer
-    | ValueChange
-    | TestChange
-    | ClearBuffer
-    | ClearColumn
-    | Update
-)
+_Access = Rows | Get | Scan | Slice | Run | Walk | IfMonotone | Border | Range | Groups | BindKey
+_Row = MatchKey | Column | Present | Let | Repeat | StopUnless | TakeBorder | If | NotNull
+_Value = Total | AddTo | LetTotal | IfTotal | StartExtreme | TakeNearer | ValueChange
+_More = TestChange | ClearBuffer | ClearColumn | Update
+Node = _Access | _Row | _Value | _More
 Block = list[Node]
 
 

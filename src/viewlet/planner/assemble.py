@@ -132,8 +132,8 @@ def _try_order(
             changes = {column: MapRef(target, column, keys, buffer=True) for column in columns}
             adding = [statement(name, keys, "+=", c, change) for c, change in changes.items()]
             steps.append(_step(name, adding))
-    for name, columns in replaced.items():
-        steps += _replacement(maps, name, columns)
+    for name, rows in replaced.items():
+        steps += _replacement(maps, name, rows)
     filled = frozenset(step.target for step in steps if step.fills_buffer)
     ordered: list[Statement] = []
     waiting = list(steps)

@@ -52,7 +52,7 @@ class PlannedMap:
     is_inner: bool = False
     """Whether it holds an inner view: definitions of other maps then read it by its name."""
     touched: Expr | None = None
-    """Which of its rows a batch touches, of a map whose rows are replaced; over maps and buffers."""
+    """Which rows a batch touches, of a map whose rows are replaced; over maps and buffers."""
     plan: Plan = Plan.RECURSIVE
     trees: dict[str, Expr] = field(default_factory=dict)
     """Columns over the messages of a view tree (tree_maps.py), as far as they have one."""
