@@ -23,7 +23,8 @@ APPENDED = "running sum, appended"
 QUERIES = {
     "row_number <= 10": "SELECT id, g, o FROM t QUALIFY "
     "ROW_NUMBER() OVER (PARTITION BY g ORDER BY o DESC, id) <= 10",
-    "rank <= 10": "SELECT id, g, o FROM t QUALIFY RANK() OVER (PARTITION BY g ORDER BY o DESC) <= 10",
+    "rank <= 10": "SELECT id, g, o FROM t QUALIFY "
+    "RANK() OVER (PARTITION BY g ORDER BY o DESC) <= 10",
     "limit 10": "SELECT id, o FROM (SELECT id, o FROM t ORDER BY o, id LIMIT 10) q",
     "median": "SELECT g, MEDIAN(o) AS m FROM t GROUP BY g",
     "arg_max": "SELECT g, ARG_MAX(id, o) AS m FROM t GROUP BY g",
