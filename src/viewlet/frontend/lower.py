@@ -195,15 +195,15 @@ def has_windows(block: Block) -> bool:
     """Whether a window function is in the select list or in QUALIFY."""
     qualify = block.select.args.get("qualify")
     nodes = [item.node for item in block.items if item.column is None]
-    found = any(map(has_window, nodes))
-    if qualify is not None and not found and not has_window(qualify.this):
+    choice = any(map(has_window, nodes))
+    if qualify is not None and not choice and not has_window(qualify.this):
         raise fault(
             UnsupportedError,
             "QUALIFY needs a window function",
             qualify,
             "write WHERE or HAVING instead",
         )
-    return qualify is not None or found
+    return qualify is not None or choice
 
 
 def _named(block: Block) -> dict[str, exp.Window]:

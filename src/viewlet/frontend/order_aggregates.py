@@ -1,4 +1,4 @@
-"""Aggregates that pick a value of a group by its place in an order.
+"""Aggregates that pick a value of a group by its ordinal in an order.
 
     W[g, y, x] := Sum[g, y, x](Q)                the values of each group, counted
     D[g, v]    := Exists(Sum[g](W)) * (v := ...) one value for each group, made from W
@@ -155,7 +155,7 @@ class OrderAggregates:
         count = self.variables.fresh("number")
         return count, lift(count, sum_over(self.keys, expr))
 
-    def _at(self, rows: Rows, value: str, place: ScalarExpr) -> tuple[str, list[Expr]]:
+    def _at(self, rows: Rows, value: str, ordinal: ScalarExpr) -> tuple[str, list[Expr]]:
         """(v := min x in W[g, x] * (c := Sum[](W[g, x'] * {x' <= x})) * {c >= k})"""
         rank = self.variables.fresh("rank")
         expr, names = rows.copy(self.variables, self.keys)
@@ -164,25 +164,25 @@ class OrderAggregates:
         before = cond(apply("<=", Ref(others[value]), Ref(names[value])))
         up_to = lift(upto, sum_over((*self.keys, names[value]), product((other, before))))
         enough = cond(apply(">=", Ref(upto), Ref(rank)))
-        found = self.variables.fresh("found", nullable=True)
+        choice = self.variables.fresh("found", nullable=True)
         body = sum_over((*self.keys, names[value], rank), product((expr, up_to, enough)))
-        return found, [assign(rank, place), extreme(found, "min", names[value], body)]
+        return choice, [assign(rank, ordinal), extreme(choice, "min", names[value], body)]
 
     # Aggregates.
 
     def _discrete(
         self, value: Typed, tests: Sequence[Expr], share: decimal.Decimal, descending: bool
     ) -> Typed:
-        """The value at the place that is ceil(f * n), 1 at least."""
+        """The value at the ordinal that is ceil(f * n), 1 at least."""
         rows, (name,) = self._rows([("value", value)], tests)
         count, counted = self._count(rows)
         top, bottom = _ratio(share)
-        place = _ceiling(apply("*", Ref(count), Const(top)), bottom)
-        place = apply("greatest", place, Const(1))
+        ordinal = _ceiling(apply("*", Ref(count), Const(top)), bottom)
+        ordinal = apply("greatest", ordinal, Const(1))
         if descending:
-            place = apply("+", apply("-", Ref(count), place), Const(1))
-        found, factors = self._at(rows, name, place)
-        return Typed(self._value(rows, [counted, *factors], found, value), value.type)
+            ordinal = apply("+", apply("-", Ref(count), ordinal), Const(1))
+        choice, factors = self._at(rows, name, ordinal)
+        return Typed(self._value(rows, [counted, *factors], choice, value), value.type)
 
     def _continuous(
         self, value: Typed, tests: Sequence[Expr], share: decimal.Decimal, descending: bool
@@ -191,8 +191,8 @@ class OrderAggregates:
         rows, (name,) = self._rows([("value", value)], tests)
         count, counted = self._count(rows)
         top, bottom = _ratio(1 - share if descending else share)
-        place = apply("*", apply("-", Ref(count), Const(1)), Const(top))
-        low, rest = apply("div", place, Const(bottom)), apply("mod", place, Const(bottom))
+        ordinal = apply("*", apply("-", Ref(count), Const(1)), Const(top))
+        low, rest = apply("div", ordinal, Const(bottom)), apply("mod", ordinal, Const(bottom))
         first, first_factors = self._at(rows, name, apply("+", low, Const(1)))
         ceiling = apply("+", low, apply("case", apply(">", rest, Const(0)), Const(1), Const(0)))
         second, second_factors = self._at(rows, name, apply("+", ceiling, Const(1)))
@@ -215,16 +215,16 @@ class OrderAggregates:
         known = [*scalars.take_prelude(), *tests, _known(value), _known(by)]
         rows, (order, name) = self._rows([("by", by), ("value", value)], known)
         edge, first = self._extreme(rows, kind, order, (), "edge")
-        found, second = self._at_edge(rows, order, edge, name)
-        return Typed(self._value(rows, [first, second], found, value), value.type)
+        choice, second = self._at_edge(rows, order, edge, name)
+        return Typed(self._value(rows, [first, second], choice, value), value.type)
 
     def _at_edge(self, rows: Rows, order: str, edge: str, value: str) -> tuple[str, Expr]:
         """(v := min x in Sum[g, m, x](W[g, m, x]))"""
         expr, names = rows.copy(self.variables, self.keys)
-        found = self.variables.fresh("found", nullable=True)
+        choice = self.variables.fresh("found", nullable=True)
         same = cond(apply("==", Ref(names[order]), Ref(edge)))
         body = sum_over((*self.keys, edge, names[value]), product((expr, same)))
-        return found, extreme(found, "min", names[value], body)
+        return choice, extreme(choice, "min", names[value], body)
 
     def _mode(self, value: Typed, tests: Sequence[Expr], descending: bool) -> Typed:
         rows, (name,) = self._rows([("value", value)], tests)
@@ -240,11 +240,11 @@ class OrderAggregates:
         )
         most, first = self._extreme(counted, "max", count, (), "most")
         expr, names = counted.copy(self.variables, self.keys)
-        found = self.variables.fresh("found", nullable=True)
+        choice = self.variables.fresh("found", nullable=True)
         same = cond(apply("==", Ref(names[count]), Ref(most)))
         body = sum_over((*self.keys, most, names[name]), product((expr, same)))
-        second = extreme(found, "max" if descending else "min", names[name], body)
-        return Typed(self._value(counted, [first, second], found, value), value.type)
+        second = extreme(choice, "max" if descending else "min", names[name], body)
+        return Typed(self._value(counted, [first, second], choice, value), value.type)
 
     def _first(self, function: exp.Expr, scalars: RowScalars, tests: Sequence[Expr]) -> Typed:
         """FIRST(x ORDER BY y, z): the x of the first row, NULL if it is; of ties the least."""
@@ -284,9 +284,9 @@ class OrderAggregates:
             factors.append(factor)
         edge, factor = self._fixed_extreme(rows, absence, "min", fixed)
         fixed[absence] = edge
-        found, last = self._fixed_extreme(rows, name, "min", fixed)
+        choice, last = self._fixed_extreme(rows, name, "min", fixed)
         factors += [factor, last]
-        return Typed(self._value(rows, factors, found, value), value.type)
+        return Typed(self._value(rows, factors, choice, value), value.type)
 
     def _fixed_extreme(
         self, rows: Rows, column: str, kind: str, fixed: dict[str, str]

@@ -30,11 +30,11 @@ def is_all(node: exp.Expr) -> bool:
     return isinstance(node, exp.Null) or (isinstance(node, exp.Column) and node.name == "all")
 
 
-def whole(node: exp.Expr | None, place: exp.Expr, what: str) -> int:
+def whole(node: exp.Expr | None, ordinal: exp.Expr, what: str) -> int:
     """The number of rows that a clause names."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name)
-    raise fault(TypingError, f"{what} needs a whole number", place)
+    raise fault(TypingError, f"{what} needs a whole number", ordinal)
 
 
 def limit_of(query: exp.Expr) -> tuple[int | None, int]:

@@ -20,7 +20,7 @@ from viewlet.functions import ScalarExpr
 
 RANKS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 NUMBERS = (exp.RowNumber, exp.Ntile)
-PLACES = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
+NEIGHBORS = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Call:
         """Whether its value is found by the position of rows."""
         if isinstance(self.function, RANKS):
             return False
-        if isinstance(self.function, (*NUMBERS, *PLACES)):
+        if isinstance(self.function, (*NUMBERS, *NEIGHBORS)):
             return True
         return self.frame.unit != RANGE or self.frame.exclude is not None
 
@@ -81,7 +81,7 @@ def operands_of(function: exp.Expr) -> list[exp.Expr]:
     """What a function takes from each row."""
     if isinstance(function, (*RANKS, *NUMBERS)):
         return []
-    if isinstance(function, PLACES):
+    if isinstance(function, NEIGHBORS):
         default = function.args.get("default")
         return [function.this, *([default] if default is not None else [])]
     operand = function.args.get("this")
@@ -125,7 +125,7 @@ class FrameAggregates(Grouped):
     ) -> None:
         sink = Lifts(lowering.variables, factors)
         super().__init__(lowering, scope, branches, (), keys, True, sink)
-        self._given = GivenOperands(lowering, scope, operands)
+        self._available = GivenOperands(lowering, scope, operands)
 
     def row_scalars(self, node: exp.Expr) -> RowScalars:
-        return self._given
+        return self._available

@@ -99,7 +99,7 @@ def _frame(
         if spec.args.get("end")
         else CURRENT
     )
-    if start == LAST or end == FIRST or _place(start) > _place(end):
+    if start == LAST or end == FIRST or _ordinal(start) > _ordinal(end):
         raise fault(ParseError, "the frame ends before it starts", node)
     exclude = spec.args.get("exclude")
     word = exclude.name.upper() if exclude is not None else None
@@ -118,7 +118,7 @@ def _frame(
     return WindowFrame(unit, start, end, word)
 
 
-def _place(bound: FrameBound) -> int:
+def _ordinal(bound: FrameBound) -> int:
     """Where a bound lies, roughly: PRECEDING, the current row, FOLLOWING."""
     return 0 if bound == CURRENT else bound.sign
 

@@ -24,8 +24,8 @@ from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import Typed, meeting_type
 from viewlet.frontend.window_calls import (
+    NEIGHBORS,
     NUMBERS,
-    PLACES,
     RANKS,
     Call,
     FrameAggregates,
@@ -90,7 +90,7 @@ class Windows:
         text = window_text(node, self.named)
         operands = {id(part): scalars.lower(part) for part in operands_of(function)}
         if filter_ is not None:
-            if isinstance(function, (*RANKS, *NUMBERS, *PLACES)):
+            if isinstance(function, (*RANKS, *NUMBERS, *NEIGHBORS)):
                 raise fault(UnsupportedError, "FILTER belongs to an aggregate", node)
             operands[id(filter_)] = scalars.boolean(filter_, "FILTER")
         order = tuple(self._ordered(part, scalars) for part in text.order)
@@ -102,7 +102,7 @@ class Windows:
                 node,
                 "filter the NULLs in a subquery first",
             )
-        if ignores and not isinstance(function, PLACES):
+        if ignores and not isinstance(function, NEIGHBORS):
             raise fault(
                 UnsupportedError, "IGNORE NULLS belongs to FIRST_VALUE and LAST_VALUE", node
             )
@@ -132,7 +132,7 @@ class Windows:
             return DOUBLE, False
         if isinstance(function, (*RANKS, *NUMBERS)):
             return BIGINT, False
-        if isinstance(function, PLACES):
+        if isinstance(function, NEIGHBORS):
             value = operands[id(function.this)]
             default = function.args.get("default")
             if default is not None:
@@ -156,12 +156,12 @@ class Windows:
         """The rows with the values of all calls.
 
         `uses` and `needs` are scalars and variables that stand beside them, `most` says up to which
-        value a call's rows are wanted, `key` are variables that no two rows share.
+        value a call's rows are needed_count, `key` are variables that no two rows share.
         """
         calls = list(self.calls.values())
         scalars = [*uses, *(s for call in calls for s in call.scalars)]
-        given = frozenset[str]().union(*(b.own | b.bindings.keys() for b in branches))
-        names = set(needs).union(*(free_variables(s) for s in scalars)) & given
+        available = frozenset[str]().union(*(b.own | b.bindings.keys() for b in branches))
+        names = set(needs).union(*(free_variables(s) for s in scalars)) & available
         names |= set(key or ())
         columns = as_columns(sorted(names))
         partitions: dict[tuple[ScalarExpr, ...], list[Call]] = {}
@@ -178,10 +178,10 @@ class Windows:
         ties = tuple(key) if key is not None else tuple(n for n in keys if n in names)
         # What is left out must not be missing where another value is made.
         is_last = len(calls) == 1 or not any(call.needs_positions for call in calls)
-        wanted = most if is_last and len(partitions) == 1 else {}
+        needed_count = most if is_last and len(partitions) == 1 else {}
         for members in partitions.values():
             stage = PositionStage(
-                self.lowering, self.scope, self.types, final, ties, key is not None, wanted
+                self.lowering, self.scope, self.types, final, ties, key is not None, needed_count
             )
             rows = stage.made(rows, members, bindings)
         return (Branch((rows.expr,), bindings),)
@@ -204,7 +204,7 @@ def with_windows(
 
 def _most(tests: Sequence[Expr]) -> dict[str, int]:
     """{n <= 3}, {n < 4} and {n = 3}: the greatest value of n that passes"""
-    found: dict[str, int] = {}
+    choice: dict[str, int] = {}
     for test in tests:
         if not isinstance(test, Cond) or not isinstance(test.scalar, Apply):
             continue
@@ -219,8 +219,8 @@ def _most(tests: Sequence[Expr]) -> dict[str, int]:
         if not isinstance(right.value, int) or operator not in ("<", "<=", "=", "=="):
             continue
         most = right.value - 1 if operator == "<" else right.value
-        found[left.name] = min(most, found.get(left.name, most))
-    return found
+        choice[left.name] = min(most, choice.get(left.name, most))
+    return choice
 
 
 _TURNED = {">": "<", ">=": "<=", "=": "=", "==": "=="}

@@ -1,4 +1,4 @@
-"""Values beside rows that are found by positions: ROW_NUMBER, LAG, frames of ROWS and GROUPS."""
+"""Values beside rows that are choice by positions: ROW_NUMBER, LAG, frames of ROWS and GROUPS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.frontend.products import Branch, product
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import Typed, convert
-from viewlet.frontend.window_calls import NUMBERS, PLACES, Call
+from viewlet.frontend.window_calls import NEIGHBORS, NUMBERS, Call
 from viewlet.frontend.window_frames import (
     CURRENT,
     GROUPS,
@@ -72,7 +72,7 @@ class PositionStage(ValueStage):
             if (
                 call.frame.unit == RANGE
                 and not call.frame.is_whole
-                and isinstance(call.function, PLACES)
+                and isinstance(call.function, NEIGHBORS)
             ):
                 self._range_ends(rows, call, order, factors)
         orders = list(positions)
@@ -137,8 +137,8 @@ class PositionStage(ValueStage):
         for call in calls:
             order = tuple(self._order(call))
             position = positions[order]
-            if isinstance(call.function, PLACES):
-                bindings[call.variable] = self._place(
+            if isinstance(call.function, NEIGHBORS):
+                bindings[call.variable] = self._ordinal(
                     rows, call, position, dense.get(order, ""), factors
                 )
             else:
@@ -218,7 +218,7 @@ class PositionStage(ValueStage):
             tests.append(cond(test))
         return tests
 
-    def _place(
+    def _ordinal(
         self, rows: Rows, call: Call, position: str, dense: str, factors: list[Expr]
     ) -> ScalarExpr:
         """The value of the row at another position."""
@@ -228,10 +228,10 @@ class PositionStage(ValueStage):
             offset = function.args.get("offset")
             by = _signed_number(offset) if offset is not None else 1
             at = apply("+", Ref(position), Const(by if isinstance(function, exp.Lead) else -by))
-            found = self._value_at(rows, value, position, at, factors)
+            choice = self._value_at(rows, value, position, at, factors)
             default = function.args.get("default")
             target = self.types[call.variable]
-            result = convert(Typed(found, value.type), target, call.node).scalar
+            result = convert(Typed(choice, value.type), target, call.node).scalar
             if default is None:
                 return result
             other = convert(call.operands[id(default)], target, call.node).scalar
@@ -245,9 +245,9 @@ class PositionStage(ValueStage):
             at = apply("+", first, Const(number - 1))
         else:
             at = first if isinstance(function, exp.FirstValue) else last
-        found = self._value_at(rows, value, position, at, factors)
+        choice = self._value_at(rows, value, position, at, factors)
         inside = apply("and", apply("<=", first, at), apply("<=", at, last))
-        return apply("case", inside, found, NULL)
+        return apply("case", inside, choice, NULL)
 
     def _ends(
         self,
@@ -297,13 +297,15 @@ class PositionStage(ValueStage):
         self, rows: Rows, value: Typed, position: str, at: ScalarExpr, factors: list[Expr]
     ) -> ScalarExpr:
         """The value of the row at a position, NULL if there is none."""
-        place = self.variables.fresh("place", nullable=self.variables.can_be_null(at))
-        factors.append(assign(place, at))
+        ordinal = self.variables.fresh("place", nullable=self.variables.can_be_null(at))
+        factors.append(assign(ordinal, at))
         branch, names = rows.branch(self.variables, self.partition)
         target = self.variables.fresh("value", nullable=True)
-        same = cond(apply("==", Ref(names[position]), Ref(place)))
-        held = assign(target, branch.resolve(value.scalar))
-        body = sum_over((*self.partition, place, target), product((*branch.factors, same, held)))
+        same = cond(apply("==", Ref(names[position]), Ref(ordinal)))
+        content = assign(target, branch.resolve(value.scalar))
+        body = sum_over(
+            (*self.partition, ordinal, target), product((*branch.factors, same, content))
+        )
         variable = self.variables.fresh("found", nullable=True)
         factors.append(extreme(variable, "max", target, body))
         return Ref(variable)

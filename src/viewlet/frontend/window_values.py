@@ -1,4 +1,4 @@
-"""Values beside rows that are found by the order of keys: ranks, and sums over RANGE frames."""
+"""Values beside rows that are choice by the order of keys: ranks, and sums over RANGE frames."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class ValueStage:
 
     def _names(self, scalars: Iterable[ScalarExpr]) -> tuple[str, ...]:
         """The variables of partition keys; constants make no partitions."""
-        found = (self.final[scalar] for scalar in scalars)
-        return tuple(dict.fromkeys(s.name for s in found if isinstance(s, Ref)))
+        choice = (self.final[scalar] for scalar in scalars)
+        return tuple(dict.fromkeys(s.name for s in choice if isinstance(s, Ref)))
 
     def _order(self, call: Call) -> list[OrderKey]:
         keys = []
@@ -103,7 +103,7 @@ class ValueStage:
         values = [name for name in lifted(factors) if name in used]
         (edge,) = edges if len(edges) == 1 else (None,)
         if any(call.variable in self.most for call in calls):
-            # The first rows are few: they are replaced as a whole, and found from the first on.
+            # The first rows are few: they are replaced as a whole, and choice from the first on.
             edge = None
         return made_rows(
             self.lowering,

@@ -51,8 +51,8 @@ def build_extreme(builder: Builder, expr: Extreme, cursor: Cursor) -> Block:
     slot = Slot(slots[expr.target].physical, nullable=True)
 
     def search(best: Variable) -> Block:
-        found = _first_beyond(builder, expr, inner, best)
-        return [StartExtreme(best), *(found or _candidates(builder, expr, inner, best))]
+        choice = _first_beyond(builder, expr, inner, best)
+        return [StartExtreme(best), *(choice or _candidates(builder, expr, inner, best))]
 
     return bind(builder, expr.variable, slot, cursor, search)
 
@@ -88,20 +88,24 @@ def _first_beyond(
     if compared is None or not free_variables(compared) <= bound:
         return None
     slots = {name: variable.slot for name, variable in scope.items()}
-    wanted = Variable(builder.name("wanted"), scalar_slot(compared, slots))
-    inner = {**scope, wanted.name: wanted}
+    needed_count = Variable(builder.name("wanted"), scalar_slot(compared, slots))
+    inner = {**scope, needed_count.name: needed_count}
     beyond = Beyond(
         sum.atom.name,
         sum.atom.keys,
         sum.order,
         sum.operator,
         ((lift.variable, sum.atom.column),),
-        (Apply(">=", (Ref(lift.variable), Ref(wanted.name))),),
+        (Apply(">=", (Ref(lift.variable), Ref(needed_count.name))),),
         True,
     )
     border = border_node(builder, beyond, inner)
     slow = _candidates(builder, expr, scope, best)
-    fast: Block = [Let(wanted, compared, dict(scope)), border, TakeBorder(best, border.name, slow)]
+    fast: Block = [
+        Let(needed_count, compared, dict(scope)),
+        border,
+        TakeBorder(best, border.name, slow),
+    ]
     column = column_position(map, atom.column)
     order = sum.atom.keys.index(sum.order)
     parts = tuple(i for i in range(len(sum.atom.keys)) if i != order)
