@@ -264,12 +264,6 @@ CREATE VIEW v AS SELECT a FROM r LIMIT 'x'
 CREATE VIEW v AS SELECT a FROM r LIMIT -1
 --! TypingError 1:41 | LIMIT needs a whole number | -
 
-CREATE VIEW v AS SELECT ROW_NUMBER() OVER (ORDER BY a) FROM r
---! UnsupportedError 1:25 | window functions are not supported | join with a grouped subquery instead
-
-CREATE VIEW v AS SELECT SUM(a) OVER (PARTITION BY b) FROM r
---! UnsupportedError 1:25 | window functions are not supported | join with a grouped subquery instead
-
 CREATE VIEW v AS WITH RECURSIVE q AS (SELECT a FROM r UNION ALL SELECT a FROM q) SELECT a FROM q
 --! UnsupportedError 1:33 | recursive table q is not supported | unroll it to the depth that you need, with joins
 
@@ -291,12 +285,6 @@ CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY ROLLUP (a)
 CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY GROUPING SETS ((a), ())
 --! UnsupportedError 1:67 | ROLLUP, CUBE and GROUPING SETS are not supported | write one view for each grouping, or UNION ALL of them
 
-CREATE VIEW v AS SELECT DISTINCT ON (a) a, b FROM r
---! UnsupportedError 1:38 | DISTINCT ON is not supported | use GROUP BY with MIN or MAX
-
-CREATE VIEW v AS SELECT a FROM (SELECT a FROM r ORDER BY a LIMIT 3) q
---! UnsupportedError 1:66 | LIMIT in a subquery is not supported | put ORDER BY and LIMIT on the view, or select MIN or MAX
-
 CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b FROM s)
 --! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
 
@@ -305,9 +293,6 @@ CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b, x FROM s)
 
 CREATE VIEW v AS SELECT (SELECT MAX(b), MIN(b) FROM s) FROM r
 --! TypingError 1:33 | a scalar subquery has 2 columns, not 1 | -
-
-CREATE VIEW v AS SELECT MEDIAN(a) FROM r
---! UnsupportedError 1:25 | aggregate PERCENTILE_CONT is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
 
 CREATE VIEW v AS SELECT STRING_AGG(e, ',') FROM r
 --! UnsupportedError 1:36 | aggregate STRING_AGG is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
@@ -377,9 +362,6 @@ CREATE VIEW v AS SELECT a FROM r; SELECT a FROM r WHERE (
 
 CREATE VIEW v AS SELECT a FROM r WHERE a ~ 'x'
 --! UnsupportedError 1:40 | a ~ 'x' is not supported | -
-
-CREATE VIEW v AS SELECT a FROM r QUALIFY COUNT(*) > 1
---! UnsupportedError 1:42 | QUALIFY is not supported | filter a grouped subquery instead
 
 CREATE VIEW v AS SELECT c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c AS x FROM r
 --! TypingError 1:25 | the product has 40 decimals, at most 38 can be kept | convert one side with CAST(... AS DOUBLE)
@@ -644,9 +626,6 @@ CREATE VIEW v AS SELECT DATE_TRUNC('month', ts, 'UTC') FROM t
 CREATE VIEW v AS SELECT a FROM r ORDER BY a WITH FILL
 --! UnsupportedError 1:43 | WITH FILL is not supported | join with a table that has all values
 
-CREATE VIEW v AS SELECT a FROM r ORDER BY a FETCH FIRST 1 ROWS WITH TIES
---! UnsupportedError 1:57 | WITH TIES is not supported | write LIMIT
-
 CREATE VIEW v AS SELECT a FROM r ORDER BY a LIMIT 1 PERCENT
 --! UnsupportedError 1:51 | LIMIT in percent is not supported | write a number of rows
 
@@ -685,15 +664,6 @@ CREATE VIEW v AS SELECT a FROM r SORT BY a
 
 CREATE VIEW v AS SELECT a FROM r CLUSTER BY a
 --! UnsupportedError 1:45 | CLUSTER BY is not supported | -
-
-CREATE VIEW v AS SELECT a, RANK() OVER (ORDER BY b) FROM r
---! UnsupportedError 1:28 | window functions are not supported | join with a grouped subquery instead
-
-CREATE VIEW v AS SELECT a, SUM(b) OVER (PARTITION BY a) FROM r
---! UnsupportedError 1:28 | window functions are not supported | join with a grouped subquery instead
-
-CREATE VIEW v AS WITH q AS (SELECT RANK() OVER (ORDER BY a) FROM r) SELECT a FROM r
---! UnsupportedError 1:36 | window functions are not supported | join with a grouped subquery instead
 
 CREATE VIEW v AS WITH q AS (DELETE FROM r RETURNING a) SELECT a FROM r
 --! UnsupportedError 1:41 | a change of rows inside of WITH is not supported | run it as a statement of its own
@@ -745,3 +715,45 @@ CREATE VIEW v AS SELECT r.a FROM r LEFT CROSS JOIN s
 
 UPDATE r SET s.a = 5
 --! UnsupportedError 1:14 | a table's name in SET is not supported | write a: UPDATE changes columns of its own table alone
+
+CREATE VIEW v AS SELECT a FROM r WHERE RANK() OVER (ORDER BY a) < 3
+--! UnsupportedError 1:40 | a window function cannot stand here | compute it in the select list of a subquery, or filter with QUALIFY
+
+CREATE VIEW v AS SELECT a FROM r QUALIFY a > 1
+--! UnsupportedError 1:42 | QUALIFY needs a window function | write WHERE or HAVING instead
+
+CREATE VIEW v AS SELECT a, RANK() OVER w FROM r
+--! ResolutionError 1:40 | no window w | -
+
+CREATE VIEW v AS SELECT NTILE(0) OVER (ORDER BY a) FROM r
+--! TypingError 1:31 | NTILE needs a whole number from 1 on | write it as a constant
+
+CREATE VIEW v AS SELECT SUM(a) OVER (ORDER BY a, b RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM r
+--! TypingError 1:25 | RANGE with an offset needs one ORDER BY expression | -
+
+CREATE VIEW v AS SELECT SUM(a) OVER (ORDER BY a ROWS BETWEEN b PRECEDING AND CURRENT ROW) FROM r
+--! TypingError 1:62 | ROWS needs a whole number | write it as a constant
+
+CREATE VIEW v AS SELECT SUM(a) OVER (ORDER BY a ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING) FROM r
+--! ParseError 1:25 | the frame ends before it starts | -
+
+CREATE VIEW v AS SELECT LAG(a IGNORE NULLS) OVER (ORDER BY a) FROM r
+--! UnsupportedError 1:25 | IGNORE NULLS of LAG is not supported | filter the NULLs in a subquery first
+
+CREATE VIEW v AS SELECT MEDIAN(a) OVER (ORDER BY b) FROM r
+--! UnsupportedError 1:25 | PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a) over a window is not supported | join with a grouped subquery instead
+
+CREATE VIEW v AS SELECT SUM(RANK() OVER (ORDER BY a)) OVER () FROM r
+--! UnsupportedError 1:29 | window functions cannot be nested | compute the inner one in a subquery
+
+CREATE VIEW v AS SELECT RANK() FROM r
+--! TypingError 1:25 | RANK needs a window | write RANK() OVER (ORDER BY ...)
+
+CREATE VIEW v AS SELECT PERCENTILE_CONT(2) WITHIN GROUP (ORDER BY a) FROM r
+--! TypingError 1:41 | a percentile needs a constant between 0 and 1 | -
+
+CREATE VIEW v AS SELECT FIRST(a) FROM r
+--! UnsupportedError 1:25 | FIRST without ORDER BY depends on no order of the rows | write FIRST(x ORDER BY y), or ANY_VALUE, MIN or MAX
+
+CREATE VIEW v AS SELECT a FROM (SELECT a FROM r LIMIT b) q
+--! TypingError 1:55 | LIMIT needs a whole number | -

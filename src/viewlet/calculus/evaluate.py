@@ -15,6 +15,7 @@ from viewlet.calculus.expr import (
     Assign,
     Cond,
     Delta,
+    Each,
     Exists,
     Expr,
     Extreme,
@@ -88,6 +89,14 @@ def cond_rows(expr: Cond, database: Database, bound: Environment) -> Iterator[Ro
 def assign_rows(expr: Assign, database: Database, bound: Environment) -> Iterator[Row]:
     """(x := [f(y)]): the one tuple in which x is the value."""
     yield from _bind(bound, expr.variable, evaluate_scalar(expr.scalar, bound))
+
+
+def each_rows(expr: Each, database: Database, bound: Environment) -> Iterator[Row]:
+    """(x := up to [f(y)]): a tuple for each of 1, 2, ... up to the value."""
+    last = evaluate_scalar(expr.scalar, bound)
+    assert last is None or isinstance(last, int)
+    for number in range(1, (last or 0) + 1):
+        yield from _bind(bound, expr.variable, number)
 
 
 def add_rows(expr: Add, database: Database, bound: Environment) -> Iterator[Row]:

@@ -5,6 +5,7 @@
         | {x < y}                                    conditions: weight 1 where TRUE, else 0
         | (x := [f(y)]) | (x := q)                   assignment; lift of a weight to a value
         | (x := min y in q) | (x := max y in q)      lift of an extreme value of q's support
+        | (x := up to [f(y)])                         x is each of 1, 2, ... up to the value
         | Exists(q) | Sum[x, y](q) | q + q | q * q
 
 A node maps tuples over its output variables to weights, given values for its input variables
@@ -147,6 +148,15 @@ class Extreme(NestedValue):
     @property
     def local(self) -> frozenset[str]:
         return frozenset((self.target,))
+
+
+@node
+class Each(Expr):
+    """Binds a variable to each of 1, 2, ... up to a scalar's value; compares where it is bound."""
+
+    zero_one = True
+    variable: Variable
+    scalar: ScalarExpr
 
 
 @node

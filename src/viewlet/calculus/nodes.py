@@ -128,6 +128,18 @@ NODES = (
         text=text.assign_text,
     ),
     NodeRules(
+        expr.Each,
+        build=expr.Each,
+        outputs=scope.each_outputs,
+        inputs=scope.scalar_inputs,
+        rows=evaluate.each_rows,
+        delta=delta.no_delta,
+        slots=typing.each_slots,
+        weight=typing.counted_weight,
+        text=text.each_text,
+        value_words={"up": text.parse_each},
+    ),
+    NodeRules(
         expr.Lift,
         build=expr.lift,
         outputs=scope.binder_outputs,

@@ -21,7 +21,7 @@ from typing import Any
 
 from viewlet.calculus.database import DefinedMaps
 from viewlet.calculus.evaluate import Database, evaluate, rows
-from viewlet.calculus.expr import Expr, NestedValue, product_of, with_fields
+from viewlet.calculus.expr import ONE, Expr, NestedValue, product_of, with_fields
 from viewlet.calculus.ring import Key, Weight, multiplicity, to_value
 from viewlet.errors import RangeError
 from viewlet.functions import ScalarExpr
@@ -71,12 +71,17 @@ class InnerView:
     """Rows that the expressions of a view read as a map, name[keys].count.
 
     A join of joins, multiplied out, has a product for every combination of their parts; over an
-    inner view it has a few.
+    inner view it has a few. Windows have two: the rows that they are over, and those rows with the
+    windows' values. The latter are `made_from` the former, and a batch that changes the former by
+    `change` replaces the rows in `touched`, an expression over the keys and `change`.
     """
 
     name: str
     keys: tuple[str, ...]
     body: Expr
+    made_from: str | None = None
+    change: str | None = None
+    touched: Expr = ONE
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,9 @@ def with_expressions(query: Query, rule: Callable[[Expr], Expr]) -> Query:
     """The query with a rule applied to all of its expressions, the lets' bodies instead of lets."""
     return replace(
         query,
-        inner=tuple(replace(view, body=rule(view.body)) for view in query.inner),
+        inner=tuple(
+            replace(view, body=rule(view.body), touched=rule(view.touched)) for view in query.inner
+        ),
         components=tuple((name, rule(component)) for name, component in query.components),
         lets=tuple(with_fields(let, part=rule) for let in query.lets),
     )

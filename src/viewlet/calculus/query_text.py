@@ -12,6 +12,8 @@ view v[a] : group plan tree
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from viewlet.calculus.expr import Expr, NestedValue
 from viewlet.calculus.query import InnerView, OrderItem, OutputColumn, Plan, Query, ViewKind
 from viewlet.calculus.text import Parser, to_lines, to_text
@@ -25,6 +27,9 @@ def query_text(query: Query) -> str:
     lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}{plan}"]
     for view in query.inner:
         lines.append(definition_text(f"inner {view.name}[{', '.join(view.keys)}]", view.body))
+        if view.made_from is not None:
+            head = f"touched {view.name} by {view.change} of {view.made_from}"
+            lines.append(definition_text(head, view.touched))
     lines += [definition_text(name, component) for name, component in query.components]
     lines += [f"  let {to_text(let)}" for let in query.lets]
     if query.having is not None:
@@ -151,7 +156,17 @@ class QueryParser(Parser):
         self.expect("[")
         keys = self.names("]")
         self.expect(":=")
-        return InnerView(name, keys, self.expr())
+        view = InnerView(name, keys, self.expr())
+        if self.next.text != "touched" or self.peek(":=", 1):
+            return view
+        self.expect("touched")
+        self.expect(name)
+        self.expect("by")
+        change = self.name()
+        self.expect("of")
+        made_from = self.name()
+        self.expect(":=")
+        return replace(view, made_from=made_from, change=change, touched=self.expr())
 
     def definitions(self) -> dict[str, Expr]:
         """`name := expr`, as many as there are."""

@@ -17,6 +17,7 @@ from viewlet.calculus.expr import (
     Atom,
     Binder,
     Cond,
+    Each,
     Exists,
     Expr,
     Mul,
@@ -73,6 +74,11 @@ def binder_outputs(expr: Binder) -> Names:
     return frozenset((expr.variable,))
 
 
+def each_outputs(expr: Each) -> Names:
+    """(x := up to [f(y)]) binds x."""
+    return frozenset((expr.variable,))
+
+
 def exists_outputs(expr: Exists) -> Names:
     """Exists(q) binds what q binds."""
     return outputs(expr.body)
@@ -91,7 +97,7 @@ def combined_outputs(expr: Add | Mul) -> Names:
 # --- inputs ---------------------------------------------------------------------------------------
 
 
-def scalar_inputs(expr: Value | Cond | Assign) -> Names:
+def scalar_inputs(expr: Value | Cond | Assign | Each) -> Names:
     """[f(x)], {f(x)} and (y := [f(x)]) need x."""
     return free_variables(expr.scalar)
 

@@ -19,6 +19,7 @@ from viewlet.calculus.expr import (
     Assign,
     Cond,
     Delta,
+    Each,
     Exists,
     Expr,
     Extreme,
@@ -106,6 +107,11 @@ def cond_text(expr: Cond, part: PartText) -> str:
 def assign_text(expr: Assign, part: PartText) -> str:
     """(x := [f(y)])"""
     return f"({expr.variable} := {_value_text(expr.scalar)})"
+
+
+def each_text(expr: Each, part: PartText) -> str:
+    """(x := up to [f(y)])"""
+    return f"({expr.variable} := up to {_value_text(expr.scalar)})"
 
 
 def lift_text(expr: Lift, part: PartText) -> str:
@@ -331,7 +337,7 @@ class Parser:
         """x := q, x := min y in q, x := [scalar]: the inside of a lift's parentheses."""
         variable = self.name()
         self.expect(":=")
-        if self.next.text in VALUE_WORDS and self.peek("in", 2):
+        if self.next.text in VALUE_WORDS and (self.peek("in", 2) or self.peek("to", 1)):
             return VALUE_WORDS[self.next.text](self, variable)
         scalar = self.scalar_alone()
         return lift(variable, self.expr()) if scalar is None else assign(variable, scalar)
@@ -421,6 +427,16 @@ def parse_sum(parser: Parser) -> Expr:
 def parse_exists(parser: Parser) -> Expr:
     """Exists (q)"""
     return exists_of(parser.in_parentheses())
+
+
+def parse_each(parser: Parser, variable: str) -> Expr:
+    """(x := up to [f(y)]"""
+    parser.expect("up")
+    parser.expect("to")
+    scalar = parser.scalar_alone()
+    if scalar is None:
+        raise parser.error("up to needs a value")
+    return Each(variable, scalar)
 
 
 def parse_extreme(parser: Parser, variable: str) -> Expr:

@@ -11,6 +11,7 @@ from viewlet.calculus.expr import (
     Add,
     Assign,
     Delta,
+    Each,
     Expr,
     Extreme,
     Lift,
@@ -84,6 +85,11 @@ def atom_slots(expr: Rel | Delta | MapRef, signatures: Signatures, slots: Slots)
 def assign_slots(expr: Assign, signatures: Signatures, slots: Slots) -> None:
     """(x := [f(y)]): as the scalar's value."""
     _merge(slots, expr.variable, scalar_slot(expr.scalar, slots))
+
+
+def each_slots(expr: Each, signatures: Signatures, slots: Slots) -> None:
+    """(x := up to [f(y)]): a whole number, never NULL."""
+    _merge(slots, expr.variable, Slot(Physical.INT))
 
 
 def lift_slots(expr: Lift, signatures: Signatures, slots: Slots) -> None:

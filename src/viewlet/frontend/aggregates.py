@@ -12,7 +12,7 @@ Where the sums are kept is the sink's business: components of a view, or lifts i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sqlglot import exp
@@ -32,7 +32,8 @@ from viewlet.calculus.expr import (
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.moments import FORMULAS, times
-from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.nested import OVER_ONLY, RowScalars
+from viewlet.frontend.order_aggregates import OrderAggregates, is_order_aggregate
 from viewlet.frontend.products import (
     Branch,
     Variables,
@@ -173,10 +174,14 @@ class Grouped(RowScalars):
 
     def leaf(self, node: exp.Expr) -> Typed | None:
         if isinstance(node, exp.Filter):
+            if is_order_aggregate(node.this):
+                return self.picked(node.this, node.expression.this)
             if not isinstance(node.this, exp.AggFunc):
                 raise fault(UnsupportedError, "FILTER belongs to an aggregate", node)
             return self.aggregate(node.this, node.expression.this)
-        if isinstance(node, exp.AggFunc):
+        if is_order_aggregate(node):
+            return self.picked(node, None)
+        if isinstance(node, exp.AggFunc) and not isinstance(node, OVER_ONLY):
             return self.aggregate(node, None)
         if not isinstance(node, exp.Column | exp.Literal) and self.groups:
             key = self._group_expression(node)
@@ -202,10 +207,7 @@ class Grouped(RowScalars):
 
     def aggregate(self, node: exp.AggFunc, filter_: exp.Expr | None) -> Typed:
         """SUM(x) FILTER (WHERE c) and the like: components of the view, and a scalar over them."""
-        for part in walk_level(node):
-            if part is not node and isinstance(part, exp.AggFunc):
-                raise fault(UnsupportedError, "aggregates cannot be nested", part)
-        scalars = RowScalars(self.lowering, self.rows)
+        scalars = self.row_scalars(node)
         extra: list[Expr] = []
         if filter_ is not None:
             extra = scalars.conditions(filter_)
@@ -246,6 +248,20 @@ class Grouped(RowScalars):
             moments = _GroupMoments(self, branches, convert(value, DOUBLE, node))
             return Typed(FORMULAS[type(node)](moments), DOUBLE)
         return self._spread(node, branches, value)
+
+    def picked(self, node: exp.Expr, filter_: exp.Expr | None) -> Typed:
+        """MEDIAN(x), ARG_MAX(x, y) and the like: a value of the group, by its place in an order."""
+        scalars = RowScalars(self.lowering, self.rows)
+        tests = scalars.conditions(filter_) if filter_ is not None else []
+        picking = OrderAggregates(self.lowering, self.keys, self.branches, self.sink.add_extreme)
+        return picking.lower(node, scalars, tests)
+
+    def row_scalars(self, node: exp.Expr) -> RowScalars:
+        """What lowers the operands of an aggregate: scalars over the rows that it is of."""
+        for part in walk_level(node):
+            if part is not node and isinstance(part, exp.AggFunc):
+                raise fault(UnsupportedError, "aggregates cannot be nested", part)
+        return RowScalars(self.lowering, self.rows)
 
     def _nullable(self, branches: Sequence[Branch], value: Typed) -> bool:
         return any(self.variables.can_be_null(b.resolve(value.scalar), b.own) for b in branches)
@@ -373,9 +389,35 @@ def sum_type(type: Type) -> Type:
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate is in the expression, outside of subqueries."""
-    return any(isinstance(part, exp.AggFunc) for part in walk_level(node))
+    return any(True for _ in _aggregates(node))
+
+
+def has_window(node: exp.Expr) -> bool:
+    """Whether a window function is in the expression, outside of subqueries."""
+    return any(isinstance(part, exp.Window) for part in walk_level(node))
+
+
+def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregates in an expression; a function over a window is none, its operands may be."""
+    over = {
+        id(function)
+        for part in walk_level(node)
+        if isinstance(part, exp.Window)
+        for function in _functions_over(part)
+    }
+    for part in walk_level(node):
+        if isinstance(part, exp.AggFunc) and id(part) not in over:
+            yield part
+
+
+def _functions_over(window: exp.Window) -> Iterator[exp.Expr]:
+    function = window.this
+    yield function
+    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        function = function.this
+        yield function
 
 
 def has_extreme(node: exp.Expr) -> bool:
     """Whether MIN, MAX or a sibling of them is in the expression, outside of subqueries."""
-    return any(type(part) in EXTREMES for part in walk_level(node))
+    return any(type(part) in EXTREMES or is_order_aggregate(part) for part in _aggregates(node))

@@ -18,7 +18,14 @@ from sqlglot import exp
 from viewlet.calculus.expr import Expr, NestedValue, exists_of
 from viewlet.calculus.query import COUNT, OutputColumn, Query, ViewKind
 from viewlet.errors import ResolutionError, UnsupportedError
-from viewlet.frontend.aggregates import Components, Grouped, Lifts, has_aggregate, has_extreme
+from viewlet.frontend.aggregates import (
+    Components,
+    Grouped,
+    Lifts,
+    has_aggregate,
+    has_extreme,
+    has_window,
+)
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.joins import From
 from viewlet.frontend.nested import RowScalars
@@ -33,13 +40,19 @@ from viewlet.frontend.select import (
     order_of,
     output_items,
     qualifiers,
-    refuse_limit,
 )
 from viewlet.frontend.setops import distinct_rows, set_operation, united
 from viewlet.frontend.statements import CreateView
 from viewlet.frontend.syntax import fault
+from viewlet.frontend.top_rows import (
+    has_ties,
+    with_bounds_inside,
+    without_distinct_on,
+    without_limit,
+)
 from viewlet.frontend.types import Typed
-from viewlet.functions import ScalarExpr
+from viewlet.frontend.window_functions import Windows, with_windows
+from viewlet.functions import Ref, ScalarExpr
 from viewlet.schema import VARCHAR, Catalog, Kind
 
 
@@ -50,9 +63,11 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
     while isinstance(query, exp.Subquery) and not _modifiers(query):
         query = query.this
     outer = common_tables(lowering, query, None)
+    query = _with_first_rows(query)
     if isinstance(query, exp.Select):
         block = from_where(lowering, query, outer)
-        if _is_grouped(block) and not _distinct(query) and not _has_extremes(block):
+        is_plain = not _distinct(query) and not _has_extremes(block) and not has_windows(block)
+        if _is_grouped(block) and is_plain:
             return _grouped_view(statement, lowering, block)
         table, items = select_rows(lowering, block, None), block.items
         kind = ViewKind.GROUP if _distinct(query) else ViewKind.BAG
@@ -68,12 +83,10 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
 def lower_query(lowering: Lowering, query: exp.Expr, outer: Scope | None, needed: Needed) -> Table:
     """A query inside of another: its rows."""
     while isinstance(query, exp.Subquery):
-        refuse_limit(query)
-        if query.args.get("with_") is not None:
-            outer = common_tables(lowering, query, outer)
-        query = query.this
-    refuse_limit(query)
+        outer = common_tables(lowering, query, outer)
+        query = _limited(query)
     outer = common_tables(lowering, query, outer)
+    query = without_limit(without_distinct_on(query))
     if isinstance(query, exp.SetOperation):
         return _set_operation(lowering, query, outer)
     if isinstance(query, exp.Values):
@@ -83,6 +96,28 @@ def lower_query(lowering: Lowering, query: exp.Expr, outer: Scope | None, needed
     block = from_where(lowering, query, outer)
     table = select_rows(lowering, block, None if _distinct(query) else needed)
     return distinct_rows(lowering, table) if _distinct(query) else table
+
+
+def _limited(query: exp.Subquery) -> exp.Expr:
+    """(q) LIMIT 3 -> (SELECT * FROM (q) LIMIT 3), (q) -> q"""
+    below: exp.Expr = query.this
+    if query.args.get("limit") is None and query.args.get("offset") is None:
+        return below
+    inner = exp.Subquery(this=below.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
+    clauses = {name: query.args.get(name) for name in ("order", "limit", "offset")}
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner), **clauses)
+
+
+def _with_first_rows(query: exp.Expr) -> exp.Expr:
+    """A view's query; its own ORDER BY and LIMIT stay for the reader, unless there are ties."""
+    query = without_distinct_on(query)
+    if not has_ties(query):
+        return query
+    order = query.args.get("order")
+    query = without_limit(query)
+    if order is not None and isinstance(query, exp.Select):
+        query.set("order", order.copy())
+    return query
 
 
 def _set_operation(lowering: Lowering, query: exp.SetOperation, outer: Scope | None) -> Table:
@@ -116,6 +151,7 @@ class Block:
 
 def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> Block:
     """FROM and WHERE of a SELECT, as branches of products and the scope of its names"""
+    select = with_bounds_inside(select)
     scope = Scope(parent=outer)
     branches: tuple[Branch, ...] = UNIT
     from_ = select.args.get("from_")
@@ -135,14 +171,74 @@ def select_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
     if _is_grouped(block):
         return _grouped_rows(lowering, block, needed)
     scalars = RowScalars(lowering, block.scope)
+    if has_windows(block):
+        scalars.windows = Windows(lowering, _named(block), block.scope, block.branches)
     columns = []
     for item in block.items:
         if item.column is not None:
             columns.append((item.name, item.column))
-        elif needed is None or item.name in needed or not has_subquery(item.node):
+        elif needed is None or item.name in needed or not _is_costly(item.node):
             columns.append((item.name, scalars.lower(item.node)))
+    tests = _qualified(block, scalars)
     branches = extended(lowering.variables, block.branches, scalars.take_prelude())
+    if isinstance(scalars.windows, Windows):
+        key = _row_key(block)
+        branches = with_windows(lowering, scalars.windows, branches, columns, tests, key)
     return Table(branches, tuple(columns))
+
+
+def _is_costly(node: exp.Expr) -> bool:
+    return has_subquery(node) or has_window(node)
+
+
+def has_windows(block: Block) -> bool:
+    """Whether a window function is in the select list or in QUALIFY."""
+    qualify = block.select.args.get("qualify")
+    nodes = [item.node for item in block.items if item.column is None]
+    choice = any(map(has_window, nodes))
+    if qualify is not None and not choice and not has_window(qualify.this):
+        raise fault(
+            UnsupportedError,
+            "QUALIFY needs a window function",
+            qualify,
+            "write WHERE or HAVING instead",
+        )
+    return qualify is not None or choice
+
+
+def _named(block: Block) -> dict[str, exp.Window]:
+    """The windows of the WINDOW clause."""
+    return {window.this.name: window for window in block.select.args.get("windows") or ()}
+
+
+def _qualified(block: Block, scalars: RowScalars) -> list[Expr]:
+    """QUALIFY as factors, where output names may stand for their expressions."""
+    qualify = block.select.args.get("qualify")
+    if qualify is None:
+        return []
+    names = {item.name: item.node for item in block.items if item.column is None}
+
+    def expand(node: exp.Expr) -> exp.Expr:
+        is_name = isinstance(node, exp.Column) and not node.table and node.name in names
+        if is_name and isinstance(node, exp.Column) and not block.scope.owns(node):
+            return names[node.name].copy()
+        return node
+
+    condition = qualify.this.copy().transform(expand)
+    before = scalars.take_prelude()
+    tests = scalars.conditions(condition)
+    scalars.prelude = before + scalars.prelude
+    return tests
+
+
+def _row_key(block: Block) -> tuple[str, ...] | None:
+    """The variables of a declared key, where the rows are those of one relation."""
+    if len(block.scope.sources) != 1 or len(block.branches) != 1:
+        return None
+    (source,) = block.scope.sources
+    key = [typed.scalar for name in source.key for typed in source.find(name)]
+    names = tuple(scalar.name for scalar in key if isinstance(scalar, Ref))
+    return names if names and len(names) == len(key) else None
 
 
 def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
@@ -153,6 +249,8 @@ def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
         factors.append(exists_of(summed(lowering.variables, keys, branches)))
     sink = Lifts(lowering.variables, factors)
     scalars = Grouped(lowering, block.scope, branches, groups, keys, total, sink)
+    if has_windows(block):
+        scalars.windows = Windows(lowering, _named(block), block.scope, branches)
     columns = []
     for item in block.items:
         if needed is None or item.name in needed:
@@ -160,9 +258,15 @@ def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
             factors += scalars.take_prelude()
     having = block.select.args.get("having")
     if having is not None:
-        tests = scalars.conditions(having.this)
-        factors += tests
-    return Table(extended(lowering.variables, (Branch(),), factors), tuple(columns))
+        factors += scalars.conditions(having.this)
+    tests = _qualified(block, scalars)
+    factors += scalars.take_prelude()
+    rows = extended(lowering.variables, (Branch(),), factors)
+    if isinstance(scalars.windows, Windows):
+        rows = with_windows(
+            lowering, scalars.windows, rows, columns, tests, None if total else keys
+        )
+    return Table(rows, tuple(columns))
 
 
 def _groups(

@@ -14,6 +14,8 @@ NULL where that is possible.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from sqlglot import exp
 
 from viewlet.calculus.expr import (
@@ -40,6 +42,18 @@ from viewlet.schema import BOOLEAN
 
 ZERO_COUNT = Const(0)
 
+OVER_ONLY = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue),
+)
+"""What has a meaning over a window only."""
+
+
+class WindowValues(Protocol):
+    """Gives window functions their values, where they can stand."""
+
+    def value(self, node: exp.Window, scalars: RowScalars) -> Typed: ...
+
 
 class RowScalars(Scalars):
     """Scalars over the rows of one block; lifts that they need gather in `prelude`."""
@@ -49,6 +63,7 @@ class RowScalars(Scalars):
         self.variables = lowering.variables
         self.scope = scope
         self.prelude: list[Expr] = []
+        self.windows: WindowValues | None = None
 
     def leaf(self, node: exp.Expr) -> Typed | None:
         if isinstance(node, exp.Column):
@@ -57,6 +72,29 @@ class RowScalars(Scalars):
             return self.scope.resolve(node)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             return self._scalar_subquery(node)
+        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+            raise fault(
+                UnsupportedError,
+                "IGNORE NULLS is not supported",
+                node,
+                "aggregates pass over NULLs",
+            )
+        if isinstance(node, OVER_ONLY):
+            raise fault(
+                TypingError,
+                f"{node.sql_name()} needs a window",
+                node,
+                f"write {node.sql_name()}() OVER (ORDER BY ...)",
+            )
+        if isinstance(node, exp.Window):
+            if self.windows is None:
+                raise fault(
+                    UnsupportedError,
+                    "a window function cannot stand here",
+                    node,
+                    "compute it in the select list of a subquery, or filter with QUALIFY",
+                )
+            return self.windows.value(node, self)
         test = subquery_test(node)
         if test is not None:
             return test.truth(self)

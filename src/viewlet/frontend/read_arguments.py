@@ -57,6 +57,7 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     # Queries.
     exp.Select: (
         *("expressions", "distinct", "from_", "joins", "where", "group", "having"),
+        *("qualify", "windows"),
         *_QUERY,
     ),
     **dict.fromkeys(
@@ -75,12 +76,25 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Where: ("this",),
     exp.Group: ("expressions",),
     exp.Having: ("this",),
-    exp.Distinct: ("expressions",),
+    exp.Qualify: ("this",),
+    # `over` is the word OVER.
+    exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+    exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side", "exclude"),
+    exp.IgnoreNulls: ("this",),
+    exp.RespectNulls: ("this",),
+    **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist), ()),
+    exp.Ntile: ("this",),
+    exp.Lag: ("this", "offset", "default"),
+    exp.Lead: ("this", "offset", "default"),
+    exp.FirstValue: ("this",),
+    exp.LastValue: ("this",),
+    exp.NthValue: ("this", "offset"),
+    exp.Distinct: ("expressions", "on"),
     exp.Order: ("expressions",),
     exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Limit: ("expression", "limit_options"),
     exp.Fetch: ("count", "direction", "limit_options"),
-    exp.LimitOptions: ("rows",),
+    exp.LimitOptions: ("rows", "with_ties"),
     exp.Offset: ("expression",),
     exp.Star: (),
 }
@@ -135,6 +149,10 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
     exp.Filter: _BINARY,
+    exp.WithinGroup: _BINARY,
+    **dict.fromkeys((exp.Median, exp.Mode, exp.First, exp.Last), ("this",)),
+    **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc), ("this",)),
+    **dict.fromkeys((exp.ArgMax, exp.ArgMin), _BINARY),
 }
 
 
@@ -210,6 +228,9 @@ def check_node(node: exp.Expr, read: frozenset[str] | None) -> None:
     if read is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
         raise refused_node(node)
     for name, value in node.args.items():
+        if isinstance(node, exp.Order) and isinstance(node.parent, exp.First | exp.Last):
+            # FIRST(x ORDER BY y)
+            continue
         if is_set(value) and (name not in read or not _is_read(node, name, value)):
             raise refused_argument(node, name)
 

@@ -34,7 +34,6 @@ _CHANGING = (
 )
 
 _PLAIN_JOIN = "write a plain join"
-_GROUPED = "join with a grouped subquery instead"
 _VERSIONS = "a view has the rows as they are now"
 _BY_KEY = "select the rows in WHERE, by their key"
 _GROUPINGS = (
@@ -80,8 +79,6 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
     (exp.PrimaryKeyColumnConstraint, "desc"): ("an order of a PRIMARY KEY", None),
     (exp.PrimaryKey, "expressions"): ("an order of a PRIMARY KEY", None),
     (exp.Select, "kind"): ("SELECT AS STRUCT or VALUE", "select the columns"),
-    (exp.Select, "qualify"): ("QUALIFY", "filter a grouped subquery instead"),
-    (exp.Select, "windows"): ("WINDOW", _GROUPED),
     (exp.Select, "locks"): ("FOR UPDATE", None),
     (exp.Select, "laterals"): ("LATERAL", _PLAIN_JOIN),
     (exp.Select, "sample"): ("TABLESAMPLE", None),
@@ -116,14 +113,12 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
     **dict.fromkeys(
         ((exp.Group, kind) for kind in ("rollup", "cube", "grouping_sets")), _GROUPINGS
     ),
-    (exp.Distinct, "on"): ("DISTINCT ON", "use GROUP BY with MIN or MAX"),
     (exp.Ordered, "with_fill"): ("WITH FILL", "join with a table that has all values"),
     (exp.Order, "this"): ("ORDER BY inside of a call", None),
     (exp.Order, "siblings"): ("ORDER SIBLINGS BY", None),
     (exp.Limit, "expressions"): ("LIMIT ... BY", None),
     (exp.Offset, "expressions"): ("LIMIT ... BY", None),
     (exp.LimitOptions, "percent"): ("LIMIT in percent", "write a number of rows"),
-    (exp.LimitOptions, "with_ties"): ("WITH TIES", "write LIMIT"),
     (exp.Column, "db"): ("schemas are", "write the table's name alone"),
     (exp.Column, "join_mark"): ("(+)", "write LEFT JOIN"),
     (exp.Cast, "format"): ("CAST ... FORMAT", None),
@@ -143,13 +138,11 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
 }
 
 CONSTRUCTS: Mapping[type[exp.Expr], Refusal] = {
-    exp.Window: ("window functions are", _GROUPED),
     exp.Lateral: ("LATERAL", _PLAIN_JOIN),
     exp.TableSample: ("TABLESAMPLE", None),
     exp.Unnest: ("UNNEST in FROM", "write VALUES (1), (2)"),
     exp.Array: ("arrays are", "for a list of values write x IN (1, 2, 3)"),
     exp.TryCast: ("TRY_CAST", "use CAST, and WHERE or CASE for the rows that it cannot take"),
-    exp.IgnoreNulls: ("IGNORE NULLS", "aggregates pass over NULLs"),
     exp.Final: ("FINAL", None),
     exp.Collate: ("COLLATE", "text is compared by code point"),
     **dict.fromkeys((exp.Rollup, exp.Cube, exp.GroupingSets), _GROUPINGS),

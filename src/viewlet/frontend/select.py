@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewlet.calculus.query import OrderItem
-from viewlet.errors import ParseError, ResolutionError, TypingError, UnsupportedError
+from viewlet.errors import ParseError, ResolutionError, UnsupportedError
+from viewlet.frontend import top_rows
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.scope import CommonTable, Scope
 from viewlet.frontend.syntax import did_you_mean, fault, walk_level
@@ -105,30 +106,11 @@ def common_tables(lowering: Lowering, query: exp.Expr, outer: Scope | None) -> S
     return Scope(parent=outer, common=tables)
 
 
-def refuse_limit(query: exp.Expr) -> None:
-    """LIMIT in a subquery: which rows it keeps is not a matter of the data alone."""
-    for clause in ("limit", "offset", "fetch"):
-        clause_node = query.args.get(clause)
-        if clause_node is not None:
-            raise fault(
-                UnsupportedError,
-                f"{clause.upper()} in a subquery is not supported",
-                clause_node,
-                "put ORDER BY and LIMIT on the view, or select MIN or MAX",
-            )
-
-
 def limit_of(query: exp.Expr) -> tuple[int | None, int]:
     """LIMIT and OFFSET of a view."""
-    limit, offset = query.args.get("limit"), query.args.get("offset")
-    if (limit or offset) and query.args.get("order") is None:
+    if (query.args.get("limit") or query.args.get("offset")) and query.args.get("order") is None:
         _refuse_order_below(query)
-    count = None
-    if isinstance(limit, exp.Fetch):
-        count = _row_count(limit.args.get("count"), limit, "FETCH")
-    elif limit is not None and not _is_all(limit.expression):
-        count = _row_count(limit.expression, limit, "LIMIT")
-    return count, _row_count(offset.expression, offset, "OFFSET") if offset is not None else 0
+    return top_rows.limit_of(query)
 
 
 def _refuse_order_below(query: exp.Expr) -> None:
@@ -145,17 +127,6 @@ def _refuse_order_below(query: exp.Expr) -> None:
                 "write ORDER BY beside LIMIT",
             )
         below = below.this
-
-
-def _is_all(node: exp.Expr) -> bool:
-    """LIMIT NULL and LIMIT ALL"""
-    return isinstance(node, exp.Null) or (isinstance(node, exp.Column) and node.name == "all")
-
-
-def _row_count(node: exp.Expr | None, clause: exp.Expr, what: str) -> int:
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-        return int(node.name)
-    raise fault(TypingError, f"{what} needs a whole number", clause)
 
 
 def order_of(query: exp.Expr, items: Sequence[Item]) -> tuple[OrderItem, ...]:

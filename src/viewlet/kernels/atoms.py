@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from viewlet.calculus.expr import PRESENCE, MapRef
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders
 from viewlet.kernels.loop_nodes import (
@@ -15,14 +17,31 @@ from viewlet.kernels.loop_nodes import (
     Run,
     Scan,
     Slice,
+    Walk,
 )
 from viewlet.kernels.recognize import column_position, narrowed
 from viewlet.kernels.scalar_source import Variable
-from viewlet.storage.columns import CHAIN, Index
+from viewlet.storage.columns import CHAIN, COUNT, Index
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """A walk along a group of records, by the order of one key, until `stop` is set."""
+
+    key: str
+    greatest_first: bool
+    stop: str
 
 
 def build_atom(builder: Builder, expr: MapRef, cursor: Cursor) -> Block:
     """For every record of a map under the bound keys, the rest."""
+    return build_records(builder, expr, cursor, None)
+
+
+def build_records(
+    builder: Builder, expr: MapRef, cursor: Cursor, in_order: InOrder | None
+) -> Block:
+    """The same, in the order of a key where that is asked for."""
     scope, map = cursor.scope, builder.loops.maps[expr.name]
     bound = [i for i, name in enumerate(expr.keys) if name in scope]
     key = [scope[expr.keys[i]] for i in bound]
@@ -48,6 +67,12 @@ def build_atom(builder: Builder, expr: MapRef, cursor: Cursor) -> Block:
     body = _with_record(builder, expr, record, binds, matches, row)
     if open_record:
         return body
+    if in_order is not None:
+        column = 0 if expr.column == PRESENCE else column_position(map, expr.column)
+        order = expr.keys.index(in_order.key)
+        index, (count,) = builder.tree(map.name, tuple(bound), order, (column, COUNT))
+        greatest, stop = in_order.greatest_first, in_order.stop
+        return [Walk(map.name, index, count, record, key, greatest, stop, body)]
     if is_full_key:
         builder.loops.probed.add(map.name)
         return [Get(map.name, record, key, body)]

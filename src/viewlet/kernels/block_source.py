@@ -85,6 +85,25 @@ def write_let(writer: Writer, node: ir.Let) -> None:
     writer.line(f"{node.variable.name} = {value}")
 
 
+def write_repeat(writer: Writer, node: ir.Repeat) -> None:
+    """The body for each whole number up to a scalar."""
+    code = writer.scalars.code(node.scalar, node.scope)
+    value = code.value if code.null is None else f"0 if {code.null} else {code.value}"
+    last, name = writer.local("last", value), node.variable.name
+    writer.line(f"{name} = zero + 1")
+    with writer.nest(f"while {name} <= {last}:"):
+        write_block(writer, node.body)
+        writer.line(f"{name} += 1")
+
+
+def write_stop_unless(writer: Writer, node: ir.StopUnless) -> None:
+    """The body where a test is met; else the walk ends."""
+    with writer.nest(f"if {bare(writer.scalars.truth(node.scalar, node.scope))}:"):
+        write_block(writer, node.body)
+    with writer.nest("else:"):
+        writer.line(f"{node.stop} = 1")
+
+
 def write_not_null(writer: Writer, node: ir.NotNull) -> None:
     """The body where a variable is not NULL."""
     with writer.nest(f"if {node.variable.null} == 0:"):
@@ -188,6 +207,8 @@ def _adds(block: Block, total: str) -> bool:
 
 WRITERS: NodeWriters = {
     ir.Let: write_let,
+    ir.Repeat: write_repeat,
+    ir.StopUnless: write_stop_unless,
     ir.NotNull: write_not_null,
     ir.Total: write_total,
     ir.AddTo: write_add_to,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from viewlet.functions import free_variables
 from viewlet.kernels import loop_nodes as ir
-from viewlet.kernels.block_source import FLOAT, NodeWriters
+from viewlet.kernels.block_source import FLOAT, NodeWriters, write_block
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.tree_source import (
     add_entry,
@@ -114,4 +114,17 @@ def _extreme_key(node: ir.Border, is_float: bool) -> str:
     return f"({2**63 - 1 if node.upper else -(2**63)})"
 
 
-WRITERS: NodeWriters = {ir.Border: write_border}
+def write_take_border(writer: Writer, node: ir.TakeBorder) -> None:
+    """Take the key of a border."""
+    name, variable = node.border, node.variable
+    is_float = variable.slot.physical is FLOAT
+    least = "(-inf)" if is_float else f"({-(2**63)})"
+    with writer.nest(f"if {name}_some:"):
+        with writer.nest(f"if {name} == {least}:"):
+            write_block(writer, node.body)
+        with writer.nest("else:"):
+            writer.line(f"{variable.name} = {name}")
+            writer.line(f"{variable.null} = 0")
+
+
+WRITERS: NodeWriters = {ir.Border: write_border, ir.TakeBorder: write_take_border}

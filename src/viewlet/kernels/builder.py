@@ -37,6 +37,9 @@ class Builder:
             for column in relation.names
         }
         self.uses: Counter[str] = Counter()
+        self.edges: frozenset[str] = frozenset()
+        """The first or last keys of the batch, where a statement restricts a map's rows to those
+        beyond them."""
         """How often each variable stands in the current statement."""
         self.records: dict[tuple[str, tuple[str, ...]], str] = {}
         """Locals with records that are known where the builder stands, by map and key locals."""

@@ -165,7 +165,7 @@ def _function(writer: Writer, name: str) -> str:
     return "\n".join([*head, *before, *writer.lines, "    return 0", "", ""])
 
 
-_REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.ValueChange
+_REPEATED = ir.Rows | ir.Scan | ir.Slice | ir.Run | ir.Walk | ir.Groups | ir.Repeat | ir.ValueChange
 
 
 def _updates(step: Step) -> int:

@@ -247,6 +247,35 @@ class Let:
 
 
 @dataclass
+class Repeat:
+    """for variable in 1, 2, ... up to scalar: body"""
+
+    variable: Variable
+    scalar: ScalarExpr
+    scope: Scope
+    body: Block
+
+
+@dataclass
+class TakeBorder:
+    """variable = the key of a border; NULL where no key is beyond it, `body` where all are"""
+
+    variable: Variable
+    border: str
+    body: Block
+
+
+@dataclass
+class StopUnless:
+    """if scalar: body, else the end of the Walk that looks at `stop`"""
+
+    scalar: ScalarExpr
+    scope: Scope
+    stop: str
+    body: Block
+
+
+@dataclass
 class If:
     """if scalar: body"""
 
@@ -364,36 +393,11 @@ class Update:
     columns: list[tuple[int, Physical, Factors]]
 
 
-Node = (
-    Rows
-    | Get
-    | Scan
-    | Slice
-    | Run
-    | Walk
-    | IfMonotone
-    | Border
-    | Range
-    | Groups
-    | BindKey
-    | MatchKey
-    | Column
-    | Present
-    | Let
-    | If
-    | NotNull
-    | Total
-    | AddTo
-    | LetTotal
-    | IfTotal
-    | StartExtreme
-    | TakeNearer
-    | ValueChange
-    | TestChange
-    | ClearBuffer
-    | ClearColumn
-    | Update
-)
+_Access = Rows | Get | Scan | Slice | Run | Walk | IfMonotone | Border | Range | Groups | BindKey
+_Row = MatchKey | Column | Present | Let | Repeat | StopUnless | TakeBorder | If | NotNull
+_Value = Total | AddTo | LetTotal | IfTotal | StartExtreme | TakeNearer | ValueChange
+_More = TestChange | ClearBuffer | ClearColumn | Update
+Node = _Access | _Row | _Value | _More
 Block = list[Node]
 
 

@@ -28,6 +28,7 @@ from viewlet.kernels.loop_nodes import (
     Total,
     Update,
 )
+from viewlet.kernels.ordered_loops import edges_of
 from viewlet.kernels.ranged import build_range_term
 from viewlet.kernels.recognize import as_change, column_position, mentions, with_lookups_first
 from viewlet.kernels.scalar_source import Variable
@@ -121,6 +122,7 @@ def _clearing(statement: Statement, target: Map) -> list[Step]:
 
 def _fill(builder: Builder, statement: Statement, target: Map) -> list[Step]:
     builder.uses = Counter(mentions(statement))
+    builder.edges = edges_of(statement.loop)
     text = statement_text(statement).strip()
     return [
         Step(text, (target.name,), _term(builder, statement, term, target), statement.reads)

@@ -12,6 +12,7 @@ from viewlet.calculus.typing import scalar_slot
 from viewlet.functions import apply
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders, build_rows
 from viewlet.kernels.loop_nodes import AddTo, Block, Factors, Let, Named, Total
+from viewlet.kernels.ordered_loops import build_walked
 from viewlet.kernels.range_nodes import (
     has_small_groups,
     range_bounds,
@@ -63,6 +64,9 @@ def build_product(builder: Builder, members: tuple[Expr, ...], cursor: Cursor) -
             before, weight, remaining = range_sum
             row = replace(cursor, factors=(*cursor.factors, weight))
             return [*before, *build_product(builder, remaining, row)]
+    walked = build_walked(builder, first, others, cursor, build_product)
+    if walked is not None:
+        return walked
     return build_in_order(builder, first, others, cursor)
 
 

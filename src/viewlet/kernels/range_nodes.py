@@ -53,14 +53,15 @@ def range_bounds(
     borders: list[Border] = []
     for bound in shape.bounds:
         if isinstance(bound, Beyond):
-            borders.append(_border(builder, bound, scope))
+            borders.append(border_node(builder, bound, scope))
             bounds.append(AtBorder(borders[-1].name, bound.upper))
         else:
             bounds.append(bound)
     return bounds, borders
 
 
-def _border(builder: Builder, beyond: Beyond, scope: Scope) -> Border:
+def border_node(builder: Builder, beyond: Beyond, scope: Scope) -> Border:
+    """The descent to the key at which tests of sums beyond a key turn."""
     map = builder.loops.maps[beyond.map]
     parts, order = _group(beyond)
     columns = [column_position(map, column) for _, column in beyond.sums]

@@ -106,7 +106,7 @@ def range_shape(
         return None
     if len(set(atom.keys)) < len(atom.keys):
         return None
-    lifts: dict[str, _RangeSum] = {}
+    lifts: dict[str, RangeSum] = {}
     conditions: list[ScalarExpr] = []
     used: list[Expr] = []
     remaining: list[Expr] = []
@@ -118,7 +118,7 @@ def range_shape(
         if isinstance(other, Cond):
             conditions.append(other.scalar)
             continue
-        nested = _nested(other, free, bound, maps) if isinstance(other, Lift) else None
+        nested = range_sum_of(other, free, bound, maps) if isinstance(other, Lift) else None
         if nested is None or not isinstance(other, Lift) or other.variable in needed | bound:
             return None
         lifts[other.variable] = nested
@@ -138,7 +138,7 @@ def range_shape(
 
 
 @dataclass(frozen=True)
-class _RangeSum:
+class RangeSum:
     """Sum[](N[h, q].d * {q > p})"""
 
     atom: MapRef
@@ -147,9 +147,10 @@ class _RangeSum:
     beyond: str
 
 
-def _nested(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> _RangeSum | None:
+def range_sum_of(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> RangeSum | None:
+    """(s := Sum[](N[h, q].d * {q > p})) -> what it sums up, where p is one of the free variables"""
     body = lift.body
-    while isinstance(body, Sum) and frozenset(body.keys) <= bound:
+    while isinstance(body, Sum) and frozenset(body.keys) <= bound | free:
         body = body.body
     atoms = [f for f in factors_of(body) if isinstance(f, MapRef)]
     conditions = [f for f in factors_of(body) if isinstance(f, Cond)]
@@ -168,11 +169,11 @@ def _nested(lift: Lift, free: Names, bound: Names, maps: Mapping[str, Map]) -> _
         return None
     if map.keys[atom.keys.index(order)].slot.nullable:
         return None
-    return _RangeSum(atom, order, operator, scalar.name)
+    return RangeSum(atom, order, operator, scalar.name)
 
 
 def _bounds(
-    conditions: list[ScalarExpr], free: Names, lifts: Mapping[str, _RangeSum], bound: Names
+    conditions: list[ScalarExpr], free: Names, lifts: Mapping[str, RangeSum], bound: Names
 ) -> tuple[set[str], tuple[Bound | KeyTest | Beyond, ...], bool] | None:
     """The keys that are restricted (one, if this is to work), and how."""
     orders: set[str] = set()
@@ -227,7 +228,7 @@ def _gap(condition: ScalarExpr, names: Names) -> list[KeyTest] | None:
     return borders if len({test.upper for test in borders}) == len(borders) == 2 else None
 
 
-def _beyond(tests: list[Test], lifts: Mapping[str, _RangeSum]) -> list[Beyond] | None:
+def _beyond(tests: list[Test], lifts: Mapping[str, RangeSum]) -> list[Beyond] | None:
     """Tests by the tree that answers them and the way in which they turn."""
     groups: dict[bool, list[ScalarExpr]] = {}
     for test in tests:
@@ -256,7 +257,7 @@ def _beyond(tests: list[Test], lifts: Mapping[str, _RangeSum]) -> list[Beyond] |
     return beyonds
 
 
-def _range_of(nested: _RangeSum) -> tuple[object, ...]:
+def _range_of(nested: RangeSum) -> tuple[object, ...]:
     """What is summed over which range, whatever the order variable is called."""
     keys = tuple("" if key == nested.order else key for key in nested.atom.keys)
     return nested.atom.name, keys, nested.operator, nested.beyond

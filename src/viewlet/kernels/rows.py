@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewlet.calculus.expr import Add, Assign, Cond, Delta, Expr, Rel, Sum, Value
+from viewlet.calculus.expr import Add, Assign, Cond, Delta, Each, Expr, Rel, Sum, Value
 from viewlet.calculus.scope import outputs
-from viewlet.calculus.typing import scalar_slot
+from viewlet.calculus.typing import Slot, scalar_slot
 from viewlet.errors import ProgramError
+from viewlet.functions import Const, Ref, apply
 from viewlet.kernels.builder import Builder, Cursor, NodeBuilders, bind, build_rows
-from viewlet.kernels.loop_nodes import Block, Factors, If, Let, Named, Rows
+from viewlet.kernels.loop_nodes import Block, Factors, If, Let, Named, Repeat, Rows
 from viewlet.kernels.nested_values import build_test_change, build_value_change
 from viewlet.kernels.recognize import narrowed, test_change_of, value_change_of
 from viewlet.kernels.scalar_source import Variable
@@ -48,6 +49,18 @@ def build_assign(builder: Builder, expr: Assign, cursor: Cursor) -> Block:
         cursor,
         lambda variable: [Let(variable, expr.scalar, dict(scope))],
     )
+
+
+def build_each(builder: Builder, expr: Each, cursor: Cursor) -> Block:
+    """The rest for each whole number up to a scalar, or where the bound one is among them."""
+    scope = cursor.scope
+    if expr.variable in scope:
+        number = Ref(expr.variable)
+        among = apply("and", apply("<=", Const(1), number), apply("<=", number, expr.scalar))
+        return [If(among, dict(scope), cursor.finish())]
+    variable = Variable(builder.name(expr.variable), Slot(Physical.INT))
+    body = cursor.continuation({**scope, expr.variable: variable}, cursor.factors)
+    return [Repeat(variable, expr.scalar, dict(scope), body)]
 
 
 def build_delta(builder: Builder, expr: Delta, cursor: Cursor) -> Block:
@@ -128,6 +141,7 @@ BUILDERS: NodeBuilders = {
     Value: build_weight,
     Cond: build_cond,
     Assign: build_assign,
+    Each: build_each,
     Delta: build_delta,
     Rel: build_rel,
     Add: build_add,

@@ -4,15 +4,16 @@ Statements of a trigger run in order, so that
 
     buffers are filled before anything reads them,
     a map is read (its old contents) before it is updated,
+    rows that are replaced go as they are, and come back from maps that are updated already,
     recomputed maps come last, each after the maps that it reads (their new contents).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from viewlet.calculus.expr import Expr, MapRef, walk
+from viewlet.calculus.expr import Expr, MapRef, negate, walk
 from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
 from viewlet.errors import ProgramError
 from viewlet.planner.maps import Maps, PlannedMap
@@ -32,6 +33,9 @@ from viewlet.schema import Catalog, Physical
 Updates = dict[str, dict[str, Expr]]
 """Right-hand sides by map and column."""
 
+Replacements = dict[str, dict[str, tuple[Expr, Expr]]]
+"""What goes and what comes, by map and column."""
+
 
 @dataclass
 class Maintenance:
@@ -39,6 +43,7 @@ class Maintenance:
 
     updates: dict[str, Updates] = field(default_factory=dict)
     recomputed: dict[str, Updates] = field(default_factory=dict)
+    replaced: dict[str, Replacements] = field(default_factory=dict)
 
     def update(self, relation: str, map: str, column: str, expr: Expr) -> None:
         """On a batch to the relation, the column changes by this expression."""
@@ -47,6 +52,11 @@ class Maintenance:
     def recompute(self, relation: str, map: str, column: str, expr: Expr) -> None:
         """On a batch to the relation, the column becomes this expression."""
         self.recomputed.setdefault(relation, {}).setdefault(map, {})[column] = expr
+
+    def replace(self, relation: str, map: str, column: str, out: Expr, into: Expr) -> None:
+        """On a batch to the relation, the column loses some of its rows, as they are before the
+        batch, and gets others, from what maps hold after it."""
+        self.replaced.setdefault(relation, {}).setdefault(map, {})[column] = (out, into)
 
     def is_recomputed(self, relation: str, map: str, column: str) -> bool:
         """Whether the column is computed anew on a batch to the relation."""
@@ -61,9 +71,12 @@ def assemble(
     triggers = []
     buffers: dict[str, Map] = {}
     for relation in sorted(maintenance.updates.keys() | maintenance.recomputed.keys()):
-        updates = maintenance.updates.get(relation, {})
-        recomputed = maintenance.recomputed.get(relation, {})
-        statements, buffered = _trigger(maps, updates, recomputed)
+        statements, buffered = _trigger(
+            maps,
+            maintenance.updates.get(relation, {}),
+            maintenance.replaced.get(relation, {}),
+            maintenance.recomputed.get(relation, {}),
+        )
         triggers.append(Trigger(relation, statements))
         for name in sorted(buffered):
             buffers[name] = _buffer(maps.change(name), typed[name])
@@ -72,17 +85,18 @@ def assemble(
 
 
 def _trigger(
-    maps: Maps, updates: Updates, recomputed: Updates
+    maps: Maps, updates: Updates, replaced: Replacements, recomputed: Updates
 ) -> tuple[tuple[Statement, ...], set[str]]:
+    parts = [expr for columns in updates.values() for expr in columns.values()]
+    parts += [expr for columns in replaced.values() for both in columns.values() for expr in both]
     buffered = {
         maps.changed(node.name)
-        for columns in updates.values()
-        for expr in columns.values()
+        for expr in parts
         for node in walk(expr)
         if isinstance(node, MapRef) and node.buffer
-    }
+    } | replaced.keys()
     while True:
-        ordered = _try_order(maps, updates, buffered)
+        ordered = _try_order(maps, updates, replaced, buffered)
         if isinstance(ordered, str):
             buffered.add(ordered)
         else:
@@ -92,15 +106,21 @@ def _trigger(
 
 @dataclass
 class _Step:
-    """Statements that stay together: one map's update, or one buffer's filling."""
+    """Statements that stay together: one map's update, or one buffer's filling.
+
+    `reads_new`: it reads what maps hold after the batch, and waits until they are updated.
+    """
 
     target: str
     statements: list[Statement]
     reads: frozenset[str]
     fills_buffer: bool
+    reads_new: bool = False
 
 
-def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Statement] | str:
+def _try_order(
+    maps: Maps, updates: Updates, replaced: Replacements, buffered: set[str]
+) -> list[Statement] | str:
     """The statements in order, or the name of a map that must be buffered to break a cycle."""
     steps: list[_Step] = []
     for name, columns in updates.items():
@@ -112,6 +132,8 @@ def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Stateme
             changes = {column: MapRef(target, column, keys, buffer=True) for column in columns}
             adding = [statement(name, keys, "+=", c, change) for c, change in changes.items()]
             steps.append(_step(name, adding))
+    for name, rows in replaced.items():
+        steps += _replacement(maps, name, rows)
     filled = frozenset(step.target for step in steps if step.fills_buffer)
     ordered: list[Statement] = []
     waiting = list(steps)
@@ -129,18 +151,37 @@ def _try_order(maps: Maps, updates: Updates, buffered: set[str]) -> list[Stateme
     return ordered
 
 
-def _step(target: str, statements: list[Statement], fills_buffer: bool = False) -> _Step:
+def _replacement(maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]) -> list[_Step]:
+    """d_M -= what goes;  d_M += what comes;  M += d_M"""
+    keys, buffer = maps.by_name[name].keys, maps.change(name)
+    out = [statement(buffer, keys, "+=", c, negate(old)) for c, (old, _) in columns.items()]
+    into = [statement(buffer, keys, "+=", c, new) for c, (_, new) in columns.items()]
+    adding = [statement(name, keys, "+=", c, MapRef(buffer, c, keys, buffer=True)) for c in columns]
+    return [
+        _step(buffer, out, fills_buffer=True),
+        _step(buffer, into, fills_buffer=True, reads_new=True),
+        _step(name, adding),
+    ]
+
+
+def _step(
+    target: str, statements: list[Statement], fills_buffer: bool = False, reads_new: bool = False
+) -> _Step:
     reads = frozenset[str]().union(*(s.reads for s in statements))
-    return _Step(target, statements, reads, fills_buffer)
+    return _Step(target, statements, reads, fills_buffer, reads_new)
 
 
 def _may_run(step: _Step, waiting: list[_Step], unfilled: Set[str]) -> bool:
     """Its buffers are filled, and nobody who is still waiting reads what it writes."""
     if step.reads & unfilled:
         return False
+    if step.reads_new:
+        return not any(other.target in step.reads for other in waiting)
     if step.fills_buffer:
         return True
-    return not any(step.target in other.reads for other in waiting if other is not step)
+    return not any(
+        step.target in other.reads for other in waiting if other is not step and not other.reads_new
+    )
 
 
 def _recomputations(maps: Maps, recomputed: Updates) -> Iterable[Statement]:

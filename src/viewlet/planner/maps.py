@@ -51,6 +51,8 @@ class PlannedMap:
     """Column names by the text of the values that they sum."""
     is_inner: bool = False
     """Whether it holds an inner view: definitions of other maps then read it by its name."""
+    touched: Expr | None = None
+    """Which rows a batch touches, of a map whose rows are replaced; over maps and buffers."""
     plan: Plan = Plan.RECURSIVE
     trees: dict[str, Expr] = field(default_factory=dict)
     """Columns over the messages of a view tree (tree_maps.py), as far as they have one."""
@@ -129,13 +131,19 @@ class Maps:
         """The map whose change a buffer holds."""
         return next(map for map, name in self._changes.items() if name == buffer)
 
-    def add_inner(self, keys: tuple[str, ...], body: Expr, definition: Expr) -> PlannedMap:
+    def add_inner(
+        self, keys: tuple[str, ...], body: Expr, definition: Expr, *, is_shared: bool
+    ) -> PlannedMap:
         """The map of an inner view: `body` over relations and inner views, or `definition` over
         nested maps. It is named after what it holds, so that one name means the same in every plan.
+
+        What another view is made from is not shared: whoever else reads it must do so before it
+        changes, and what is made from it afterwards.
         """
         form = canonical(body, keys)
         order = ", ".join(form.names.get(key, "") for key in keys)
         plan = " tree" if self.plan is Plan.TREE else ""
+        plan += "" if is_shared else " apart"
         digest = hashlib.md5(f"[{order}] {form.text}{plan}".encode()).hexdigest()[:10]
         name = f"m_joined_{digest}"
         if name not in self.by_name:

@@ -26,13 +26,14 @@ from viewlet.calculus.expr import (
     Sum,
     Value,
     children,
+    product_of,
     rebuild,
     transform,
     walk,
     with_fields,
 )
-from viewlet.calculus.query import Plan, Query, with_expressions
-from viewlet.calculus.rewrite import expand
+from viewlet.calculus.query import InnerView, Plan, Query, with_expressions
+from viewlet.calculus.rewrite import expand, project
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
@@ -157,6 +158,7 @@ class _Planner:
     def _over_inner_maps(self, query: Query) -> Query:
         """joined_1[x, y].count  ->  m_joined_1a2b[x, y].count, a map with the inner view's rows"""
         names: dict[str, str] = {}
+        sources = {view.made_from for view in query.inner}
 
         def rule(node: Expr) -> Expr:
             if isinstance(node, MapRef) and node.name in names:
@@ -166,8 +168,23 @@ class _Planner:
         for view in query.inner:
             body = transform(view.body, rule)
             definition = self._materializer.decorrelate(body)
-            names[view.name] = self.maps.add_inner(view.keys, body, definition).name
+            is_shared = view.name not in sources
+            planned = self.maps.add_inner(view.keys, body, definition, is_shared=is_shared)
+            names[view.name] = planned.name
+            if view.made_from is not None and planned.touched is None:
+                planned.touched = self._touched(view, names[view.made_from])
         return with_expressions(query, lambda expr: transform(expr, rule)) if names else query
+
+    def _touched(self, view: InnerView, source: str) -> Expr:
+        """The rows that are replaced, over the buffer that holds the change of their source."""
+        buffer = self.maps.change(source)
+
+        def rule(node: Expr) -> Expr:
+            if isinstance(node, MapRef) and node.name == view.change:
+                return MapRef(buffer, node.column, node.keys, buffer=True)
+            return node
+
+        return transform(view.touched, rule)
 
     def _let(self, let: NestedValue) -> NestedValue:
         simple = simplify(let)
@@ -190,6 +207,9 @@ class _Planner:
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
         self._budget.spend(sum(isinstance(node, Rel) for node in walk(definition)))
         change = self._change(relation)
+        if planned.touched is not None:
+            self._replace(planned, planned.touched, column, relation)
+            return
         if self._must_recompute(definition, relation, change):
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
@@ -204,6 +224,25 @@ class _Planner:
             return
         over_maps = self._materializer.expression(difference, frozenset((relation,)), frozenset())
         self.maintenance.update(relation, planned.name, column, schedule(over_maps))
+
+    def _replace(self, planned: PlannedMap, touched: Expr, column: str, relation: str) -> None:
+        """Rows that are touched go as they are, and come back as the source has them then.
+
+        Everything is over maps already. A source that is recomputed says nothing about what changed
+        in it.
+        """
+        definition = planned.columns[column]
+        if self._reads_recomputed(definition, relation):
+            self.maintenance.recompute(relation, planned.name, column, schedule(definition))
+            return
+        old = MapRef(planned.name, column, planned.keys)
+        self.maintenance.replace(
+            relation,
+            planned.name,
+            column,
+            out=schedule(product_of(touched, old)),
+            into=schedule(project(planned.keys, product_of(touched, definition))),
+        )
 
     def _change(self, relation: str) -> Change:
         """R changes by ΔR; a nested map that depends on R changes by its buffer."""
@@ -225,10 +264,13 @@ class _Planner:
 
         A map over a nested map that is itself recomputed has no delta to start from either.
         """
-        if any(
+        if self._reads_recomputed(definition, relation):
+            return True
+        return any(unbounded(monomial.expr(), change) for monomial in expand(definition))
+
+    def _reads_recomputed(self, definition: Expr, relation: str) -> bool:
+        return any(
             isinstance(node, MapRef)
             and self.maintenance.is_recomputed(relation, node.name, node.column)
             for node in walk(definition)
-        ):
-            return True
-        return any(unbounded(monomial.expr(), change) for monomial in expand(definition))
+        )
