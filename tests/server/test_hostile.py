@@ -124,7 +124,7 @@ def test_hostile_requests(seed: int, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.slow
 def test_a_killed_server_has_lost_nothing(tmp_path: Path) -> None:
-    """SIGKILL while rows come in over HTTP and over the wire: what was acknowledged is there."""
+    """SIGKILL after rows came in over HTTP: what was acknowledged is there."""
     path = tmp_path / "shop.viewlet"
     with viewlet.connect(path) as database:
         database.execute(
