@@ -49,7 +49,8 @@ EVERYTHING = set(ALLOWED)
 ALLOWED |= {
     "interfaces": EVERYTHING,
     "pipeline": EVERYTHING | {"interfaces"},
-    "cli": EVERYTHING | {"interfaces", "pipeline"},
+    "server": EVERYTHING | {"interfaces"},
+    "cli": EVERYTHING | {"interfaces", "pipeline", "server"},
 }
 
 LIBRARIES: dict[str, tuple[str, ...]] = {

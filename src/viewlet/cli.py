@@ -1,4 +1,4 @@
-"""The command line: viewlet demo, run, explain, inspect, bench, --version."""
+"""The command line: viewlet demo, run, serve, explain, inspect, bench, --version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import json
 import signal
 import sys
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ import typer
 
 import viewlet
 from viewlet.errors import ResolutionError, ViewletError
-from viewlet.extras import require
+from viewlet.extras import extras_of, require
 from viewlet.interfaces.stopping import terminate
 
 app = typer.Typer(
@@ -188,6 +189,61 @@ def inspect(
 
     for line in inspected(checkpoint):
         typer.echo(line)
+
+
+@app.command()
+def serve(
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A database on disk, or a file of SQL; nothing is an empty database."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of HTTP; 0 is any.")] = 8080,
+    pg_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Of the PostgreSQL wire; none without it.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="VIEWLET_TOKEN", help="What clients must know; the wire's password."),
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="For TLS: a PEM file.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Answer SELECT alone.")] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="Let SQL read files of this machine.")
+    ] = False,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes of one batch of rows.")] = 64 * 2**20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one answer.")] = 100_000,
+    max_seconds: Annotated[float, typer.Option(min=0.01, help="Time of one query.")] = 10.0,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="The demo's views, over a stream of made-up orders.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests.")] = False,
+) -> None:
+    """Serve a database over HTTP and over the PostgreSQL wire.
+
+    \b
+    Examples:
+        viewlet serve --demo
+        viewlet serve shop.viewlet --pg-port 5433
+        VIEWLET_TOKEN=... viewlet serve shop.viewlet --host 0.0.0.0 --certificate c.pem --key k.pem
+    """
+    with extras_of("viewlet serve"):
+        from viewlet.server.serve import log_to_stderr, open_database
+        from viewlet.server.serve import serve as serve_database
+        from viewlet.server.settings import ServeSettings
+    doors = (host, port, pg_port, token, certificate, key, read_only, files)
+    settings = ServeSettings(*doors, max_body, max_rows, max_seconds)
+    settings.check()
+    if not quiet:
+        log_to_stderr()
+    with open_database(source, settings) as database, ExitStack() as stack:
+        if demo:
+            require("viewlet_bench", "viewlet serve --demo")
+            from viewlet_bench.demo.feeding import feeding
+
+            stack.enter_context(feeding(database))
+        serve_database(database, settings, typer.echo)
 
 
 @app.command()

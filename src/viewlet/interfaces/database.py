@@ -17,11 +17,14 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Engine
-from viewlet.interfaces.arguments import callback_of
+from viewlet.interfaces.adhoc import QueryLimits
+from viewlet.interfaces.arguments import callback_of, name_of
+from viewlet.interfaces.batch_queue import BatchQueue, Policy
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import Compiler, DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.delivery import Subscribers
+from viewlet.interfaces.described import RelationSchema, describe
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.events import Watch
 from viewlet.interfaces.execute import StatementExecutor
@@ -171,12 +174,15 @@ class Database:
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, view: str, callback: Callback | None = None) -> Subscription:
+    def subscribe(
+        self, view: str, callback: Callback | None = None, *, snapshot: bool = False
+    ) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
         `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
         is undone. It may read the database and may not change it. Without a callback, `next()` of
-        the subscription is a future of the next batch.
+        the subscription is a future of the next batch. With `snapshot` the first batch is the
+        view as it is, with its version; every later change follows it, and none is in both.
 
         >>> subscription = db.subscribe("v", lambda batch: print(batch.inserted))
         >>> db.insert("r", (2, 8))
@@ -184,22 +190,65 @@ class Database:
         1
         >>> subscription.close()
         """
-        return self._subscribers.add(view, None if callback is None else callback_of(callback))
+        called = None if callback is None else callback_of(callback)
+        return self._subscribers.add(view, called, snapshot=snapshot)
 
-    def watch(self, *views: str) -> Watch:
+    def watch(
+        self,
+        *views: str,
+        snapshot: bool = False,
+        capacity: int | None = None,
+        full: Policy = "wait",
+    ) -> Watch:
         """For asyncio: the batches that change any of the views, from now on.
+
+        With `snapshot` the first batch of each view is the view as it is, all of one version.
+        `capacity` is how many batches may wait to be read. When they are, `full` says what happens:
+        writers "wait" (in another thread than the reader's), or
+        further batches "coalesce" to the net change of each view, or the queue will "drop" them,
+        count them in `missed`, and say in the next batch how many there were.
 
         >>> async for batch in db.watch("v", "w"):
         ...     print(batch.view, batch.inserted)
         """
-        for view in views:
-            self._state.definitions.view(view)
-        return Watch(self._subscribers.listen, views)
+        queue = BatchQueue(capacity, full)
+        watch = Watch(lambda put: self._subscribers.listen(views, put, snapshot), queue)
+        if queue.holds_writers:
+            self._subscribers.hold_writers(queue)
+        return watch
 
-    def _listen(self, view: str, listener: Callback) -> Subscription:
-        return self._subscribers.listen(view, listener)
+    def _listen(self, view: str, listener: Callback, *, snapshot: bool = False) -> Subscription:
+        return self._subscribers.add(view, None, listener, snapshot=snapshot)
 
     # --- reads ------------------------------------------------------------------------------------
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables and streams, in the order of their making.
+
+        >>> db.tables
+        ('r',)
+        """
+        return tuple(self._state.definitions.relations)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of the views, in the order of their making.
+
+        >>> db.views
+        ('v',)
+        """
+        return tuple(self._state.definitions.views)
+
+    def schema(self, name: str) -> RelationSchema:
+        """Kind, columns, key and SQL of a table, stream or view.
+
+        >>> for column in db.schema("v").columns:
+        ...     print(column.name, column.type, column.nullable)
+        a INTEGER True
+        total BIGINT True
+        """
+        return describe(self._state.definitions, name_of(name, "table or view"))
 
     def view(self, name: str) -> View:
         """A live, read-only mapping of a view's rows.
@@ -221,15 +270,18 @@ class Database:
         """
         return self._reads.changes(view)
 
-    def query(self, text: str) -> pa.Table:
+    def query(
+        self, text: str, *, timeout: float | None = None, max_rows: int | None = None
+    ) -> pa.Table:
         """One SELECT over tables and views, all as they are after the last batch.
 
-        It reads nothing else, and files only where `connect` was told so.
+        It reads nothing else, and files only where `connect` was told so. One that takes longer
+        than `timeout` seconds or gives more than `max_rows` rows is an error.
 
         >>> db.query("SELECT MAX(total) AS most FROM v").to_pylist()
         [{'most': 5}]
         """
-        return self._reads.query(text)
+        return self._reads.query(text, QueryLimits(timeout, max_rows))
 
     def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
         """A view at one stage: sql, calculus, program, and those of the engine below.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from viewlet.calculus.query import check_copies
-from viewlet.errors import ViewletError
+from viewlet.calculus.query import Query, check_copies
+from viewlet.errors import StateError, ViewletError
+from viewlet.interfaces.batch_queue import BatchQueue
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 from viewlet.interfaces.view import row_class
-from viewlet.schema import decode, shown_value
+from viewlet.schema import Type, decode, shown_value
 
 Delivery = tuple[Subscription, ViewBatch]
 
@@ -22,20 +23,78 @@ class Subscribers:
     def __init__(self, state: DatabaseState) -> None:
         self._state = state
         self.subscriptions: list[Subscription] = []
+        self._queues: list[BatchQueue] = []
 
     def add(
-        self, view: str, callback: Callback | None, listener: Callback | None = None
+        self,
+        view: str,
+        callback: Callback | None,
+        listener: Callback | None = None,
+        *,
+        snapshot: bool = False,
     ) -> Subscription:
-        """`callback` can refuse a batch; `listener` hears of those that stand, and cannot raise."""
+        """`callback` can refuse a batch; `listener` hears of those that stand, and cannot raise.
+
+        With `snapshot` each is given the view as it is first, before anything can change it.
+        """
         with self._state.lock:
             self._state.definitions.view(view)
-            subscription = Subscription(view, callback, self._remove, listener)
+            first = self._snapshot(view) if snapshot else None
+            if first is not None and callback is not None:
+                self._call_first(callback, first)
+            if first is not None and listener is not None:
+                listener(first)
+            has_caller = callback is not None or listener is not None
+            subscription = Subscription(
+                view, callback, self._remove, listener, None if has_caller else first
+            )
             self.subscriptions.append(subscription)
             return subscription
 
-    def listen(self, view: str, listener: Callback) -> Subscription:
-        """The batches that stand, for event loops."""
-        return self.add(view, None, listener)
+    def listen(
+        self, views: Sequence[str], listener: Callback, snapshot: bool
+    ) -> list[Subscription]:
+        """The batches of some views that stand, for event loops; snapshots are of one version."""
+        with self._state.lock:
+            for view in views:
+                self._state.definitions.view(view)
+            return [self.add(view, None, listener, snapshot=snapshot) for view in views]
+
+    def hold_writers(self, queue: BatchQueue) -> None:
+        """Writers wait for room in this queue until it is closed."""
+        with self._state.lock:
+            self._queues = [*(q for q in self._queues if not q.is_closed), queue]
+
+    def wait_for_room(self) -> None:
+        """Before a change, outside of the lock: a reader may need it to get on."""
+        for queue in self._queues:
+            queue.wait_for_room()
+
+    def _snapshot(self, view: str) -> ViewBatch:
+        """The view as it is; the caller holds the lock."""
+        state = self._state
+        if state.is_delivering:
+            raise StateError(
+                "a subscriber cannot begin with a snapshot inside of a batch, which may be undone",
+                hint="subscribe after the batch",
+            )
+        query = state.definitions.view(view).query
+        make, types = row_class(query), [column.type for column in query.columns]
+        rows = [make(*map(decode, row, types)) for row in state.engine.rows(view)]
+        return ViewBatch(view, state.version, rows, [], snapshot=True, columns=_columns(query))
+
+    def _call_first(self, callback: Callback, first: ViewBatch) -> None:
+        state = self._state
+        state.is_delivering = True
+        try:
+            callback(first)
+        except Exception as error:
+            raise ViewletError(
+                f"a subscriber failed on its snapshot, and is none: {shown_value(error)}",
+                hint="make the callback handle its own errors",
+            ) from error
+        finally:
+            state.is_delivering = False
 
     def end(self, view: str) -> None:
         """The view is dropped."""
@@ -92,7 +151,11 @@ class Subscribers:
             values = make(*(decode(v, c.type) for v, c in zip(row, query.columns, strict=True)))
             check_copies(abs(weight))
             (inserted if weight > 0 else deleted).extend([values] * abs(weight))
-        return ViewBatch(view, self._state.version, inserted, deleted)
+        return ViewBatch(view, self._state.version, inserted, deleted, columns=_columns(query))
+
+
+def _columns(query: Query) -> tuple[tuple[str, Type], ...]:
+    return tuple((column.name, column.type) for column in query.columns)
 
 
 def deliver(deliveries: Sequence[Delivery]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import queue
 import weakref
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from viewlet.errors import StateError
 from viewlet.interfaces.arguments import callback_of, name_of
+from viewlet.interfaces.batch_queue import BatchQueue
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 
 if TYPE_CHECKING:
@@ -89,46 +89,61 @@ class Watch(AsyncIterator[ViewBatch]):
     """The batches of some views, from any thread that changes the database, in their order.
 
     It listens from its making on, so that nothing is lost between `db.watch` and the first
-    `await`; `close`, the end of an `async with`, or the garbage collector ends it.
+    `await`; `close`, the end of an `async with`, or the garbage collector ends it. A bounded one
+    counts in `missed` what it dropped.
     """
 
     def __init__(
-        self, listen: Callable[[str, Callback], Subscription], views: tuple[str, ...]
+        self,
+        listen: Callable[[Callback], list[Subscription]],
+        queue: BatchQueue,
     ) -> None:
         self._subscriptions: list[Subscription] = []
-        self._batches: deque[ViewBatch] = deque()
+        self._queue = queue
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-        put = _weakly(self)
-        self._subscriptions += [listen(view, put) for view in views]
+        self._subscriptions += listen(_weakly(self))
+
+    @property
+    def missed(self) -> int:
+        """How many batches were dropped because nobody read them in time."""
+        return self._queue.missed
 
     def put(self, batch: ViewBatch) -> None:
         """From the thread that made the batch."""
-        self._batches.append(batch)
-        waiting = self._waiting
+        self._queue.put(batch)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Tell who waits, once: the next batches find nobody to tell until it waits again."""
+        waiting, self._waiting = self._waiting, None
         if waiting is not None:
             loop, event = waiting
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
     async def __anext__(self) -> ViewBatch:
-        while not self._batches:
+        loop = self._queue.reader = asyncio.get_running_loop()
+        while True:
+            batch = self._queue.pop()
+            if batch is not None:
+                return batch
             if not self._subscriptions:
                 raise StopAsyncIteration
             event = asyncio.Event()
-            self._waiting = asyncio.get_running_loop(), event
+            self._waiting = loop, event
             # A batch may have come before it could see who waits.
-            if not self._batches:
-                await event.wait()
-        return self._batches.popleft()
+            batch = self._queue.pop()
+            if batch is not None:
+                return batch
+            await event.wait()
 
     def close(self) -> None:
         """No more batches; what has come can still be read."""
+        self._queue.close()
         for subscription in self._subscriptions:
             subscription.close()
         self._subscriptions = []
-        waiting = self._waiting
-        if waiting is not None and not waiting[0].is_closed():
-            waiting[0].call_soon_threadsafe(waiting[1].set)
+        self._wake()
 
     async def aclose(self) -> None:
         """What `async with contextlib.aclosing(watch)` calls: the same as close."""

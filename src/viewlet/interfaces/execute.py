@@ -39,6 +39,7 @@ class StatementExecutor:
     def run(self, text: str) -> Any:
         """The last statement's result: a table, a number of rows, or None."""
         statements = parse(sql_of(text))
+        self._writes.wait_for_room()
         result: Any = None
         with self._state.lock:
             for group in _grouped(statements):

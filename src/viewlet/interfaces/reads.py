@@ -13,7 +13,7 @@ from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.errors import ViewletError
 from viewlet.frontend.parse import query_text
-from viewlet.interfaces.adhoc import AdHoc, Source
+from viewlet.interfaces.adhoc import NO_LIMITS, AdHoc, QueryLimits, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
@@ -94,8 +94,9 @@ class Reads:
             table = to_arrow(columns, state.engine.columns(name))
         return session_of(state.engine).createDataFrame(table)
 
-    def query(self, text: str) -> pa.Table:
-        """Ad-hoc SQL over tables and views."""
+    def query(self, text: str, limits: QueryLimits = NO_LIMITS) -> pa.Table:
+        """Ad-hoc SQL over tables and views: their rows are of one version, and computing with
+        them holds nobody up."""
         text = sql_of(text)
         with self._state.lock:
             relations = self._state.definitions.relations
@@ -104,9 +105,23 @@ class Reads:
             )
             duckdb_text = query_text(text, self._column_names)
             try:
-                return self._adhoc.query(duckdb_text, self._sources(), streams)
+                sources = self._sources()
+                read = self._adhoc.sources(duckdb_text, sources, streams)
             except ViewletError as error:
                 raise positioned(error, text, duckdb_text) from None
+            tables = {name: sources[name]() for name in read}
+        try:
+            return self._adhoc.query(duckdb_text, tables, limits)
+        except ViewletError as error:
+            raise positioned(error, text, duckdb_text) from None
+
+    def snapshot(self, name: str) -> tuple[int, pa.Table]:
+        """The version of the database, and a view at it."""
+        with self._state.lock:
+            version = self._state.version
+            columns = self._columns(name)
+            query = self._state.definitions.view(name).query
+        return version, to_arrow([(column.name, column.type) for column in query.columns], columns)
 
     def _column_names(self) -> frozenset[str]:
         definitions = self._state.definitions

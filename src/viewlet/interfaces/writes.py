@@ -49,11 +49,16 @@ class Writes:
         engine = state.engine
         self._apply_plain_row = engine.apply_plain_row if isinstance(engine, PlainRows) else None
 
+    def wait_for_room(self) -> None:
+        """Until every bounded queue whose writers wait has room for a batch."""
+        self._subscribers.wait_for_room()
+
     def apply_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go by `apply`, which says why."""
         state = self._state
         if type(relation) is not str:
             return False
+        self._subscribers.wait_for_room()
         with state.lock:
             began = now()
             route = state.routes.get(relation)
@@ -95,6 +100,7 @@ class Writes:
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
         change_list = _listed(changes)
+        self._subscribers.wait_for_room()
         bar = waiting("applying the batch") if _is_large(change_list) else nullcontext()
         with bar:
             return self.apply_batch(change_list)
@@ -143,6 +149,7 @@ class Writes:
         from viewlet.engine.spark.frame_columns import check_frame
 
         state = self._state
+        self._subscribers.wait_for_room()
         with state.lock:
             began = now()
             self._prepare()

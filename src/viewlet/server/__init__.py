@@ -1,0 +1,1 @@
+"""`viewlet serve`: one database over HTTP and over the PostgreSQL wire."""

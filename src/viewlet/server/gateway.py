@@ -1,0 +1,183 @@
+"""What protocols may do to the database, within limits: read pages, run SQL, put rows in.
+
+The database's calls block, so each runs in a thread of a pool, and the event loop goes on. A SELECT
+alone has limits of time and rows; of other statements only those that read files are refused,
+unless the server was told to allow them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from viewlet.errors import DataError, UnsupportedError
+from viewlet.frontend.parse import SourceText, split, statement_of
+from viewlet.frontend.statements import Copy, Select, Statement
+from viewlet.interfaces.arguments import sql_of
+from viewlet.interfaces.database import Database
+from viewlet.interfaces.dml import Change
+from viewlet.server.settings import ServeSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Result = TypeVar("Result")
+THREADS = 16
+BODY_THREADS = 64
+CACHED_SNAPSHOTS = 16
+CACHED_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True)
+class ViewPage:
+    """Some rows of a view at a version, and how many it has."""
+
+    version: int
+    total: int
+    offset: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a text of SQL did: its last statement, and a table or a number of rows, if any."""
+
+    statement: Statement | None
+    table: pa.Table | None = None
+    count: int | None = None
+
+
+class Gateway:
+    """One database, as its protocols use it."""
+
+    def __init__(self, database: Database, settings: ServeSettings) -> None:
+        self.database = database
+        self.settings = settings
+        self._threads = ThreadPoolExecutor(THREADS, "viewlet-serve")
+        self._body_threads = ThreadPoolExecutor(BODY_THREADS, "viewlet-body")
+        self._lock = threading.Lock()
+        self._snapshots: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
+
+    async def run(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """A blocking call, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+    async def read(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """A call that waits for a client's bytes, in a thread that no other call waits for."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._body_threads, call, *arguments)
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._body_threads.shutdown(wait=True, cancel_futures=True)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """Of the database: every batch and definition makes a new one."""
+        return self.database._state.version
+
+    def snapshot(self, view: str, version: int | None = None) -> tuple[int, pa.Table]:
+        """A view as it is, or as it was at a version that somebody has read lately."""
+        current = self.version
+        target = current if version is None else version
+        cached = self._snapshots.get((view, target))
+        if cached is not None:
+            return target, cached
+        if target != current:
+            self.database.view(view)
+            raise DataError(
+                f"version {version} of view {view} is no longer there",
+                hint="read it again from its first page, without a version",
+            )
+        latest, table = self.database._reads.snapshot(view)
+        with self._lock:
+            self._snapshots[view, latest] = table
+            while len(self._snapshots) > 1 and (
+                len(self._snapshots) > CACHED_SNAPSHOTS
+                or sum(cached.nbytes for cached in self._snapshots.values()) > CACHED_BYTES
+            ):
+                self._snapshots.popitem(last=False)
+        return latest, table
+
+    def page(
+        self, view: str, offset: int, limit: int, order: str | None, version: int | None
+    ) -> ViewPage:
+        """Rows [offset, offset + limit) of a view; by a column, or "-column" for descending."""
+        latest, table = self.snapshot(view, version)
+        total = table.num_rows
+        if order is not None:
+            column = order.removeprefix("-")
+            if column not in table.column_names:
+                raise DataError(
+                    f"view {view} has no column {column}",
+                    hint=f"columns are {', '.join(table.column_names)}",
+                )
+            table = table.sort_by([(column, "descending" if order != column else "ascending")])
+        return ViewPage(latest, total, offset, table.slice(offset, limit))
+
+    # --- SQL --------------------------------------------------------------------------------------
+
+    def execute(self, text: str) -> Outcome:
+        """Run statements in order; the last one's outcome."""
+        outcome = Outcome(None)
+        statements = self.statements(text)
+        if not any(isinstance(statement, Select) for statement, _ in statements):
+            if not statements:
+                return outcome
+            result = self.database.execute(text)  # views that follow each other compile together
+            return Outcome(statements[-1][0], count=result if isinstance(result, int) else None)
+        for statement, part in statements:
+            if isinstance(statement, Select):
+                outcome = Outcome(statement, self.query(part))
+            else:
+                result = self.database.execute(part)
+                outcome = Outcome(statement, count=result if isinstance(result, int) else None)
+        return outcome
+
+    def query(self, text: str) -> pa.Table:
+        """One SELECT within the limits."""
+        settings = self.settings
+        return self.database.query(text, timeout=settings.max_seconds, max_rows=settings.max_rows)
+
+    def statements(self, text: str) -> list[tuple[Statement, str]]:
+        """The statements of a text, each with a text of its own in which it has the same place."""
+        source = SourceText(sql_of(text))
+        statements = []
+        for tokens in split(source):
+            statement = statement_of(source, tokens)
+            self._check(statement)
+            before = re.sub(r"[^\n]", " ", text[: tokens[0].start])
+            statements.append((statement, before + text[tokens[0].start : tokens[-1].end + 1]))
+        return statements
+
+    def _check(self, statement: Statement) -> None:
+        if isinstance(statement, Select):
+            return
+        self.check_writable()
+        if isinstance(statement, Copy) and not self.settings.files:
+            raise UnsupportedError(
+                "COPY from a file of the server is not allowed",
+                position=statement.position,
+                hint="send the rows: COPY ... FROM STDIN, or POST /tables/NAME/rows",
+            )
+
+    def check_writable(self) -> None:
+        """UnsupportedError if the server only reads."""
+        if self.settings.read_only:
+            raise UnsupportedError("this server is read-only", hint="it answers SELECT alone")
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def apply(self, changes: list[Change]) -> int:
+        """Rows in or out, as one batch."""
+        self.check_writable()
+        return self.database.apply(changes)

@@ -1,0 +1,425 @@
+"""SQL as PostgreSQL's clients send it -> what it does to the database.
+
+Beside viewlet's own statements there are those of a session: transactions, settings, cursors, COPY
+from and to the client, SUBSCRIBE. viewlet has no transactions of several statements. In one,
+changes of rows wait, and COMMIT applies them as one atomic batch; what they would have changed
+cannot be read before that, so reading is refused instead of giving an old answer. Definitions take
+effect at once, and are refused after changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedError
+from viewlet.frontend.catalog_text import without_public
+from viewlet.frontend.statements import (
+    CreateRelation,
+    CreateView,
+    Delete,
+    Drop,
+    Insert,
+    InsertSelect,
+    Select,
+    Statement,
+    Update,
+)
+from viewlet.interfaces.dml import Change, changes_of
+from viewlet.schema import Kind, Relation
+from viewlet.server.gateway import Gateway
+from viewlet.server.pg_catalog import SETTINGS, WireCatalog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Answer:
+    """What a statement gave: rows, of which some may have been sent, and the tag of its end."""
+
+    tag: str
+    table: pa.Table | None = None
+    sent: int = 0
+
+
+@dataclass(frozen=True)
+class CopyIn:
+    """COPY table FROM STDIN: rows follow as text or CSV."""
+
+    relation: Relation
+    columns: tuple[str, ...]
+    format: str
+    delimiter: str
+    null: str
+    has_header: bool
+
+
+@dataclass(frozen=True)
+class CopyOut:
+    """COPY (query) TO STDOUT."""
+
+    table: pa.Table | None
+    subscribe: SubscribeTo | None = None
+
+
+@dataclass(frozen=True)
+class SubscribeTo:
+    """SUBSCRIBE TO view: its changes, for as long as the client listens."""
+
+    view: str
+    has_snapshot: bool
+    has_progress: bool
+
+
+Outcome = Answer | CopyIn | CopyOut | SubscribeTo
+
+
+@dataclass
+class Transaction:
+    """The state of one session between BEGIN and its end."""
+
+    is_open: bool = False
+    is_failed: bool = False
+    changes: list[Change] = field(default_factory=list)
+    savepoints: list[tuple[str, int]] = field(default_factory=list)
+    """Names, and how many changes there were."""
+
+    @property
+    def status(self) -> bytes:
+        """As ReadyForQuery says it."""
+        return b"E" if self.is_failed else b"T" if self.is_open else b"I"
+
+    def end(self) -> list[Change]:
+        """Over; the changes that were waiting."""
+        changes = self.changes
+        self.is_open, self.is_failed, self.changes, self.savepoints = False, False, [], []
+        return changes
+
+    def index_of(self, name: str) -> int:
+        """Where a savepoint is in the list; an error if there is none."""
+        indexes = [at for at, (known, _) in enumerate(self.savepoints) if known == name]
+        if not indexes:
+            raise ResolutionError(f"there is no savepoint {name}")
+        return indexes[-1]
+
+
+_NAME = r'("(?:[^"]|"")+"|\w+)'
+_COPY = re.compile(
+    rf"COPY\s+(?:public\.)?{_NAME}\s*(\([^)]*\))?\s+FROM\s+STDIN\b(.*)$", re.I | re.S
+)
+_COPY_OUT = re.compile(r"COPY\s+(.*?)\s+TO\s+STDOUT\b(.*)$", re.I | re.S)
+_DECLARE = re.compile(rf"DECLARE\s+{_NAME}\s+(?:[\w\s]*?)CURSOR\b.*?\bFOR\s+(.*)$", re.I | re.S)
+_FETCH = re.compile(
+    rf"FETCH\s+(?:FORWARD\s+)?(?:(ALL|NEXT|\d+)\s+)?(?:(?:FROM|IN)\s+)?{_NAME}$", re.I
+)
+_CLOSE = re.compile(rf"CLOSE\s+(ALL|{_NAME})$", re.I)
+_ROLLBACK_TO = re.compile(
+    rf"ROLLBACK\s+(?:WORK\s+|TRANSACTION\s+)?TO\s+(?:SAVEPOINT\s+)?{_NAME}$", re.I
+)
+_SUBSCRIBE = re.compile(
+    rf"SUBSCRIBE\s+(?:TO\s+)?(?:public\.)?{_NAME}\s*(?:WITH\s*\((.*)\))?$", re.I | re.S
+)
+
+
+class PgStatements:
+    """Runs the statements of one session; every call blocks."""
+
+    def __init__(self, gateway: Gateway, catalog: WireCatalog) -> None:
+        self._gateway = gateway
+        self._catalog = catalog
+        self.transaction = Transaction()
+        self.cursors: dict[str, Answer] = {}
+        self._words: dict[str, Callable[[str], Outcome]] = {
+            "BEGIN": self._begin,
+            "START": self._begin,
+            "COMMIT": self._commit,
+            "END": self._commit,
+            "ROLLBACK": self._rollback,
+            "ABORT": self._rollback,
+            "SAVEPOINT": self._savepoint,
+            "RELEASE": self._release,
+            "SET": lambda text: Answer("SET"),
+            "RESET": lambda text: Answer("RESET"),
+            "DISCARD": lambda text: Answer("DISCARD ALL"),
+            "DEALLOCATE": lambda text: Answer("DEALLOCATE"),
+            "SHOW": self._show,
+            "DECLARE": self._declare,
+            "FETCH": self._fetch,
+            "CLOSE": self._close,
+            "COPY": self._copy,
+            "SUBSCRIBE": self._subscribe,
+        }
+
+    def run(self, text: str) -> Outcome:
+        """One statement."""
+        stripped = text.strip()
+        word = re.match(r"\w*", stripped)
+        first = word.group().upper() if word else ""
+        if self.transaction.is_failed and first not in ("ROLLBACK", "ABORT", "COMMIT", "END"):
+            raise StateError("the transaction has failed", hint="end it with ROLLBACK")
+        handle = self._words.get(first)
+        return handle(stripped) if handle is not None else self._run_statement(text)
+
+    def describe(self, text: str) -> pa.Table | None:
+        """The rows of a statement that only reads, to know its columns; None for others."""
+        word = re.match(r"\s*(\w+)", text)
+        first = word.group(1).upper() if word else ""
+        if first in ("SELECT", "WITH", "VALUES", "TABLE", "SHOW", "FETCH"):
+            if first == "FETCH":
+                match = _FETCH.match(text.strip())
+                cursor = self.cursors.get(_plain(match.group(2))) if match else None
+                return cursor.table.slice(0, 0) if cursor and cursor.table is not None else None
+            outcome = self.run(text)
+            return outcome.table if isinstance(outcome, Answer) else None
+        return None
+
+    # --- transactions and settings ----------------------------------------------------------------
+
+    def _begin(self, text: str) -> Answer:
+        self.transaction.is_open = True
+        return Answer("BEGIN")
+
+    def _commit(self, text: str) -> Answer:
+        has_failed = self.transaction.is_failed
+        changes = self.transaction.end()
+        self.cursors.clear()
+        if has_failed:
+            return Answer("ROLLBACK")
+        if changes:
+            self._gateway.apply(changes)
+        return Answer("COMMIT")
+
+    def _rollback(self, text: str) -> Answer:
+        match = _ROLLBACK_TO.match(text)
+        if match is not None:
+            transaction = self.transaction
+            index = transaction.index_of(_plain(match.group(1)))
+            del transaction.changes[transaction.savepoints[index][1] :]
+            del transaction.savepoints[index + 1 :]
+            transaction.is_failed = False
+            return Answer("ROLLBACK")
+        self.transaction.end()
+        self.cursors.clear()
+        return Answer("ROLLBACK")
+
+    def _savepoint(self, text: str) -> Answer:
+        if not self.transaction.is_open:
+            raise StateError("a savepoint needs a transaction", hint="BEGIN first")
+        name = _plain(text.split(None, 1)[-1].strip())
+        self.transaction.savepoints.append((name, len(self.transaction.changes)))
+        return Answer("SAVEPOINT")
+
+    def _release(self, text: str) -> Answer:
+        name = _plain(re.sub(r"^RELEASE\s+(SAVEPOINT\s+)?", "", text, flags=re.I).strip())
+        del self.transaction.savepoints[self.transaction.index_of(name) :]
+        return Answer("RELEASE")
+
+    def _show(self, text: str) -> Answer:
+        import pyarrow as pa
+
+        name = text[4:].strip().strip('"').replace(" ", "_").lower()
+        known = {setting.lower(): value for setting, value in SETTINGS.items()}
+        if name == "transaction_isolation_level":
+            name = "transaction_isolation"
+        if name not in known:
+            raise ResolutionError(f"there is no setting {name}")
+        return Answer("SHOW", pa.table({name: [known[name]]}))
+
+    # --- cursors and COPY -------------------------------------------------------------------------
+
+    def _declare(self, text: str) -> Answer:
+        match = _DECLARE.match(text)
+        if match is None:
+            raise ParseError("DECLARE is not understood", hint="DECLARE c CURSOR FOR SELECT ...")
+        if not self.transaction.is_open and not re.search(r"\bWITH\s+HOLD\b", text, re.I):
+            raise StateError("a cursor needs a transaction", hint="BEGIN first, or say WITH HOLD")
+        self.cursors[_plain(match.group(1))] = Answer("FETCH", self._read(match.group(2)))
+        return Answer("DECLARE CURSOR")
+
+    def _fetch(self, text: str) -> Answer:
+        match = _FETCH.match(text)
+        cursor = self.cursors.get(_plain(match.group(2))) if match else None
+        if match is None or cursor is None or cursor.table is None:
+            raise ResolutionError("there is no such cursor", hint="FETCH 100 FROM c")
+        count = match.group(1) or "1"
+        rest = cursor.table.num_rows - cursor.sent
+        limit = rest if count.upper() == "ALL" else 1 if count.upper() == "NEXT" else int(count)
+        rows = cursor.table.slice(cursor.sent, min(limit, rest))
+        cursor.sent += rows.num_rows
+        return Answer(f"FETCH {rows.num_rows}", rows)
+
+    def _close(self, text: str) -> Answer:
+        match = _CLOSE.match(text)
+        if match is None:
+            raise ParseError("CLOSE is not understood", hint="CLOSE c")
+        if match.group(1).upper() == "ALL":
+            self.cursors.clear()
+        elif self.cursors.pop(_plain(match.group(1)), None) is None:
+            raise ResolutionError("there is no such cursor")
+        return Answer("CLOSE CURSOR")
+
+    def _copy(self, text: str) -> Outcome:
+        match = _COPY.match(text)
+        if match is not None:
+            self._gateway.check_writable()
+            relation = self._gateway.database._state.definitions.relation(_plain(match.group(1)))
+            listed = (match.group(2) or "")[1:-1]
+            columns = tuple(_plain(name.strip()) for name in listed.split(",") if name.strip())
+            for column in columns:
+                relation.column(column)
+            return _copy_in(relation, columns or relation.names, match.group(3))
+        out = _COPY_OUT.match(text)
+        if out is None:
+            return self._run_statement(text)
+        if out.group(2).strip():
+            raise UnsupportedError("options of COPY TO are not supported", hint="it writes text")
+        source = out.group(1).strip()
+        if not source.startswith("("):
+            return CopyOut(self._read(f"SELECT * FROM {source}"))
+        inner = source[1:-1].strip()
+        if inner[:9].upper() == "SUBSCRIBE":
+            return CopyOut(None, self._subscribe(inner))
+        return CopyOut(self._read(inner))
+
+    def _subscribe(self, text: str) -> SubscribeTo:
+        match = _SUBSCRIBE.match(text)
+        if match is None:
+            raise ParseError(
+                "SUBSCRIBE is not understood", hint="SUBSCRIBE TO v [WITH (PROGRESS, SNAPSHOT)]"
+            )
+        options = {}
+        for option in filter(None, map(str.strip, (match.group(2) or "").split(","))):
+            name, _, value = option.partition("=")
+            options[name.strip().upper()] = value.strip().upper() not in ("FALSE", "0", "OFF")
+        if options.keys() - {"PROGRESS", "SNAPSHOT"}:
+            raise ParseError("SUBSCRIBE has the options PROGRESS and SNAPSHOT")
+        view = _plain(match.group(1))
+        self._gateway.database.view(view)
+        return SubscribeTo(view, options.get("SNAPSHOT", True), options.get("PROGRESS", False))
+
+    # --- statements of viewlet --------------------------------------------------------------------
+
+    def _read(self, text: str) -> pa.Table:
+        """A SELECT of catalogs, or of tables and views."""
+        if self.transaction.changes:
+            raise UnsupportedError(
+                "reading after changes in one transaction is not supported",
+                hint="COMMIT first, or turn on autocommit",
+            )
+        answer = self._catalog.query(text)
+        if answer is not None:
+            return answer
+        text = without_public(text)
+        if re.match(r"\s*TABLE\s", text, re.I):
+            text = re.sub(r"^(\s*)TABLE\b", r"\1SELECT * FROM", text, flags=re.I)
+        return self._gateway.query(text)
+
+    def _run_statement(self, text: str) -> Answer:
+        first = re.match(r"\s*(\w+)", text)
+        if first and first.group(1).upper() in ("SELECT", "WITH", "VALUES", "TABLE"):
+            table = self._read(text)
+            return Answer(f"SELECT {table.num_rows}", table)
+        text = without_public(text)
+        statements = self._gateway.statements(text)
+        if not statements:
+            return Answer("")
+        ((statement, part),) = statements
+        if isinstance(statement, CreateRelation | CreateView | Drop):
+            if self.transaction.changes:
+                raise UnsupportedError(
+                    "definitions after changes in one transaction are not supported",
+                    hint="COMMIT first, or turn on autocommit",
+                )
+            self._gateway.database.execute(part)
+            return Answer(_definition_tag(statement))
+        return self._change(statement)
+
+    def _change(self, statement: Statement) -> Answer:
+        assert not isinstance(statement, CreateRelation | CreateView | Drop | Select)
+        is_waiting = bool(self.transaction.changes)
+        if is_waiting and isinstance(statement, Delete | Update | InsertSelect):
+            raise UnsupportedError(
+                "reading after changes in one transaction is not supported",
+                position=statement.position,
+                hint="COMMIT first, or turn on autocommit",
+            )
+        database = self._gateway.database
+        with database._state.lock:
+            relation = database._state.definitions.relation(statement.table)
+            changes = changes_of(statement, relation, database._reads.query)
+            if isinstance(statement, Insert):
+                changes = [Change(c.relation, typed_rows(c.rows, relation)) for c in changes]
+            count = sum(len(change.rows) for change in changes)
+            if self.transaction.is_open:
+                self.transaction.changes += changes
+            else:
+                self._gateway.apply(changes)
+        if isinstance(statement, Update):
+            return Answer(f"UPDATE {count // 2}")
+        return Answer(f"DELETE {count}" if isinstance(statement, Delete) else f"INSERT 0 {count}")
+
+    def copied(self, changes: list[Change]) -> None:
+        """The rows of a COPY that has come to its end."""
+        if self.transaction.is_open:
+            self.transaction.changes += changes
+        else:
+            self._gateway.apply(changes)
+
+
+def typed_rows(rows: list[dict[str, Any]], relation: Relation) -> list[dict[str, Any]]:
+    """Quoted literals take the type of their column, as in PostgreSQL."""
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, str):
+                row[name] = typed(value, relation.column(name).type.kind)
+    return rows
+
+
+def typed(text: str, kind: Kind) -> Any:
+    """A text for a column: numbers and booleans as values, what is none of its kind as it is."""
+    try:
+        if kind in (Kind.INTEGER, Kind.BIGINT):
+            return int(text)
+        if kind is Kind.DOUBLE:
+            return float(text)
+    except ValueError:
+        return text
+    if kind is Kind.BOOLEAN:
+        return _BOOLEANS.get(text.lower(), text)
+    return text
+
+
+_BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0": False}
+
+
+def _definition_tag(statement: CreateRelation | CreateView | Drop) -> str:
+    if isinstance(statement, Drop):
+        return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
+    return "CREATE TABLE" if isinstance(statement, CreateRelation) else "CREATE MATERIALIZED VIEW"
+
+
+def _plain(name: str) -> str:
+    """A name as viewlet has it: quoted as it is, else in lower case."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+
+
+def _copy_in(relation: Relation, columns: tuple[str, ...], options: str) -> CopyIn:
+    text = options.strip()
+    format = "csv" if re.search(r"\bCSV\b", text, re.I) else "text"
+    if re.search(r"\bBINARY\b", text, re.I):
+        raise UnsupportedError("COPY in binary is not supported", hint="send text or CSV")
+    delimiter = re.search(r"\bDELIMITER\s*(?:AS\s*)?E?'(\\t|[^'])'", text, re.I)
+    null = re.search(r"\bNULL\s*(?:AS\s*)?'([^']*)'", text, re.I)
+    header = re.search(r"\bHEADER\b(\s+(false|off|0))?", text, re.I)
+    plain = "," if format == "csv" else "\t"
+    return CopyIn(
+        relation,
+        columns,
+        format,
+        plain if delimiter is None else delimiter.group(1).replace("\\t", "\t"),
+        null.group(1) if null else ("" if format == "csv" else "\\N"),
+        header is not None and not header.group(1),
+    )
