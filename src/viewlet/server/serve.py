@@ -91,7 +91,7 @@ class RunningServer:
         )
         self._server = uvicorn.Server(config)
         self.port = listening.getsockname()[1]
-        self._announce(f"{'https' if tls else 'http'}://{settings.host}:{self.port}/")
+        self._announce(f"{'https' if tls else 'http'}://{settings.host}:{self.port}/views")
         wire = await self._listen_pg(interface, tls)
         self.started.set()
         try:
