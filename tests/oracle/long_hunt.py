@@ -5,6 +5,7 @@
 
 A seed makes a schema, up to six views and a stream of batches. Values are small, so that rows
 meet, with floats that are not finite, strings that are new, and one number that most rows have.
+Each view has a maintenance mode, which changes now and then.
 Between batches the database is saved and restored, or closed and opened again from disk; some
 batches cannot be taken (a row that is not there, a key twice, a subscriber that says no) and must
 change nothing. After every batch each view is compared with DuckDB's answer: one comparison.
@@ -223,10 +224,15 @@ def hunt_seed(
                 for text in tables:
                     subject.db.execute(text)
                 _create_views(subject.db, views, one_by_one=draw.random() < 0.2)
+                for at in range(len(views)):
+                    if draw.random() < 0.5:
+                        _change_mode(subject, at, draw)
             for number in range(BATCHES):
                 impossible, batch = stream.impossible(), stream.next()
                 for subject in subjects:
                     _disturb(subject, impossible, batch, draw, tally)
+                    if draw.random() < 0.004:
+                        _change_mode(subject, draw.randrange(len(views)), draw)
                 history.append(batch)
                 oracle.apply(batch)
                 oracle.fill()
@@ -255,6 +261,11 @@ def _create_views(db: Database, selects: list[str], one_by_one: bool) -> None:
     texts = [f"CREATE VIEW v{number} AS {select}" for number, select in enumerate(selects)]
     for text in texts if one_by_one else [";\n".join(texts)]:
         db.execute(text)
+
+
+def _change_mode(subject: Subject, view: int, draw: Random) -> None:
+    mode = draw.choice(("auto", "eager", "split", "deferred"))
+    subject.db.execute(f"ALTER MATERIALIZED VIEW v{view} SET (maintenance = '{mode}')")
 
 
 def _views(generator: Generator, draw: Random, tables: list[str], tally: Tally) -> list[str]:

@@ -30,6 +30,7 @@ from viewlet.interfaces.render import database_html
 from viewlet.interfaces.stats import Stats
 from viewlet.interfaces.subscribe import Callback, Subscription
 from viewlet.interfaces.view import View
+from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.interfaces.writes import Writes
 
 if TYPE_CHECKING:
@@ -65,9 +66,12 @@ class Database:
         self._state = state
         self._checkpoints = Checkpoints(state, checkpoint)
         self._subscribers = Subscribers(state)
-        self._reads = Reads(state, files)
-        self._writes = Writes(state, self._checkpoints, self._subscribers)
-        changes = DefinitionChanges(state, self._checkpoints, self._subscribers)
+        self._maintenance = ViewMaintenance(state, self._subscribers.count)
+        self._checkpoints.maintenance = self._maintenance
+        self._subscribers.changed = self._maintenance.change
+        self._reads = Reads(state, self._maintenance, files)
+        self._writes = Writes(state, self._checkpoints, self._subscribers, self._maintenance)
+        changes = DefinitionChanges(state, self._checkpoints, self._subscribers, self._maintenance)
         self._directory: DurableDirectory | None = None
         self._executor = StatementExecutor(state, changes, self._writes, self._reads)
 
@@ -218,6 +222,13 @@ class Database:
         """
         return self._reads.query(text)
 
+    def refresh(self, view: str) -> None:
+        """Make a view current now, as REFRESH MATERIALIZED VIEW does; an eager one is.
+
+        >>> db.refresh("v")
+        """
+        self._executor.refresh(view)
+
     def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
         """A view at one stage: sql, calculus, program, and those of the engine below.
 
@@ -275,6 +286,7 @@ class Database:
                 self._directory.close(journal.log if journal is not None else None)
             self._reads.close()
             self._subscribers.clear()
+            self._maintenance.close()
             self._state.close()
 
     def __enter__(self) -> Database:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from viewlet.calculus.query import check_copies
@@ -22,6 +22,12 @@ class Subscribers:
     def __init__(self, state: DatabaseState) -> None:
         self._state = state
         self.subscriptions: list[Subscription] = []
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a view is heard of for the first time, or no longer."""
+
+    def count(self, view: str) -> int:
+        """How many hear of a view's batches."""
+        return sum(subscription.view == view for subscription in self.subscriptions)
 
     def add(
         self, view: str, callback: Callback | None, listener: Callback | None = None
@@ -31,6 +37,11 @@ class Subscribers:
             self._state.definitions.view(view)
             subscription = Subscription(view, callback, self._remove, listener)
             self.subscriptions.append(subscription)
+            try:
+                self.changed()
+            except BaseException:
+                self.subscriptions.remove(subscription)
+                raise
             return subscription
 
     def listen(self, view: str, listener: Callback) -> Subscription:
@@ -51,6 +62,8 @@ class Subscribers:
             return
         with self._state.lock:
             self.subscriptions = [s for s in self.subscriptions if s is not subscription]
+            if not self._state.is_delivering:
+                self.changed()
 
     def call(self, routes: Sequence[RelationRoute]) -> list[Delivery]:
         """Call back for the batch that the engine has just applied; it is undone if one raises."""
@@ -64,8 +77,7 @@ class Subscribers:
             finally:
                 state.is_delivering = False
         except BaseException as error:
-            state.engine.undo()
-            state.version += 1
+            state.undo()
             is_ours = deliveries is None and isinstance(error, ViewletError)
             if isinstance(error, Exception) and not is_ours:
                 raise ViewletError(

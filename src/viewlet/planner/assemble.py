@@ -20,6 +20,7 @@ from viewlet.program.ir import (
     KeyColumn,
     Map,
     Program,
+    Refresh,
     Statement,
     Trigger,
     ValueColumn,
@@ -39,6 +40,8 @@ class Maintenance:
 
     updates: dict[str, Updates] = field(default_factory=dict)
     recomputed: dict[str, Updates] = field(default_factory=dict)
+    refreshed: dict[str, Updates] = field(default_factory=dict)
+    """What a read of each view does."""
 
     def update(self, relation: str, map: str, column: str, expr: Expr) -> None:
         """On a batch to the relation, the column changes by this expression."""
@@ -47,6 +50,10 @@ class Maintenance:
     def recompute(self, relation: str, map: str, column: str, expr: Expr) -> None:
         """On a batch to the relation, the column becomes this expression."""
         self.recomputed.setdefault(relation, {}).setdefault(map, {})[column] = expr
+
+    def refresh(self, view: str, map: str, column: str, expr: Expr) -> None:
+        """On a read of the view, the column becomes this expression."""
+        self.refreshed.setdefault(view, {}).setdefault(map, {})[column] = expr
 
     def is_recomputed(self, relation: str, map: str, column: str) -> bool:
         """Whether the column is computed anew on a batch to the relation."""
@@ -68,7 +75,11 @@ def assemble(
         for name in sorted(buffered):
             buffers[name] = _buffer(maps.change(name), typed[name])
     every = (*typed.values(), *buffers.values())
-    return Program(tuple(catalog), every, tuple(triggers), views)
+    refreshes = tuple(
+        Refresh(view, tuple(_recomputations(maps, columns)))
+        for view, columns in maintenance.refreshed.items()
+    )
+    return Program(tuple(catalog), every, tuple(triggers), views, refreshes)
 
 
 def _trigger(

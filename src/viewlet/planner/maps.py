@@ -52,6 +52,8 @@ class PlannedMap:
     is_inner: bool = False
     """Whether it holds an inner view: definitions of other maps then read it by its name."""
     plan: Plan = Plan.RECURSIVE
+    refreshes: str | None = None
+    """The view whose read computes it; None if triggers keep it current."""
     trees: dict[str, Expr] = field(default_factory=dict)
     """Columns over the messages of a view tree (tree_maps.py), as far as they have one."""
 
