@@ -28,7 +28,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -40,7 +40,7 @@ from tests.oracle.harness import Batch, Case, DuckOracle, Mismatch, Row, compare
 from tests.oracle.reduce import reduce_case
 
 import viewlet
-from viewlet.errors import RangeError, UnsupportedError, ViewletError
+from viewlet.errors import RangeError, StateError, UnsupportedError, ViewletError
 from viewlet.interfaces.database import Database
 from viewlet.schema import PRODUCT_NOT_FINITE
 
@@ -265,7 +265,8 @@ def _create_views(db: Database, selects: list[str], one_by_one: bool) -> None:
 
 def _change_mode(subject: Subject, view: int, draw: Random) -> None:
     mode = draw.choice(("auto", "eager", "split", "deferred"))
-    subject.db.execute(f"ALTER MATERIALIZED VIEW v{view} SET (maintenance = '{mode}')")
+    with suppress(StateError):  # what a stream brought may not be in the maps of another mode
+        subject.db.execute(f"ALTER MATERIALIZED VIEW v{view} SET (maintenance = '{mode}')")
 
 
 def _views(generator: Generator, draw: Random, tables: list[str], tally: Tally) -> list[str]:
@@ -309,7 +310,10 @@ def _disturb(
     elif chance < 0.03 and impossible is not None:
         _expect_refusal(subject, impossible, tally)
     elif chance < 0.05:
-        refusing = subject.db.subscribe("v0", _refuse)
+        try:
+            refusing = subject.db.subscribe("v0", _refuse)
+        except StateError:
+            return  # over a stream a split view may have to stay one
         before = sorted(map(repr, subject.db.view("v0").rows()))
         try:
             subject.apply_at_once(batch)

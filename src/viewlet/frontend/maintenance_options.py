@@ -74,7 +74,7 @@ NO_OPTIONS = MaintenanceOptions()
 
 @dataclass(frozen=True)
 class ViewOption:
-    """name = 'value', with its place."""
+    """name = 'value', with its position_of_offset."""
 
     name: str
     value: str
@@ -119,13 +119,13 @@ _ROWS = re.compile(r"every\s+(\d+)\s+rows?")
 def options_of(tree: exp.Create) -> MaintenanceOptions:
     """What CREATE MATERIALIZED VIEW v WITH (...) says of maintenance."""
     properties = tree.args.get("properties")
-    found = []
+    options = []
     for part in properties.expressions if properties is not None else ():
         if isinstance(part, exp.Property) and part.name.lower() in (*OPTIONS, *_LATER):
             value = part.args.get("value")
             text = value.name if isinstance(value, exp.Literal | exp.Var) else ""
-            found.append(ViewOption(part.name.lower(), text, position_of(part)))
-    return with_options(NO_OPTIONS, found)
+            options.append(ViewOption(part.name.lower(), text, position_of(part)))
+    return with_options(NO_OPTIONS, options)
 
 
 def with_options(options: MaintenanceOptions, changes: Iterable[ViewOption]) -> MaintenanceOptions:
@@ -193,10 +193,10 @@ def _rule(change: ViewOption) -> RefreshRule:
 
 
 def _seconds(change: ViewOption, text: str) -> float:
-    found = _DURATION.fullmatch(" ".join(text.lower().split()))
+    duration = _DURATION.fullmatch(" ".join(text.lower().split()))
     seconds = 0.0
-    if found is not None:
-        seconds = float(found.group(1)) * _UNITS[found.group(2) or found.group(3)]
+    if duration is not None:
+        seconds = float(duration.group(1)) * _UNITS[duration.group(2) or duration.group(3)]
     if not seconds:
         raise ResolutionError(
             f"{change.name}: {text!r} is not a time",
@@ -234,23 +234,23 @@ def _check_together(options: MaintenanceOptions, position: Position | None) -> N
 
 # --- statements -----------------------------------------------------------------------------------
 
-Places = Callable[[int], Position]
+Positions = Callable[[int], Position]
 
 
-def read_refresh(tokens: Sequence[Token], place: Places) -> RefreshView:
+def read_refresh(tokens: Sequence[Token], position_of_offset: Positions) -> RefreshView:
     """REFRESH [MATERIALIZED] VIEW name"""
-    reader = _Words(tokens, place)
+    reader = _Words(tokens, position_of_offset)
     reader.expect("REFRESH")
     reader.accept("MATERIALIZED")
     reader.expect("VIEW")
     name = reader.name()
     reader.end()
-    return RefreshView(name, place(tokens[0].start))
+    return RefreshView(name, position_of_offset(tokens[0].start))
 
 
-def read_alter(tokens: Sequence[Token], place: Places, text: str) -> AlterView:
+def read_alter(tokens: Sequence[Token], position_of_offset: Positions, text: str) -> AlterView:
     """ALTER [MATERIALIZED] VIEW name SET (option = value, ...)"""
-    reader = _Words(tokens, place)
+    reader = _Words(tokens, position_of_offset)
     reader.expect("ALTER")
     reader.accept("MATERIALIZED")
     reader.expect("VIEW")
@@ -262,15 +262,15 @@ def read_alter(tokens: Sequence[Token], place: Places, text: str) -> AlterView:
         options.append(reader.option())
     reader.expect(")")
     reader.end()
-    return AlterView(name, tuple(options), place(tokens[0].start), text)
+    return AlterView(name, tuple(options), position_of_offset(tokens[0].start), text)
 
 
 class _Words:
     """Reads the tokens of a short statement one after the other."""
 
-    def __init__(self, tokens: Sequence[Token], place: Places) -> None:
+    def __init__(self, tokens: Sequence[Token], position_of_offset: Positions) -> None:
         self._tokens = tokens
-        self._place = place
+        self._position_of = position_of_offset
         self._at = 0
 
     def accept(self, word: str) -> bool:
@@ -291,7 +291,7 @@ class _Words:
         return token.text.lower()
 
     def option(self) -> ViewOption:
-        position = self._place(self._next("an option").start)
+        position = self._position_of(self._next("an option").start)
         self._at -= 1
         name = self.name()
         self.expect("=")
@@ -310,7 +310,7 @@ class _Words:
 
     def _error(self, message: str, back: int = 0) -> ParseError:
         at = min(self._at - back, len(self._tokens) - 1)
-        return ParseError(message, position=self._place(self._tokens[at].start), hint=_SHAPES)
+        return ParseError(message, position=self._position_of(self._tokens[at].start), hint=_SHAPES)
 
 
 _SHAPES = (

@@ -91,16 +91,16 @@ class AutoChoice:
         batch_seconds = (timings.seconds - trial.seconds) / batches
         mode = self._state.modes.get(view, EAGER)
         if mode.mode is MaintenanceMode.EAGER:
-            wanted = self._wants_split(view, trial, rates, batch_seconds)
+            next_mode = self._wants_split(view, trial, rates, batch_seconds)
         else:
-            wanted = self._wants_eager(view, trial, rates, batch_seconds)
+            next_mode = self._wants_eager(view, trial, rates, batch_seconds)
         known = trial
         self._trials[view] = trial = self._begin(view)
         trial.eager_batch, trial.failed_at = known.eager_batch, known.failed_at
-        if wanted is None:
+        if next_mode is None:
             return False
         try:
-            self._maintenance.choose(view, wanted)
+            self._maintenance.choose(view, next_mode)
         except ViewletError as error:  # of a refresh; the batch stands, and nobody asked for this
             self._maintenance.remember(view, mode)
             trial.failed_at = 0.0

@@ -12,7 +12,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions, unknown
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.journal import STATEMENT
-from viewlet.interfaces.view_maintenance import ViewMaintenance
+from viewlet.interfaces.view_maintenance import ViewMaintenance, other_modes
 
 
 class DefinitionChanges:
@@ -63,7 +63,8 @@ class DefinitionChanges:
         definitions = self._state.definitions.copy()
         definitions.alter_view(statement)
         record = self._prepare([statement.text])
-        self._install(definitions)
+        with other_modes([statement.name]):
+            self._install(definitions)
         self._record(record)
 
     def refresh_view(self, statement: RefreshView) -> None:

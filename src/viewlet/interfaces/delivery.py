@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 from viewlet.interfaces.view import row_class
 from viewlet.schema import decode, shown_value
+
+logger = logging.getLogger("viewlet")
 
 Delivery = tuple[Subscription, ViewBatch]
 
@@ -63,7 +66,10 @@ class Subscribers:
         with self._state.lock:
             self.subscriptions = [s for s in self.subscriptions if s is not subscription]
             if not self._state.is_delivering:
-                self.changed()
+                try:
+                    self.changed()
+                except ViewletError as error:  # then it stays eager, which nobody minds
+                    logger.warning("view %s stays eager: %s", subscription.view, error)
 
     def call(self, routes: Sequence[RelationRoute]) -> list[Delivery]:
         """Call back for the batch that the engine has just applied; it is undone if one raises."""

@@ -31,14 +31,18 @@ def maintenance_text(state: DatabaseState, definition: ViewDefinition, format: s
     mode = state.modes.get(name, EAGER)
     upkeep = state.upkeeps.get(name)
     options = ", ".join(f"{key} = '{value}'" for key, value in definition.options.texts().items())
-    lines = [f"view {name}: {_told(mode)}", f"  because: {mode.reason}", f"  options: {options}"]
+    lines = [
+        f"view {name}: {_description(mode)}",
+        f"  because: {mode.reason}",
+        f"  options: {options}",
+    ]
     if upkeep is not None:
         lines += _refreshes(upkeep)
     lines += _maps(state, name)
     return "\n".join(lines) + "\n"
 
 
-def _told(mode: ViewMode) -> str:
+def _description(mode: ViewMode) -> str:
     if mode.mode is MaintenanceMode.DEFERRED:
         return "deferred, a batch is kept until the view is refreshed"
     return f"{mode.mode.value}, {_FRONTIERS[mode.frontier]}"

@@ -110,15 +110,15 @@ def coalesced(relation: Relation, batches: Sequence[Batch]) -> Batch:
     names = list(columns)
     table = pa.table({**columns, "weight": weights})
     sums = table.group_by(names, use_threads=False).aggregate([("weight", "sum")])
-    kept = sums.filter(pa.compute.not_equal(sums["weight_sum"], 0))
-    found = [
-        _column(kept[name], column.type.physical, values)
+    nonzero = sums.filter(pa.compute.not_equal(sums["weight_sum"], 0))
+    columns_and_nulls = [
+        _column(nonzero[name], column.type.physical, values)
         for name, column, values in zip(names, relation.columns, joined.columns, strict=True)
     ]
     return Batch(
-        [values for values, _ in found],
-        [nulls for _, nulls in found],
-        kept["weight_sum"].to_numpy(),
+        [values for values, _ in columns_and_nulls],
+        [nulls for _, nulls in columns_and_nulls],
+        nonzero["weight_sum"].to_numpy(),
         joined.coded,
     )
 
@@ -145,8 +145,8 @@ def _column(values: object, physical: Physical, like: Array) -> tuple[Array, Arr
     column = values.combine_chunks()  # type: ignore[attr-defined]
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     if like.dtype == object:
-        found = np.empty(len(column), object)
-        found[:] = column.to_pylist()
-        return found, mask
+        texts = np.empty(len(column), object)
+        texts[:] = column.to_pylist()
+        return texts, mask
     words = (column.fill_null(0) if mask is not None else column).to_numpy(zero_copy_only=False)
     return (words.view(np.float64) if physical is Physical.FLOAT else words), mask

@@ -13,11 +13,12 @@ the number of rows), the next read raises it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from viewlet.engine.values.batch_codec import changes_from_bytes, changes_to_bytes
-from viewlet.errors import ViewletError
+from viewlet.errors import StateError, ViewletError
 from viewlet.frontend.maintenance_options import MaintenanceMode, When
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions, query_relations
@@ -29,6 +30,19 @@ from viewlet.planner.viewlets import split_frontier
 from viewlet.program.ir import Program
 
 logger = logging.getLogger("viewlet")
+
+
+@contextmanager
+def other_modes(views: Iterable[str]) -> Iterator[None]:
+    """An engine takes views in other modes: what that needs of a stream may not have been kept."""
+    try:
+        yield
+    except StateError as error:
+        raise StateError(
+            f"{', '.join(views)}: the maps of this mode cannot be made from those that there are: "
+            f"{error.message}",
+            hint="over streams, choose between split and the other modes before the first rows",
+        ) from None
 
 
 class ViewMaintenance:
@@ -112,7 +126,8 @@ class ViewMaintenance:
             return
         self.prepare(state.definitions, modes)
         program = self.compile(state.definitions, modes)
-        state.engine.install(program, state.definitions.tables(), state.definitions.ended())
+        with other_modes(name for name, mode in modes.items() if mode != state.modes.get(name)):
+            state.engine.install(program, state.definitions.tables(), state.definitions.ended())
         self.adopt(state.definitions, modes)
         state.define(state.definitions)
         state.version += 1

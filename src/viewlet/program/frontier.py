@@ -27,10 +27,10 @@ def reevaluate_on_read(program: Program, views: Collection[str]) -> Program:
     if not views:
         return program
     while True:
-        found = next((m for m in program.maps if _may_move(m, program, views)), None)
-        if found is None:
+        movable = next((m for m in program.maps if _may_move(m, program, views)), None)
+        if movable is None:
             return check(program)
-        program = drop_dead_maps(_moved(found, program))
+        program = drop_dead_maps(_moved(movable, program))
 
 
 def reevaluated(program: Program, view: str) -> bool:
