@@ -45,7 +45,7 @@ class Format(StrEnum):
     svg = "svg"
 
 
-WORKLOADS = ("tpch", "tpcds", "finance", "ingest", "spark", "linalg", "signals")
+WORKLOADS = ("tpch", "tpcds", "finance", "ingest", "maintenance", "spark", "linalg", "signals")
 
 
 def _workloads(begun: str) -> list[str]:

@@ -160,6 +160,8 @@ class Relation:
     key: tuple[str, ...] = ()
     is_stream: bool = False
     static: bool = False
+    original: str | None = None
+    """The relation whose rows it is given later: what a program calls it for deferred views."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 from tests.oracle.generate import Generator
 from tests.oracle.harness import REGRESSIONS, Case, new_database, run_case
+from tests.oracle.modes import run_switching
 from tests.oracle.test_named import QUERIES, replay
 
 import viewlet
@@ -50,6 +51,20 @@ def test_finance_and_tpch_uncompiled() -> None:
     run_unjitted("tests/oracle/test_named.py", "-m", "not slow", "-k", "finance or tpch")
 
 
+def test_maintenance_modes_uncompiled() -> None:
+    run_unjitted("tests/oracle/test_modes.py", "-m", "not slow", "-k", "switches")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_maintenance_modes_compiled(seed: int, tmp_path: Path) -> None:
+    case = Generator(Random(seed), Random(seed)).case(7)
+    try:
+        run_switching(case, "local", seed, tmp_path)
+    except (duckdb.Error, UnsupportedError) as error:
+        pytest.skip(f"outside of what both can do: {error}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
@@ -57,8 +72,9 @@ def test_finance_and_tpch_uncompiled() -> None:
         ("tests/oracle/test_named.py", "-k", "tpcds and test_batches"),
         ("tests/oracle/test_named.py", "-k", "(finance or tpch) and not test_batches"),
         ("tests/oracle/test_random.py",),
+        ("tests/oracle/test_modes.py", "-k", "not tpcds"),
     ],
-    ids=["tpcds", "single rows and large batches", "random"],
+    ids=["tpcds", "single rows and large batches", "random", "maintenance modes"],
 )
 def test_all_uncompiled(arguments: Sequence[str]) -> None:
     run_unjitted(*arguments)

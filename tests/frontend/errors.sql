@@ -37,10 +37,10 @@ CREATE FUNCTION f() RETURNS INT AS 'x'
 --! UnsupportedError 1:1 | CREATE FUNCTION is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
 
 ALTER TABLE r ADD COLUMN z INT
---! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP and SELECT
+--! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
 
 GRANT SELECT ON r TO x
---! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP and SELECT
+--! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
 
 CREATE TABLE
 --! ParseError 1:8 | expected table name, near 'TABLE' | after 'TABLE' the text ends
@@ -546,7 +546,7 @@ CREATE ALGORITHM = MERGE VIEW v AS SELECT a FROM r
 --! UnsupportedError 1:8 | option ALGORITHM=MERGE is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
 
 CREATE MATERIALIZED VIEW v WITH (fillfactor = 70) AS SELECT a FROM r
---! UnsupportedError 1:34 | option fillfactor=70 is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
+--! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, plan, refresh, staleness
 
 CREATE MATERIALIZED VIEW v COMMENT 'x' AS SELECT a FROM r
 --! UnsupportedError 1:36 | option SCHEMACOMMENT is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...

@@ -140,8 +140,7 @@ def test_a_power_cut_leaves_the_checkpoint_before(engine: str, tmp_path: Path) -
         folder = tmp_path / f"cut-{calls}"
         folder.mkdir()
         root = folder / "saved"
-        state = db._state
-        write_checkpoint(str(root), engine, 1, state.definitions, state.engine)
+        write_checkpoint(str(root), db._checkpoints.contents())
         disk = CuttableDisk(folder, calls)
         for path in [root, *root.rglob("*")]:
             if path.is_dir():
@@ -150,7 +149,7 @@ def test_a_power_cut_leaves_the_checkpoint_before(engine: str, tmp_path: Path) -
                 disk._contents[path.stat().st_ino] = path.read_bytes()
         finished = True
         try:
-            write_checkpoint(str(root), engine, 2, state.definitions, state.engine, disk)
+            write_checkpoint(str(root), db._checkpoints.contents(), disk)
         except PowerCut:
             finished = False
         after = tmp_path / f"after-{calls}"

@@ -93,9 +93,13 @@ def replay(
     query: str,
     size: int,
     *databases: Database,
+    begin: Callable[[Database], None] = lambda _: None,
     check: Callable[[Database], None] = lambda _: None,
 ) -> None:
-    """Run the whole stream on each of them and compare after every batch; `check` sees it first."""
+    """Run the whole stream on each of them and compare after every batch.
+
+    `begin` sees a database once its views are there, `check` before every comparison.
+    """
     texts, catalog = schema_of(workload)
     views = views_of(workload, query)
     rows = rows_that_count(catalog, views)
@@ -110,6 +114,7 @@ def replay(
             if relation.static:
                 database.insert(relation.name, rows[relation.name])
         database.execute(";\n".join(view.text.strip().rstrip(";") for view in views))
+        begin(database)
     case = Case(texts, views[-1].text)
     for number, batch in enumerate(stream(rows, catalog, size, seed=size), 1):
         oracle.apply(batch)

@@ -62,6 +62,8 @@ def relation_text(relation: Relation) -> str:
     )
     key = f" key ({', '.join(relation.key)})" if relation.key else ""
     flags = " stream" * relation.is_stream + " static" * relation.static
+    if relation.original is not None:
+        flags += f" later {relation.original}"
     return f"relation {relation.name}({columns}){key}{flags}"
 
 
@@ -69,7 +71,7 @@ class QueryParser(Parser):
     """Reads relations and views."""
 
     def relation(self) -> Relation:
-        """relation NAME(COLUMN, ...) [key (NAME, ...)] [stream] [static]"""
+        """relation NAME(COLUMN, ...) [key (NAME, ...)] [stream] [static] [later NAME]"""
         self.expect("relation")
         name = self.name()
         self.expect("(")
@@ -79,7 +81,9 @@ class QueryParser(Parser):
             self.expect("(")
             key = self.names(")")
         stream = self.accept("stream")
-        return Relation(name, columns, key, stream, static=self.accept("static"))
+        static = self.accept("static")
+        original = self.name() if self.accept("later") else None
+        return Relation(name, columns, key, stream, static, original)
 
     def column(self) -> Column:
         """NAME: TYPE [not null]"""

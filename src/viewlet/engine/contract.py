@@ -13,8 +13,12 @@ Contract
               of one row are nothing, and of two rows with one key they are an update. For a
               TABLE, a delete of a row that is not there and a second row with a primary key are
               DataErrors that name the row
-    undo      takes back the last applied batch, once
-    changes   what the last batch did to the rows that a user sees, ORDER BY and LIMIT included
+    refresh   what a read of a view does first, in a state of its own: other views' changes, and
+              what undo takes back of them, stay. Changes are those to relations that this view
+              alone reads. With an exception the view is as it was
+    undo      takes back the last applied batch, once, and refreshes that came after it
+    changes   what the last batch did to the rows that a user sees, ORDER BY and LIMIT included;
+              of a view that is refreshed, what the last refresh did
 """
 
 from __future__ import annotations
@@ -61,11 +65,17 @@ class Engine(Protocol):
         """What it wants of the rows that these relations are given, until the next `install`."""
         ...
 
+    def plain(self, relation: Relation, batch: Batch) -> Batch:
+        """A batch that was made for its intake, with the strings themselves."""
+        ...
+
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None: ...
 
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         """The same as `apply` of one encoded row, for engines to make quick."""
         ...
+
+    def refresh(self, view: str, changes: Sequence[tuple[str, Batch]]) -> None: ...
 
     def undo(self) -> None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class ReferenceEngine:
             maps=lambda map, column: old.store[map, column],
             columns=old.columns,
         )
-        source = with_defined_maps(program, atoms, {map.name for map in old.program.maps})
+        source = with_defined_maps(plan.program, atoms, {map.name for map in old.program.maps})
         machine = Interpreter(program)
         for fill in plan.maps:
             map = fill.map
@@ -80,19 +80,15 @@ class ReferenceEngine:
         self._machine, self._tables = machine, tables
         self._before, self._last = {}, []
 
+    def plain(self, relation: Relation, batch: Batch) -> Batch:
+        return batch
+
     def intake(self, names: Sequence[str]) -> Intake:
         return EVERYTHING
 
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
-        net: dict[str, Gmr] = {}
-        relations = {r.name: r for r in self.program.relations}
-        for name, batch in changes:
-            table = self._tables.get(name)
-            relation = table.relation if table is not None else relations.get(name)
-            if relation is not None:
-                delta = net.setdefault(name, Gmr())
-                for row, weight in weighted_rows(relation, batch):
-                    delta.add(row, weight)
+        net = self._net(changes)
+        relations = {r.name for r in self.program.relations}
         table_deltas = [
             (self._tables[name], delta) for name, delta in net.items() if name in self._tables
         ]
@@ -111,15 +107,42 @@ class ReferenceEngine:
             table.apply(delta)
         self._last = table_deltas
 
+    def _net(self, changes: Sequence[tuple[str, Batch]]) -> dict[str, Gmr]:
+        """The rows of all changes to each relation, added up."""
+        net: dict[str, Gmr] = {}
+        known = {r.name: r for r in self.program.relations}
+        for name, batch in changes:
+            table = self._tables.get(name)
+            relation = table.relation if table is not None else known.get(name)
+            if relation is not None:
+                delta = net.setdefault(name, Gmr())
+                for row, weight in weighted_rows(relation, batch):
+                    delta.add(row, weight)
+        return net
+
+    def refresh(self, view: str, changes: Sequence[tuple[str, Batch]]) -> None:
+        refresh = self.program.refresh(view)
+        own = {s.target for s in refresh.statements} if refresh is not None else set()
+        before = self._copy_of_targets([name for name, _ in changes], own)
+        try:
+            for name, delta in self._net(changes).items():
+                if len(delta):
+                    self._machine.apply(name, delta)
+            self._machine.refresh(view)
+        except BaseException:
+            self._machine.store.update(before)
+            raise
+        self._before.update(before)
+
     def apply_row(self, name: str, row: Row, weight: int) -> None:
         table = self._tables.get(name)
         relation = table.relation if table is not None else self.program.relation(name)
         self.apply([(name, batch_of(relation, [(row, weight)]))])
 
-    def _copy_of_targets(self, names: Any) -> Store:
-        """The contents of the maps that these relations' triggers write."""
+    def _copy_of_targets(self, names: Any, others: Collection[str] = ()) -> Store:
+        """The contents of the maps that these relations' triggers write, and of others."""
         triggers = [self.program.trigger(name) for name in names]
-        written = {s.target for t in triggers if t is not None for s in t.statements}
+        written = {s.target for t in triggers if t is not None for s in t.statements}.union(others)
         store = self._machine.store
         return {column: store[column].copy() for column in store if column[0] in written}
 

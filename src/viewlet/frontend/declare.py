@@ -13,6 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, UnsupportedError
+from viewlet.frontend.maintenance_options import OPTIONS
 from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateRelation
 from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
@@ -157,13 +158,17 @@ def _static(tree: exp.Create) -> bool:
 
 
 def check_view_options(tree: exp.Create) -> None:
-    """CREATE [MATERIALIZED] VIEW v [WITH (plan = ...)]: all views are materialized.
+    """CREATE [MATERIALIZED] VIEW v [WITH (option = ...)]: all views are materialized.
 
-    view_options.py reads the plan.
+    view_options.py reads the plan, maintenance_options.py when the view's work is done.
     """
+    known = ("plan", *OPTIONS)
     for part in _options(tree):
-        if not isinstance(part, exp.MaterializedProperty) and part.name.lower() != "plan":
-            raise _no_option(tree, part, "write CREATE MATERIALIZED VIEW ... AS SELECT ...")
+        name = part.name.lower()
+        if isinstance(part, exp.MaterializedProperty) or name in (*known, "memory"):
+            continue
+        hint = did_you_mean(name, known) if type(part) is exp.Property else None
+        raise _no_option(tree, part, hint or "write CREATE MATERIALIZED VIEW ... AS SELECT ...")
 
 
 def _options(tree: exp.Create) -> list[exp.Expr]:

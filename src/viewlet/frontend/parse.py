@@ -24,6 +24,7 @@ from viewlet.errors import ParseError, Position, UnsupportedError
 from viewlet.frontend import changes
 from viewlet.frontend.declare import check_view_options, create_relation
 from viewlet.frontend.duckdb_text import duckdb_text
+from viewlet.frontend.maintenance_options import options_of, read_alter, read_refresh
 from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateView, Drop, Select, Statement
 from viewlet.frontend.syntax import (
@@ -69,7 +70,11 @@ class ViewletDialect(Postgres):
     class Tokenizer(Postgres.Tokenizer):
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            **Postgres.Tokenizer.KEYWORDS,
+            **{
+                word: kind
+                for word, kind in Postgres.Tokenizer.KEYWORDS.items()
+                if word != "REFRESH"  # whose rest would be one string
+            },
             "LONG": TokenType.BIGINT,
         }
 
@@ -131,6 +136,11 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     start = source.position(tokens[0].start)
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     _check_words(source, tokens)
+    if tokens[0].text.upper() == "REFRESH":
+        return read_refresh(tokens, source.position)
+    words = [token.text.upper() for token in tokens[:2]]
+    if words in (["ALTER", "MATERIALIZED"], ["ALTER", "VIEW"]):
+        return read_alter(tokens, source.position, text)
     tokens, is_stream = _without_stream(list(tokens))
     tokens = _without_data(source, tokens)
     tree = _tree(source, tokens)
@@ -245,7 +255,7 @@ def _no_statement(source: SourceText, tokens: Sequence[Token]) -> UnsupportedErr
         f"{tokens[0].text.upper()} is not a statement of viewlet",
         position=source.position(tokens[0].start),
         hint="statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
-        " COPY, DROP and SELECT",
+        " COPY, DROP, REFRESH, ALTER VIEW and SELECT",
     )
 
 
@@ -283,7 +293,10 @@ def _parse_error(source: SourceText, error: SqlglotParseError, tokens: list[Toke
 
 
 _FIRST_WORDS = frozenset(
-    ("CREATE", "SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "COPY", "DROP", "VALUES")
+    (
+        *("CREATE", "SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "COPY", "DROP", "VALUES"),
+        *("REFRESH", "ALTER"),
+    )
 )
 _BEFORE_KINDS = frozenset(("OR", "REPLACE", "MATERIALIZED"))
 _KINDS = ("TABLE", "STREAM", "VIEW", "MATERIALIZED VIEW")
@@ -328,6 +341,7 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
         if_not_exists=bool(tree.args.get("exists")),
         replace=bool(tree.args.get("replace")),
         plan=plan_of(tree),
+        maintenance=options_of(tree),
     )
 
 

@@ -13,6 +13,12 @@ from sqlglot import exp
 
 from viewlet.calculus.query import Plan
 from viewlet.errors import Position
+from viewlet.frontend.maintenance_options import (
+    NO_OPTIONS,
+    AlterView,
+    MaintenanceOptions,
+    RefreshView,
+)
 from viewlet.schema import Relation
 
 
@@ -29,7 +35,7 @@ class CreateRelation:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [MATERIALIZED] VIEW name [(columns)] [WITH (plan = ...)] AS query."""
+    """CREATE [MATERIALIZED] VIEW name [(columns)] [WITH (option = ..., ...)] AS query."""
 
     name: str
     select: exp.Expr = field(compare=False, repr=False)
@@ -39,6 +45,7 @@ class CreateView:
     if_not_exists: bool = False
     replace: bool = False
     plan: Plan | None = None
+    maintenance: MaintenanceOptions = NO_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -121,5 +128,15 @@ class Select:
 
 
 Statement = (
-    CreateRelation | CreateView | Insert | InsertSelect | Delete | Update | Copy | Drop | Select
+    CreateRelation
+    | CreateView
+    | AlterView
+    | RefreshView
+    | Insert
+    | InsertSelect
+    | Delete
+    | Update
+    | Copy
+    | Drop
+    | Select
 )

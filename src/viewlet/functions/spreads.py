@@ -26,6 +26,7 @@ from viewlet.functions.vector_forms import by_row
 from viewlet.schema import Physical
 
 _SPLIT = 134217729.0  # 2**27 + 1
+_INFINITY = math.inf
 _LARGEST = 2.0**500  # from here on squares are not split: they are near the end of DOUBLE's range
 
 
@@ -89,7 +90,7 @@ def deviations(
     square = high * high
     cross = 2.0 * high * low
     if not (math.isfinite(first) and math.isfinite(square)):
-        return math.inf
+        return _INFINITY
     small = n * lowest - low * low
     small = small + rounding_of_product(n, squares, first)
     small = small + rounding_of_product(n, middle, second)

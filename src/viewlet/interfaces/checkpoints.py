@@ -7,17 +7,25 @@ not be written yet are due: no batch is taken before they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import TypeVar
 
 from viewlet.errors import StateError
+from viewlet.frontend.maintenance_options import NO_OPTIONS, ViewOption, with_options
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import CreateRelation, CreateView
 from viewlet.interfaces.arguments import path_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.progress import waiting
-from viewlet.interfaces.saved_database import SavedDatabase, read_checkpoint, write_checkpoint
+from viewlet.interfaces.saved_database import (
+    DatabaseContents,
+    SavedDatabase,
+    read_checkpoint,
+    write_checkpoint,
+)
+from viewlet.interfaces.view_maintenance import ViewMaintenance
 
 Definition = TypeVar("Definition")
 
@@ -30,6 +38,7 @@ class Checkpoints:
         self._directory = directory
         self._follows_definitions = state.engine_name == "spark" and directory is not None
         self.is_due = False
+        self.maintenance: ViewMaintenance
         self.write_own: Callable[[], str] | None = None
         """How a database on disk writes its snapshot."""
 
@@ -47,11 +56,20 @@ class Checkpoints:
             )
         state = self._state
         with state.lock, waiting(f"writing a checkpoint to {chosen}"):
-            written = write_checkpoint(
-                chosen, state.engine_name, state.version, state.definitions, state.engine
-            )
+            written = write_checkpoint(chosen, self.contents())
             self.is_due = False
             return written
+
+    def contents(self) -> DatabaseContents:
+        """What is to be saved now."""
+        state = self._state
+        return DatabaseContents(
+            state.engine_name,
+            state.version,
+            state.definitions,
+            state.engine,
+            *self.maintenance.save(),
+        )
 
     def write_if_due(self) -> None:
         """Before a change: what the directory must have first."""
@@ -72,8 +90,12 @@ class Checkpoints:
         state = self._state
         with state.lock:
             definitions = _definitions_of(saved)
-            program = state.compile(definitions)
+            self.maintenance.load_choices(saved.maintenance)
+            modes = self.maintenance.modes(definitions)
+            program = self.maintenance.compile(definitions, modes)
             state.engine.load(program, definitions.tables(), saved.directory, definitions.ended())
+            self.maintenance.adopt(definitions, modes)
+            self.maintenance.load_pending(saved.pending)
             if self._follows_definitions:
                 # The engine may have gone on since: any stream may have brought rows.
                 definitions.saw_rows(
@@ -92,6 +114,10 @@ def _definitions_of(saved: SavedDatabase) -> Definitions:
     definitions.epochs.update(saved.epochs)
     for text, epochs in saved.views:
         definitions.add_view(_only(text, CreateView), epochs)
+    for name, about in saved.maintenance.items():
+        options = [ViewOption(option, value, None) for option, value in about["options"].items()]
+        made = definitions.views[name]
+        definitions.views[name] = replace(made, options=with_options(NO_OPTIONS, options))
     return definitions
 
 

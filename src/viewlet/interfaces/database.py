@@ -34,6 +34,7 @@ from viewlet.interfaces.spark_frames import FrameBatch
 from viewlet.interfaces.stats import Stats
 from viewlet.interfaces.subscribe import Callback, Subscription
 from viewlet.interfaces.view import View
+from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.interfaces.writes import Writes
 
 if TYPE_CHECKING:
@@ -69,9 +70,13 @@ class Database:
         self._state = state
         self._checkpoints = Checkpoints(state, checkpoint)
         self._subscribers = Subscribers(state)
-        self._reads = Reads(state, files)
-        self._writes = Writes(state, self._checkpoints, self._subscribers)
-        changes = DefinitionChanges(state, self._checkpoints, self._subscribers)
+        self._maintenance = ViewMaintenance(state, self._subscribers.count)
+        self._checkpoints.maintenance = self._maintenance
+        self._subscribers.changed = self._maintenance.change
+        self._subscribers.before_read = self._maintenance.before_read
+        self._reads = Reads(state, self._maintenance, files)
+        self._writes = Writes(state, self._checkpoints, self._subscribers, self._maintenance)
+        changes = DefinitionChanges(state, self._checkpoints, self._subscribers, self._maintenance)
         self._directory: DurableDirectory | None = None
         self._executor = StatementExecutor(state, changes, self._writes, self._reads)
 
@@ -283,6 +288,13 @@ class Database:
         """
         return self._reads.query(text, QueryLimits(timeout, max_rows))
 
+    def refresh(self, view: str) -> None:
+        """Make a view current now, as REFRESH MATERIALIZED VIEW does; an eager one is.
+
+        >>> db.refresh("v")
+        """
+        self._executor.refresh(view)
+
     def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
         """A view at one stage: sql, calculus, program, and those of the engine below.
 
@@ -340,6 +352,7 @@ class Database:
                 self._directory.close(journal.log if journal is not None else None)
             self._reads.close()
             self._subscribers.clear()
+            self._maintenance.close()
             self._state.close()
 
     def __enter__(self) -> Database:

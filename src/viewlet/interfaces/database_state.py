@@ -7,7 +7,7 @@ never inside one. `execute`, `writes`, `reads` and `checkpoints` each do one thi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,13 +16,17 @@ from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.journal import DatabaseJournal
+from viewlet.interfaces.rates import RateMeter
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.upkeep import ViewUpkeep
+from viewlet.interfaces.view_modes import ViewMode
+from viewlet.planner.frontiers import Frontier
 from viewlet.program.ir import Program
 from viewlet.schema import Catalog
 
-Compiler = Callable[[Catalog, Sequence[Query]], Program]
-"""Queries over a catalog -> the program that maintains them all."""
+Compiler = Callable[..., Program]
+"""Queries over a catalog -> the program that maintains them all; `frontiers` where they differ."""
 
 
 class DatabaseState:
@@ -37,24 +41,42 @@ class DatabaseState:
         self.definitions = Definitions()
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
+        self.meters: dict[str, RateMeter] = {}
+        self.modes: dict[str, ViewMode] = {}
+        self.upkeeps: dict[str, ViewUpkeep] = {}
         self.version = 0
         self.is_delivering = False
         self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._compiler = compiler
 
-    def compile(self, definitions: Definitions) -> Program:
-        """The program that maintains every view of these definitions."""
-        return self._compiler(definitions.planning_catalog(), definitions.queries())
+    def compile(
+        self, catalog: Catalog, queries: Sequence[Query], frontiers: Mapping[str, Frontier]
+    ) -> Program:
+        """The program that maintains all of these queries."""
+        if not frontiers:
+            return self._compiler(catalog, queries)
+        return self._compiler(catalog, queries, frontiers=frontiers)
 
     def define(self, definitions: Definitions) -> None:
         """Believe in definitions that the engine has taken."""
         self.definitions = definitions
         self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
+        self.meters = {
+            view: self.meters.get(view, RateMeter(timings))
+            for view, timings in self.timings.items()
+        }
         self.routes = {
-            name: RelationRoute(statement.relation, definitions, self.timings)
+            name: RelationRoute(statement.relation, definitions, self.timings, self.upkeeps)
             for name, statement in definitions.relations.items()
         }
+
+    def undo(self) -> None:
+        """Take back the batch that was applied last, in the engine and in what waits for reads."""
+        self.engine.undo()
+        for upkeep in self.upkeeps.values():
+            upkeep.undo(self.version)
+        self.version += 1
 
     def refuse_while_delivering(self) -> None:
         """A callback reads the batch that it is called in: changes have to wait."""

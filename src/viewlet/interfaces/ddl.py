@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewlet.errors import UnsupportedError
+from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
-from viewlet.interfaces.definitions import Definitions
+from viewlet.interfaces.definitions import Definitions, unknown
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.journal import STATEMENT
+from viewlet.interfaces.view_maintenance import ViewMaintenance, other_modes
 
 
 class DefinitionChanges:
     """Each call changes a copy of the definitions and installs it, or changes nothing."""
 
     def __init__(
-        self, state: DatabaseState, checkpoints: Checkpoints, subscribers: Subscribers
+        self,
+        state: DatabaseState,
+        checkpoints: Checkpoints,
+        subscribers: Subscribers,
+        maintenance: ViewMaintenance,
     ) -> None:
         self._state = state
         self._checkpoints = checkpoints
         self._subscribers = subscribers
+        self._maintenance = maintenance
 
     def create_relation(self, statement: CreateRelation) -> None:
         """CREATE TABLE or STREAM; a table that is replaced starts empty, whatever its shape."""
@@ -51,6 +58,25 @@ class DefinitionChanges:
             ) from None
         self._record(record)
 
+    def alter_view(self, statement: AlterView) -> None:
+        """ALTER MATERIALIZED VIEW: when its work is done from now on."""
+        definitions = self._state.definitions.copy()
+        definitions.alter_view(statement)
+        record = self._prepare([statement.text])
+        with other_modes([statement.name]):
+            self._install(definitions)
+        self._record(record)
+
+    def refresh_view(self, statement: RefreshView) -> None:
+        """REFRESH MATERIALIZED VIEW; a log repeats it: the view may wait for nothing else."""
+        state = self._state
+        if statement.name not in state.definitions.views:
+            raise unknown("view", statement.name, state.definitions.views, statement.position)
+        state.refuse_while_delivering()
+        record = self._prepare([statement.text])
+        self._maintenance.refresh(statement.name)
+        self._record(record)
+
     def drop(self, statement: Drop) -> None:
         """DROP TABLE, STREAM or VIEW; with a view its subscriptions end."""
         definitions = self._state.definitions.copy()
@@ -78,10 +104,13 @@ class DefinitionChanges:
         state.refuse_while_delivering()
         self._checkpoints.write_if_due()
         program = state.engine.program
+        modes = self._maintenance.modes(definitions)
         if definitions.views != state.definitions.views:
-            program = state.compile(definitions)
+            self._maintenance.prepare(definitions, modes)
+            program = self._maintenance.compile(definitions, modes)
         tables = [table for table in definitions.tables() if table.name != without]
         state.engine.install(program, tables, definitions.ended())
+        self._maintenance.adopt(definitions, modes)
         state.define(definitions)
         state.version += 1
         self._checkpoints.follow_definitions()

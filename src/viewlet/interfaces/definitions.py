@@ -21,6 +21,12 @@ from viewlet.calculus.expr import Expr, Rel, relations, transform
 from viewlet.calculus.query import Query, expressions, with_expressions
 from viewlet.errors import Position, ResolutionError, UnsupportedError
 from viewlet.frontend.lower import lower_view
+from viewlet.frontend.maintenance_options import (
+    NO_OPTIONS,
+    AlterView,
+    MaintenanceOptions,
+    with_options,
+)
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
@@ -34,6 +40,7 @@ class ViewDefinition:
     statement: CreateView
     query: Query
     depends: frozenset[str]
+    options: MaintenanceOptions = NO_OPTIONS
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -161,8 +168,21 @@ class Definitions:
         numbers |= epochs or {}
         chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
         self.views[name] = ViewDefinition(
-            statement, with_relations(query, chosen), frozenset(texts.relations)
+            statement,
+            with_relations(query, chosen),
+            frozenset(texts.relations),
+            statement.maintenance,
         )
+
+    def alter_view(self, statement: AlterView) -> None:
+        """Other options for a view. Those that are not named stay, unless the mode is another."""
+        if statement.name not in self.views:
+            raise unknown("view", statement.name, self.views, statement.position)
+        old = self.views[statement.name]
+        is_new_mode = any(option.name == "maintenance" for option in statement.options)
+        base = NO_OPTIONS if is_new_mode else old.options
+        options = with_options(base, statement.options)
+        self.views[statement.name] = replace(old, options=options)
 
     def drop(self, statement: Drop) -> bool:
         """False if it was not there and the statement says IF EXISTS."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from viewlet.calculus.query import Query, check_copies
@@ -14,6 +15,8 @@ from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
 from viewlet.interfaces.view import row_class
 from viewlet.schema import Type, decode, shown_value
 
+logger = logging.getLogger("viewlet")
+
 Delivery = tuple[Subscription, ViewBatch]
 
 
@@ -24,6 +27,14 @@ class Subscribers:
         self._state = state
         self.subscriptions: list[Subscription] = []
         self._queues: list[BatchQueue] = []
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a view is heard of for the first time, or no longer."""
+        self.before_read: Callable[[str], None] = lambda view: None
+        """Brings a view up to date that is not kept so by every batch."""
+
+    def count(self, view: str) -> int:
+        """How many hear of a view's batches."""
+        return sum(subscription.view == view for subscription in self.subscriptions)
 
     def add(
         self,
@@ -49,6 +60,11 @@ class Subscribers:
                 view, callback, self._remove, listener, None if has_caller else first
             )
             self.subscriptions.append(subscription)
+            try:
+                self.changed()
+            except BaseException:
+                self.subscriptions.remove(subscription)
+                raise
             return subscription
 
     def listen(
@@ -78,6 +94,7 @@ class Subscribers:
                 "a subscriber cannot begin with a snapshot inside of a batch, which may be undone",
                 hint="subscribe after the batch",
             )
+        self.before_read(view)
         query = state.definitions.view(view).query
         make, types = row_class(query), [column.type for column in query.columns]
         rows = [make(*map(decode, row, types)) for row in state.engine.rows(view)]
@@ -110,6 +127,11 @@ class Subscribers:
             return
         with self._state.lock:
             self.subscriptions = [s for s in self.subscriptions if s is not subscription]
+            if not self._state.is_delivering:
+                try:
+                    self.changed()
+                except ViewletError as error:  # then it stays eager, which nobody minds
+                    logger.warning("view %s stays eager: %s", subscription.view, error)
 
     def call(self, routes: Sequence[RelationRoute]) -> list[Delivery]:
         """Call back for the batch that the engine has just applied; it is undone if one raises."""
@@ -123,8 +145,7 @@ class Subscribers:
             finally:
                 state.is_delivering = False
         except BaseException as error:
-            state.engine.undo()
-            state.version += 1
+            state.undo()
             is_ours = deliveries is None and isinstance(error, ViewletError)
             if isinstance(error, Exception) and not is_ours:
                 raise ViewletError(

@@ -165,14 +165,7 @@ class DurableDirectory:
         self._wait_for_process()
         first = state.journal.log.rotate()
         name = self._next_name()
-        size = write_state(
-            self._disk,
-            self.path / name,
-            state.engine_name,
-            state.version,
-            state.definitions,
-            state.engine,
-        )
+        size = write_state(self._disk, self.path / name, database._checkpoints.contents())
         self._adopt(name, first, size, state.journal.log)
         return str(self.path / name)
 
@@ -266,15 +259,7 @@ def write_snapshot_beside(path: Path, name: str, stop: int, database: Database) 
     directory.path, directory._disk = path, Disk()
     directory._engine = database._state.engine_name
     directory.replay(database, stop)
-    state = database._state
-    write_state(
-        directory._disk,
-        path / name,
-        state.engine_name,
-        state.version,
-        state.definitions,
-        state.engine,
-    )
+    write_state(directory._disk, path / name, database._checkpoints.contents())
 
 
 def _locked(path: Path) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from viewlet.errors import StateError, ViewletError
+from viewlet.errors import Position, StateError, ViewletError
+from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -48,10 +49,18 @@ class StatementExecutor:
                     result = self._run(group)
         return result
 
+    def refresh(self, view: str) -> None:
+        """REFRESH MATERIALIZED VIEW view"""
+        with self._state.lock:
+            self._state.definitions.view(view)
+            self._definitions.refresh_view(RefreshView(view, Position(1, 1)))
+
     def define(self, text: str) -> None:
         """Run statements that define something; StateError for any other, before it is run."""
         for statement in parse(text):
-            if not isinstance(statement, CreateRelation | CreateView | Drop):
+            if not isinstance(
+                statement, CreateRelation | CreateView | AlterView | RefreshView | Drop
+            ):
                 raise StateError(f"{type(statement).__name__.upper()} is not a definition")
         self.run(text)
 
@@ -64,6 +73,10 @@ class StatementExecutor:
             return self._definitions.create_relation(first)
         if isinstance(first, Drop):
             return self._definitions.drop(first)
+        if isinstance(first, AlterView):
+            return self._definitions.alter_view(first)
+        if isinstance(first, RefreshView):
+            return self._definitions.refresh_view(first)
         if isinstance(first, Select):
             try:
                 return self._reads.query(first.text)

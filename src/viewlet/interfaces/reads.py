@@ -5,6 +5,8 @@ Each is the state after a whole batch, as of one version.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,13 @@ from viewlet.interfaces.adhoc import NO_LIMITS, AdHoc, QueryLimits, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
+from viewlet.interfaces.maintenance_text import maintenance_text
 from viewlet.interfaces.query_positions import positioned
 from viewlet.interfaces.spark_frames import frames_engine, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.view import Reader, View
+from viewlet.interfaces.view_maintenance import ViewMaintenance
+from viewlet.interfaces.view_modes import EAGER
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
@@ -31,9 +36,10 @@ if TYPE_CHECKING:
 class Reads:
     """How a database is read."""
 
-    def __init__(self, state: DatabaseState, files: bool) -> None:
+    def __init__(self, state: DatabaseState, maintenance: ViewMaintenance, files: bool) -> None:
         """`files`: whether ad-hoc queries may read these too."""
         self._state = state
+        self._maintenance = maintenance
         self._adhoc = AdHoc(files)
         self._rows: dict[str, tuple[int, list[Row]]] = {}
 
@@ -49,13 +55,21 @@ class Reads:
                 partial(self._columns, name),
                 partial(self._find, name),
                 partial(self._frame, name),
+                partial(self._as_of, name),
             ),
         )
+
+    def _as_of(self, name: str) -> datetime:
+        with self._state.lock:
+            self._state.definitions.view(name)
+            upkeep = self._state.upkeeps.get(name)
+            return datetime.now(UTC) if upkeep is None else upkeep.as_of()
 
     def _find(self, name: str, key: Row) -> list[Row] | None:
         state = self._state
         with state.lock:
             state.definitions.view(name)
+            self._maintenance.before_read(name)
             return state.engine.find(name, key) if isinstance(state.engine, Finder) else None
 
     def _rows_of(self, name: str) -> tuple[int, list[Row]]:
@@ -63,6 +77,7 @@ class Reads:
         state = self._state
         with state.lock:
             state.definitions.view(name)
+            self._maintenance.before_read(name)
             cached = self._rows.get(name)
             if cached is None or cached[0] != state.version:
                 cached = state.version, state.engine.rows(name)
@@ -72,6 +87,7 @@ class Reads:
     def _columns(self, name: str) -> Batch:
         with self._state.lock:
             self._state.definitions.view(name)
+            self._maintenance.before_read(name)
             return self._state.engine.columns(name)
 
     def changes(self, view: str) -> Any:
@@ -79,6 +95,7 @@ class Reads:
         state = self._state
         with state.lock:
             query = state.definitions.view(view).query
+            self._maintenance.before_read(view)
             if state.engine_name == "spark":
                 return frames_engine(state.engine, "spark").changes_frame(view)
             return changes_arrow(query, state.engine.changes(view))
@@ -88,6 +105,7 @@ class Reads:
         state = self._state
         with state.lock:
             query = state.definitions.view(name).query
+            self._maintenance.before_read(name)
             if state.engine_name == "spark":
                 return frames_engine(state.engine, "spark").view_frame(name)
             columns = [(column.name, column.type) for column in query.columns]
@@ -118,8 +136,8 @@ class Reads:
     def snapshot(self, name: str) -> tuple[int, pa.Table]:
         """The version of the database, and a view at it."""
         with self._state.lock:
-            version = self._state.version
             columns = self._columns(name)
+            version = self._state.version
             query = self._state.definitions.view(name).query
         return version, to_arrow([(column.name, column.type) for column in query.columns], columns)
 
@@ -146,6 +164,8 @@ class Reads:
         state = self._state
         with state.lock:
             definition = state.definitions.view(view)
+            if stage == "maintenance":
+                return maintenance_text(state, definition, format)
             if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
             return explain_as(part_for_view(state.engine.program, view), stage, format)
@@ -155,12 +175,24 @@ class Reads:
         state = self._state
         with state.lock:
             state.definitions.view(view)
+            self._maintenance.before_read(view)
             part = part_for_view(state.engine.program, view)
             sizes = state.engine.sizes()
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = state.timings.get(view, Timings())
             spark_work = jobs_and_stages(state.engine, state.engine_name)
-            return timings.of(view, maps, len(state.engine.columns(view)), *spark_work)
+            stats = timings.of(view, maps, len(state.engine.columns(view)), *spark_work)
+            upkeep = state.upkeeps.get(view)
+            rates = state.meters[view].rates()
+            return replace(
+                stats,
+                maintenance=state.modes.get(view, EAGER).mode.value,
+                batches_per_s=rates.batches_per_s,
+                incoming_rows_per_s=rates.rows_per_s,
+                reads_per_s=rates.reads_per_s,
+                subscribers=self._maintenance.watchers(view),
+                pending_rows=upkeep.pending_rows if upkeep is not None else 0,
+            )
 
     def close(self) -> None:
         """Let go of DuckDB."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.encoders import encoder
 from viewlet.errors import DataError
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.schema import Relation, Scalar
 
 
@@ -16,7 +18,11 @@ class RelationRoute:
     """One relation: how its rows are encoded, what they are fed to, and whom they concern."""
 
     def __init__(
-        self, relation: Relation, definitions: Definitions, timings: dict[str, Timings]
+        self,
+        relation: Relation,
+        definitions: Definitions,
+        timings: dict[str, Timings],
+        upkeeps: Mapping[str, ViewUpkeep],
     ) -> None:
         self.relation = relation
         self.width = len(relation.columns)
@@ -29,6 +35,31 @@ class RelationRoute:
         self.timings = [timings.setdefault(view, Timings()) for view in self.views]
         self.only = self.instances[0] if len(self.instances) == 1 else None
         self.has_rows = False
+        self.later = tuple(upkeeps[view] for view in self.views if view in upkeeps)
+        """The views that do not see its rows at once."""
+        self.pending = tuple(
+            (upkeep, name)
+            for upkeep in self.later
+            for name in definitions.epochs[relation.name]
+            if name in upkeep.pending
+        )
+        """Those that collect them, with what programs call the relation."""
+
+    def collect(self, batch: Batch, number: int) -> None:
+        """Keep the rows of a batch for the views that see them later."""
+        for upkeep in self.later:
+            upkeep.touch(number)
+        for upkeep, name in self.pending:
+            upkeep.collect(name, batch, number)
+
+    def collect_row(self, row: Sequence[Any], weight: int, number: int) -> None:
+        """The same for one row of a user's values."""
+        for upkeep in self.later:
+            upkeep.touch(number)
+        if self.pending:
+            encoded = self.encode(row)
+            for upkeep, name in self.pending:
+                upkeep.collect_row(name, encoded, weight, number)
 
     def encode(self, row: Sequence[Any]) -> tuple[Scalar, ...]:
         """One row of the right width; DataError says which value does not fit."""

@@ -30,6 +30,7 @@ _CURRENT = "CURRENT"
 _PREFIX = "checkpoint-"
 _NAME = re.compile(r"checkpoint-[0-9]{1,18}")
 _DATABASE = "database.json"
+_PENDING = "pending.changes"
 _PROBE = "writable"
 FORMAT = 3
 SPARK_FORMAT = 5
@@ -47,6 +48,22 @@ class SavedDatabase:
     views: list[tuple[str, dict[str, int]]]
     """The text of each, and the number of the epoch that it reads of each relation."""
     epochs: dict[str, tuple[str, ...]]
+    maintenance: dict[str, Any]
+    """The options of each view, and what measurements had chosen for it."""
+    pending: bytes
+    """The rows that deferred views had not seen."""
+
+
+@dataclass(frozen=True)
+class DatabaseContents:
+    """All that a checkpoint is made of."""
+
+    engine_name: str
+    version: int
+    definitions: Definitions
+    engine: Engine
+    maintenance: dict[str, Any]
+    pending: bytes
 
 
 def has_checkpoint(root: str) -> bool:
@@ -61,20 +78,13 @@ def check_writable(root: str) -> None:
     store.delete(_PROBE)
 
 
-def write_checkpoint(
-    root: str,
-    engine_name: str,
-    version: int,
-    definitions: Definitions,
-    engine: Engine,
-    disk: Disk | None = None,
-) -> str:
+def write_checkpoint(root: str, contents: DatabaseContents, disk: Disk | None = None) -> str:
     """Write a new checkpoint, point CURRENT at it, then remove the others; where it lies."""
-    if engine_name == "spark":
-        return _write_pointer(root, engine_name, version, definitions, engine)
+    if contents.engine_name == "spark":
+        return _write_pointer(root, contents)
     if "://" in root:
         raise StateError(
-            f"the engine {engine_name} saves to a directory, not to {shown(root)}",
+            f"the engine {contents.engine_name} saves to a directory, not to {shown(root)}",
             hint='give a directory, or say connect(engine="spark", checkpoint=...)',
         )
     used = disk or Disk()
@@ -83,7 +93,7 @@ def write_checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         existing = sorted(folder.glob(f"{_PREFIX}*"))
         target = folder / f"{_PREFIX}{_next_number(path.name for path in existing)}"
-        write_state(used, target, engine_name, version, definitions, engine)
+        write_state(used, target, contents)
         replace_file(used, folder / _CURRENT, seal(target.name.encode()))
     except OSError as problem:
         raise StateError(
@@ -95,36 +105,28 @@ def write_checkpoint(
     return str(target)
 
 
-def write_state(
-    disk: Disk,
-    directory: Path,
-    engine_name: str,
-    version: int,
-    definitions: Definitions,
-    engine: Engine,
-) -> int:
+def write_state(disk: Disk, directory: Path, contents: DatabaseContents) -> int:
     """Everything in a new sealed directory, on the disk when this returns; its bytes."""
     disk.make_directory(directory)
     try:
-        metadata = json.dumps(_metadata(engine_name, version, definitions))
+        metadata = json.dumps(_metadata(contents))
         disk.write(directory / _DATABASE, [metadata.encode()])
-        engine.save(str(directory))
+        disk.write(directory / _PENDING, [contents.pending])
+        contents.engine.save(str(directory))
         return seal_directory(disk, directory)
     except BaseException:
         disk.remove_tree(directory)
         raise
 
 
-def _write_pointer(
-    root: str, engine_name: str, version: int, definitions: Definitions, engine: Engine
-) -> str:
+def _write_pointer(root: str, contents: DatabaseContents) -> str:
     store = Store(root)
     existing = [name for name in store.list("") if name.startswith(_PREFIX)]
     name = f"{_PREFIX}{_next_number(existing)}"
-    metadata = json.dumps(_metadata(engine_name, version, definitions))
+    metadata = json.dumps(_metadata(contents))
     try:
         store.put(f"{name}/{_DATABASE}", seal(metadata.encode(), name))
-        engine.save(store.below(name))
+        contents.engine.save(store.below(name))
     except BaseException:
         store.delete_tree(name)
         raise
@@ -139,17 +141,19 @@ def _next_number(names: Any) -> int:
     return max((int(name.removeprefix(_PREFIX)) for name in own), default=0) + 1
 
 
-def _metadata(engine_name: str, version: int, definitions: Definitions) -> dict[str, Any]:
+def _metadata(contents: DatabaseContents) -> dict[str, Any]:
+    definitions = contents.definitions
     return {
-        "format": _format_of(engine_name),
-        "engine": engine_name,
-        "version": version,
+        "format": _format_of(contents.engine_name),
+        "engine": contents.engine_name,
+        "version": contents.version,
         "relations": [declaration.text for declaration in definitions.relations.values()],
         "views": [
             [definition.statement.text, definitions.epochs_read(name)]
             for name, definition in definitions.views.items()
         ],
         "epochs": definitions.epochs,
+        "maintenance": contents.maintenance,
     }
 
 
@@ -210,10 +214,11 @@ def read_state(directory: Path) -> SavedDatabase:
         metadata = json.loads((directory / _DATABASE).read_bytes())
     except (DamagedFile, ValueError) as error:
         raise damaged(str(directory), error) from None
-    return _saved(str(directory), metadata)
+    pending = directory / _PENDING
+    return _saved(str(directory), metadata, pending.read_bytes() if pending.exists() else b"")
 
 
-def _saved(directory: str, metadata: Mapping[str, Any]) -> SavedDatabase:
+def _saved(directory: str, metadata: Mapping[str, Any], pending: bytes = b"") -> SavedDatabase:
     if metadata["format"] != _format_of(metadata["engine"]):
         raise _other_format(directory, metadata["format"])
     return SavedDatabase(
@@ -223,6 +228,8 @@ def _saved(directory: str, metadata: Mapping[str, Any]) -> SavedDatabase:
         metadata["relations"],
         [(text, epochs) for text, epochs in metadata["views"]],
         {relation: tuple(names) for relation, names in metadata["epochs"].items()},
+        metadata.get("maintenance", {}),  # checkpoints from before there were modes have none
+        pending,
     )
 
 

@@ -24,6 +24,9 @@ class Stats:
 
     `bytes_per_row` is over the records of the view's state maps, not over its visible rows. `jobs`
     and `stages` are what Spark ran for the last batch; 0 on other engines.
+
+    `maintenance` is the mode that the view is in. The rates are of the last minutes: batches and
+    rows that concern the view, and reads of it. `pending_rows` wait for its next refresh.
     """
 
     view: str
@@ -38,6 +41,12 @@ class Stats:
     jobs: int = 0
     stages: int = 0
     code_s: float = 0.0
+    maintenance: str = "eager"
+    batches_per_s: float = 0.0
+    incoming_rows_per_s: float = 0.0
+    reads_per_s: float = 0.0
+    subscribers: int = 0
+    pending_rows: int = 0
 
 
 Moment = tuple[float, float]

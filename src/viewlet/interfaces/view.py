@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, namedtuple
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ class Reader:
     columns: Callable[[], Batch]
     find: Callable[[Row], list[Row] | None]
     frame: Callable[[], DataFrame]
+    as_of: Callable[[], datetime]
 
 
 class View(Mapping[Any, Any]):
@@ -86,6 +88,15 @@ class View(Mapping[Any, Any]):
     def types(self) -> tuple[tuple[str, Type], ...]:
         """The columns with their SQL types."""
         return tuple((column.name, column.type) for column in self._query.columns)
+
+    @property
+    def as_of(self) -> datetime:
+        """The last moment at which the view was what a read gives; now, if nothing waits for it.
+
+        >>> db.view("v").as_of.tzname()
+        'UTC'
+        """
+        return self._read.as_of()
 
     def rows(self) -> list[Any]:
         """All rows in the view's order, repeated as often as they occur.

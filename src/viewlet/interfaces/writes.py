@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import PlainRows
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.engine.values.intake import EVERYTHING
 from viewlet.errors import DataError, ViewletError
+from viewlet.interfaces.auto_choice import AutoChoice
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.delivery import Subscribers
@@ -24,6 +26,7 @@ from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
+from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
@@ -41,11 +44,17 @@ class Writes:
     """How the rows of a database change."""
 
     def __init__(
-        self, state: DatabaseState, checkpoints: Checkpoints, subscribers: Subscribers
+        self,
+        state: DatabaseState,
+        checkpoints: Checkpoints,
+        subscribers: Subscribers,
+        maintenance: ViewMaintenance,
     ) -> None:
         self._state = state
         self._checkpoints = checkpoints
         self._subscribers = subscribers
+        self._maintenance = maintenance
+        self._auto = AutoChoice(state, maintenance)
         engine = state.engine
         self._apply_plain_row = engine.apply_plain_row if isinstance(engine, PlainRows) else None
 
@@ -74,6 +83,8 @@ class Writes:
             journal = state.journal
             plain = self._apply_plain_row if journal is None else None
             if plain is not None and plain(route.only, row, weight):
+                if route.later:
+                    route.collect_row(row, weight, state.version + 1)
                 self._applied((route,), began, 1, b"")
                 return True
             if isinstance(row[0], tuple | list | Mapping):
@@ -81,6 +92,8 @@ class Writes:
             encoded = route.encode(row)
             record = journal.prepare_row(relation, encoded, weight) if journal is not None else b""
             state.engine.apply_row(route.only, encoded, weight)
+            if route.later:
+                route.collect_row(row, weight, state.version + 1)
             ticket = self._applied((route,), began, 1, record)
         if journal is not None:
             journal.wait(ticket)
@@ -125,6 +138,8 @@ class Writes:
         state = self._state
         logged = state.journal is not None
         intake = EVERYTHING if logged else state.engine.intake(route.instances)
+        if route.pending:  # what is kept is kept whole, in memory of its own
+            intake = replace(intake, columns=None, buffers=None)
         return make_batch(route.relation, change.rows, change.weights, intake)
 
     def replay(self, changes: Sequence[tuple[str, Batch]]) -> None:
@@ -138,6 +153,9 @@ class Writes:
     ) -> int:
         fed = [(instance, batch) for route, batch in batches for instance in route.instances]
         self._state.engine.apply(fed)
+        for route, batch in batches:
+            if route.later:
+                route.collect(batch, self._state.version + 1)
         routes = list(dict.fromkeys(route for route, _ in batches))
         count = sum(len(batch) for _, batch in batches)
         return self._applied(routes, began, count, record)
@@ -233,6 +251,10 @@ class Writes:
         seconds, code_seconds = since(began)
         for timing in timings:
             timing.add(seconds, count, code_seconds)
+        for route in routes:
+            if route.pending:
+                self._maintenance.refresh_by_rows(route.later)
+        self._auto.count_batch()
         return ticket
 
 

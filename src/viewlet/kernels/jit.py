@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
+from viewlet.kernels.refreshes import with_refresh_triggers
 from viewlet.native.compiled import code_of
 from viewlet.native.generated import Generated
 from viewlet.native.instructions import Untranslatable
@@ -21,7 +22,8 @@ Kernel = Callable[[int, int], int]
 
 def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
     """The program's kernels as source, with the frame that they need."""
-    return Module(program, build_loops(program, keep_buffers=keep_buffers))
+    lowered = with_refresh_triggers(program)
+    return Module(lowered, build_loops(lowered, keep_buffers=keep_buffers))
 
 
 def source(program: Program) -> str:

@@ -21,6 +21,7 @@ from viewlet.program.ir import (
     KeyColumn,
     Map,
     Program,
+    Refresh,
     Statement,
     Trigger,
     ValueColumn,
@@ -44,6 +45,8 @@ class Maintenance:
     updates: dict[str, Updates] = field(default_factory=dict)
     recomputed: dict[str, Updates] = field(default_factory=dict)
     replaced: dict[str, Replacements] = field(default_factory=dict)
+    refreshed: dict[str, Updates] = field(default_factory=dict)
+    """What a read of each view does."""
 
     def update(self, relation: str, map: str, column: str, expr: Expr) -> None:
         """On a batch to the relation, the column changes by this expression."""
@@ -57,6 +60,10 @@ class Maintenance:
         """On a batch to the relation, the column loses some of its rows, as they are before the
         batch, and gets others, from what maps hold after it."""
         self.replaced.setdefault(relation, {}).setdefault(map, {})[column] = (out, into)
+
+    def refresh(self, view: str, map: str, column: str, expr: Expr) -> None:
+        """On a read of the view, the column becomes this expression."""
+        self.refreshed.setdefault(view, {}).setdefault(map, {})[column] = expr
 
     def is_recomputed(self, relation: str, map: str, column: str) -> bool:
         """Whether the column is computed anew on a batch to the relation."""
@@ -81,7 +88,11 @@ def assemble(
         for name in sorted(buffered):
             buffers[name] = _buffer(maps.change(name), typed[name])
     every = (*typed.values(), *buffers.values())
-    return Program(tuple(catalog), every, tuple(triggers), views)
+    refreshes = tuple(
+        Refresh(view, tuple(_recomputations(maps, columns)))
+        for view, columns in maintenance.refreshed.items()
+    )
+    return Program(tuple(catalog), every, tuple(triggers), views, refreshes)
 
 
 def _trigger(

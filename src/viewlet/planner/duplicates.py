@@ -50,7 +50,7 @@ def merge_duplicates(
         del maps.by_name[name]
     for planned in maps:
         planned.columns = {c: transform(e, rule) for c, e in planned.columns.items()}
-    for table in (maintenance.updates, maintenance.recomputed):
+    for table in (maintenance.updates, maintenance.recomputed, maintenance.refreshed):
         for updates in table.values():
             for name in list(updates):
                 if name in replaced:
@@ -73,6 +73,8 @@ def _find(maps: Maps) -> dict[str, str]:
     originals: dict[str, str] = {}
     replaced: dict[str, str] = {}
     for planned in maps:
+        if planned.refreshes is not None:
+            continue  # what another map holds all the time it holds after a read
         if alike[_outline(planned, maps)] > 1:
             text = _contents(planned, maps)
             # The name of an inner view's map identifies its contents, in other programs too.

@@ -54,6 +54,8 @@ class PlannedMap:
     touched: Expr | None = None
     """Which rows a batch touches, of a map whose rows are replaced; over maps and buffers."""
     plan: Plan = Plan.RECURSIVE
+    refreshes: str | None = None
+    """The view whose read computes it; None if triggers keep it current."""
     trees: dict[str, Expr] = field(default_factory=dict)
     """Columns over the messages of a view tree (tree_maps.py), as far as they have one."""
 

@@ -15,7 +15,7 @@ Joins along declared keys are kept in parts (`_cut_at_root`), which the thesis d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from viewlet.calculus.delta import correlation
@@ -47,6 +47,9 @@ from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 from viewlet.calculus.simplify import simplify, simplify_monomials
 from viewlet.planner.maps import Maps
 from viewlet.schema import Catalog
+
+Apart = Callable[[list[Expr]], Names]
+"""Factors of a product -> variables through which they are not joined in maps."""
 
 
 @dataclass
@@ -108,18 +111,20 @@ class Materializer:
             terms.append(product_of(Value(monomial.coefficient), product))
         return sum_of(*terms)
 
-    def recomputed(self, expr: Expr, changing: frozenset[str]) -> Expr:
+    def recomputed(
+        self, expr: Expr, changing: frozenset[str], apart: Apart = lambda factors: NONE
+    ) -> Expr:
         """The expression over maps, for a statement that computes a map anew.
 
-        Inner views that change in this trigger are read as they are, and no map is made from them
-        with others: that map might be the one which is computed here.
+        Inner views that change in this trigger are read as they are, and no map is made from them:
+        it might be the one that is computed here. Variables kept `apart` join nothing in maps.
         """
         keys, monomials = simplify_monomials(expr, outputs(expr))
         terms = []
         for monomial in monomials:
             read = [f for f in monomial.factors if self._is_changing_inner(f, changing)]
             other_factors = [f for f in monomial.factors if f not in read]
-            bound = _bound_by(read)
+            bound = _bound_by(read) | apart(other_factors)
             product = product_of(*read, self._product(other_factors, keys | bound, changing, bound))
             terms.append(product_of(Value(monomial.coefficient), project(keys, product)))
         return sum_of(*terms)

@@ -8,7 +8,7 @@ bodies are maps of their own (Rule 4), whose change in a batch is a buffer that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,28 +40,62 @@ from viewlet.calculus.simplify import simplify
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
+from viewlet.planner.frontiers import EVERYTHING_EAGER, Frontier, joined_variables
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
 from viewlet.planner.plan_choice import Attempt, Budget, Choice, choose, compared
 from viewlet.planner.plan_text import plan_text
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
+from viewlet.program.frontier import reevaluate_on_read, reevaluated
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Relation
 
 
-def compile_program(catalog: Catalog, queries: Sequence[Query], *, keyed: bool = True) -> Program:
+def compile_program(
+    catalog: Catalog,
+    queries: Sequence[Query],
+    *,
+    keyed: bool = True,
+    frontiers: Mapping[str, Frontier] = EVERYTHING_EAGER,
+) -> Program:
     """The program that keeps all the views current, sharing what they have in common.
 
     `keyed`: joins along declared keys are kept in parts (materialize.py), which one process looks
     up at little cost. Without it every join is one map, as the thesis has it: more state, but a
-    batch meets its matches in one place, and a cluster moves less.
+    batch meets its matches in one place, and a cluster moves less. `frontiers`: how far batches go
+    for each view; of those that are not named, all the way.
     """
+    chosen = {q.name: frontiers.get(q.name, Frontier.EAGER) for q in queries}
+    on_read = frozenset(view for view, frontier in chosen.items() if frontier.is_on_read)
     choices = [plan_choice(catalog, query, keyed=keyed) for query in queries]
-    if len(choices) == 1 and choices[0].program is not None:
-        return choices[0].program
-    return _planned(catalog, queries, [choice.plan for choice in choices], keyed, Budget())
+    if (
+        len(choices) == 1
+        and choices[0].program is not None
+        and Frontier.LEAVES not in chosen.values()
+    ):
+        program = choices[0].program
+    else:
+        plans = [choice.plan for choice in choices]
+        program = _planned(catalog, queries, plans, keyed, Budget(), frontiers)
+    return reevaluate_on_read(program, on_read)
+
+
+def split_frontier(catalog: Catalog, query: Query, *, keyed: bool = True) -> Frontier:
+    """Where a view is cut that is finished on read; EAGER if a batch does all there is to do.
+
+    What batches would compute anew is left to reads. Otherwise, where a read has more to do than to
+    copy one map, batches stop at the leaves.
+    """
+    eager = compile_program(catalog, [query], keyed=keyed)
+    if reevaluated(eager, query.name):
+        return Frontier.VALUES
+    frontiers = {query.name: Frontier.LEAVES}
+    leaves = compile_program(catalog, [query], keyed=keyed, frontiers=frontiers)
+    refresh = leaves.refresh(query.name)
+    is_copy = refresh is None or all(len(s.reads) < 2 for s in refresh.statements)
+    return Frontier.EAGER if is_copy else Frontier.LEAVES
 
 
 def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice:
@@ -102,8 +136,9 @@ def _planned(
     plans: Sequence[Plan],
     keyed: bool,
     budget: Budget,
+    frontiers: Mapping[str, Frontier] = EVERYTHING_EAGER,
 ) -> Program:
-    planner = _Planner(catalog, [query.name for query in queries], keyed, budget)
+    planner = _Planner(catalog, [query.name for query in queries], keyed, budget, frontiers)
     views = tuple(map(planner.view, queries, plans))
     planner.run()
     views = merge_duplicates(planner.maps, planner.maintenance, views)
@@ -134,8 +169,16 @@ def as_values(expr: Expr, rows: frozenset[Expr]) -> Expr:
 
 
 class _Planner:
-    def __init__(self, catalog: Catalog, views: Sequence[str], keyed: bool, budget: Budget) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        views: Sequence[str],
+        keyed: bool,
+        budget: Budget,
+        frontiers: Mapping[str, Frontier] = EVERYTHING_EAGER,
+    ) -> None:
         self._budget = budget
+        self._frontiers = frontiers
         self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
@@ -151,6 +194,8 @@ class _Planner:
             for name, component in planned_query.components
         }
         planned = self.maps.add_view(query.name, query.keys, columns)
+        if self._frontiers.get(query.name) is Frontier.LEAVES:
+            planned.refreshes = query.name
         lets = tuple(self._let(let) for let in planned_query.lets)
         sources = tuple((name, planned.name, name) for name, _ in query.components)
         return View(replace(query, lets=lets), sources)
@@ -201,8 +246,19 @@ class _Planner:
             planned, column = self.maps.unplanned.pop(0)
             self.maps.plan = planned.plan
             definition = planned.columns[column]
+            if planned.refreshes is not None:
+                self._refresh(planned.refreshes, planned, column)
+                continue
             for relation in sorted(self.maps.depends(definition)):
                 self._maintain(planned, column, definition, relation)
+
+    def _refresh(self, view: str, planned: PlannedMap, column: str) -> None:
+        """The definition over maps of one relation each, and of nested values."""
+        definition = planned.columns[column]
+        changing = self.maps.depends(definition)
+        computed = self._materializer.recomputed(definition, changing, joined_variables)
+        if computed != ZERO:
+            self.maintenance.refresh(view, planned.name, column, schedule(computed))
 
     def _maintain(self, planned: PlannedMap, column: str, definition: Expr, relation: str) -> None:
         self._budget.spend(sum(isinstance(node, Rel) for node in walk(definition)))

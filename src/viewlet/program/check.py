@@ -5,7 +5,10 @@ every atom names a map of the program, with its number of keys and one of its co
 the only relation that a trigger mentions is its own, as ΔR,
 every variable is bound before it is used, and every key of a target is bound,
 a buffer is filled before it is read, and written with += only,
-state maps are recomputed only after the last += statement
+state maps are recomputed only after the last += statement,
+the frontier: a trigger neither reads nor writes what refreshes write; a refresh mentions no batch,
+    writes every map with := first, and reads of such maps only those that it has written;
+    all that a view is made of is eager or in the view's own refresh
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel, walk
 from viewlet.calculus.scope import check as check_scope
 from viewlet.calculus.scope import outputs
 from viewlet.errors import ProgramError
-from viewlet.program.ir import Map, Program, Statement, Trigger
+from viewlet.program.ir import Map, Program, Refresh, Statement, Trigger
+from viewlet.program.prune import maps_of
 from viewlet.program.text import statement_text
 
 
@@ -32,6 +36,9 @@ def check(program: Program) -> Program:
             check_scope(definition)
     for trigger in program.triggers:
         _check_trigger(trigger, program, maps)
+    for refresh in program.refreshes:
+        _check_refresh(refresh, program, maps)
+    _check_frontier(program)
     for view in program.views:
         for component, map, column in view.sources:
             if map not in maps or column not in {c.name for c in maps[map].columns}:
@@ -65,8 +72,44 @@ def _continues(trigger: Trigger, statement: Statement) -> bool:
     return any(s.op == ":=" and s.target == statement.target for s in trigger.statements)
 
 
+def _check_frontier(program: Program) -> None:
+    for trigger in program.triggers:
+        for statement in trigger.statements:
+            later = sorted((statement.reads | {statement.target}) & program.on_read)
+            if later:
+                message = f"{', '.join(later)} is refreshed on read, and a batch needs it"
+                raise _at(statement, trigger, message)
+    for view in program.views:
+        refresh = program.refresh(view.name)
+        own = {s.target for s in refresh.statements} if refresh is not None else set()
+        missing = sorted((maps_of(view) & program.on_read) - own)
+        if missing:
+            raise ProgramError(f"view {view.name}: no refresh of {', '.join(missing)} before it")
+
+
+def _check_refresh(refresh: Refresh, program: Program, maps: dict[str, Map]) -> None:
+    if refresh.view not in {view.name for view in program.views}:
+        raise ProgramError(f"a refresh of {refresh.view}, which is no view")
+    reset: set[tuple[str, str]] = set()
+    written: set[str] = set()
+    for statement in refresh.statements:
+        try:
+            _check_statement(statement, None, program, maps)
+        except ProgramError as error:
+            raise _at(statement, refresh, error.message) from None
+        unwritten = sorted(statement.reads & program.on_read - written)
+        if unwritten:
+            raise _at(statement, refresh, f"{', '.join(unwritten)} is read before it is computed")
+        columns = {(statement.target, column) for column, _ in statement.updates}
+        if statement.op == ":=":
+            reset |= columns
+        elif not columns <= reset and not maps[statement.target].buffer:
+            raise _at(statement, refresh, "an update of what the refresh has not computed")
+        written.add(statement.target)
+
+
 def _check_statement(
-    statement: Statement, relation: str, program: Program, maps: dict[str, Map]
+    statement: Statement, relation: str | None, program: Program, maps: dict[str, Map]
 ) -> None:
     target = maps.get(statement.target)
     if target is None:
@@ -92,7 +135,9 @@ def _check_statement(
             raise ProgramError(f"keys {', '.join(sorted(unbound))} are not bound")
 
 
-def _check_delta(node: Delta, relation: str, program: Program) -> None:
+def _check_delta(node: Delta, relation: str | None, program: Program) -> None:
+    if relation is None:
+        raise ProgramError(f"Δ{node.name} in a refresh")
     if node.name != relation:
         raise ProgramError(f"Δ{node.name} in a trigger on {relation}")
     if len(node.variables) != len(program.relation(relation).columns):
@@ -111,7 +156,9 @@ def _check_reference(node: MapRef, maps: dict[str, Map]) -> None:
         raise ProgramError(f"{map.name} has no column {node.column}")
 
 
-def _at(statement: Statement, trigger: Trigger, message: str) -> ProgramError:
-    return ProgramError(
-        f"{message}\nin the trigger on {trigger.relation}:\n{statement_text(statement)}"
-    )
+def _at(statement: Statement, event: Trigger | Refresh, message: str) -> ProgramError:
+    if isinstance(event, Refresh):
+        where = f"refresh of {event.view}"
+    else:
+        where = f"trigger on {event.relation}"
+    return ProgramError(f"{message}\nin the {where}:\n{statement_text(statement)}")

@@ -6,6 +6,9 @@
               them, from nothing
     empty     rows are still to come; what the definition says of nothing, and of static tables
 
+Views of the old program that the new one maintains in another way must be current: refreshed, and
+with nothing pending. What a view computes on read is no part of the plan: the first read fills it.
+
 A stream is not kept, and a view sees only rows that arrive after it: `ended` are the epochs of
 streams of which rows have come already, which live in maps of the old program and nowhere else.
 """
@@ -19,6 +22,7 @@ from functools import cached_property
 
 from viewlet.calculus.expr import ZERO, Expr, MapRef, Rel, relations, transform, walk
 from viewlet.errors import StateError
+from viewlet.program.deferral import at_once, deferred_relations
 from viewlet.program.ir import Map, Program
 from viewlet.program.prune import part_of
 from viewlet.program.stored_columns import StoredColumns
@@ -66,6 +70,8 @@ class FillPlan:
     """What an engine does to fill a new program; `loader` has no maps where no rows are needed."""
 
     maps: tuple[MapFill, ...]
+    program: Program
+    """The new one, with the names of tables in the place of relations that come to be deferred."""
     loader: Program
     tables: tuple[str, ...]
     """Whose rows the loader is given, one after the other."""
@@ -104,7 +110,8 @@ def fill_plan(old: Program, new: Program, stored_tables: Collection[str], ended:
 
     StateError if a map needs rows of a stream that came earlier and were not stored.
     """
-    return _FillPlanner(old, new, stored_tables, ended).plan()
+    later = deferred_relations(old).keys() & deferred_relations(new).keys()
+    return _FillPlanner(at_once(old, later), at_once(new, later), stored_tables, ended).plan()
 
 
 def fill_text(plan: FillPlan) -> str:
@@ -166,15 +173,20 @@ class _FillPlanner:
         self._old_maps = {map.name for map in old.maps}
         self._reads = _Reads(new)
         # A table that lost its rows takes along what was made of them.
-        emptied = {r.name for r in old.relations if not r.is_stream} - set(stored_tables)
+        emptied = {
+            r.name
+            for r in old.relations
+            if not r.is_stream and (r.original or r.name) not in stored_tables
+        }
         before = _Reads(old)
         stale = {map.name for map in old.maps if before.of(map) & emptied}
+        stale |= old.on_read & new.on_read  # nobody has asked for what they would be now
         self._stored_columns = StoredColumns(old, stale)
         self._streams = {r.name for r in new.relations if r.is_stream} - ended.keys()
         self._static = {r.name for r in new.relations if r.static}
 
     def plan(self) -> FillPlan:
-        lasting = [map for map in self._new.maps if not map.buffer]
+        lasting = [m for m in self._new.maps if not m.buffer and m.name not in self._new.on_read]
         sources = {map.name: self._sources(map) for map in lasting}
         new = {m.name for m in lasting if None in sources[m.name].values()}
         over_ended = {m.name for m in lasting if self._reads.of(m) & self._ended.keys()}
@@ -199,7 +211,7 @@ class _FillPlanner:
             )
             for map in lasting
         ]
-        return FillPlan(tuple(fills), loader, tables)
+        return FillPlan(tuple(fills), self._new, loader, tables)
 
     @staticmethod
     def _touches(part: Program, maps: Collection[str]) -> bool:

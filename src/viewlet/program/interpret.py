@@ -82,6 +82,15 @@ class Interpreter(MapStore):
             self.run(statement)
         self.deltas = {}
 
+    def refresh(self, view: str) -> None:
+        """Run what a read of the view does first."""
+        refresh = self.program.refresh(view)
+        if refresh is None:
+            return
+        self.clear_buffers()
+        for statement in refresh.statements:
+            self.run(statement)
+
     def rows(self, view: View) -> list[tuple[tuple[Scalar, ...], int]]:
         """The view's rows with multiplicities, before ORDER BY and LIMIT."""
         return view_rows(view, lambda map, column: self.store[map, column], self.atoms)

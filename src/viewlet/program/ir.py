@@ -5,7 +5,12 @@
     statement
         M[k] += loop | c1: e1, c2: e2     M[k].c_i += w * e_i for every row of the loop, of weight w
         M[k] := loop | c1: e1             the same after setting M's column c1 to 0 everywhere
+    refresh  what happens when a view is read whose maps are not kept by every trigger
     view     how a user's rows are made from maps
+
+A map is *eager* if triggers write it, and *on read* if refreshes do. Triggers read eager maps only,
+so that the eager maps are all that a batch has to do with: the frontier. A refresh computes its
+maps with := from eager maps, and gives the same however often it runs.
 
 A loop over M[k].* runs over M's records; M[k].c behind the bar is then a column of that record.
 
@@ -112,6 +117,14 @@ class Trigger:
 
 
 @dataclass(frozen=True)
+class Refresh:
+    """What a read of one view does first, if a batch has come since the last time."""
+
+    view: str
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
 class View:
     """A user's view over maps: the query with each component's map and column.
 
@@ -136,6 +149,7 @@ class Program:
     maps: tuple[Map, ...]
     triggers: tuple[Trigger, ...]
     views: tuple[View, ...] = ()
+    refreshes: tuple[Refresh, ...] = ()
 
     def map(self, name: str) -> Map:
         """The map of this name."""
@@ -148,8 +162,13 @@ class Program:
     @property
     def state(self) -> tuple[Map, ...]:
         """The maps that last and change."""
-        written = {s.target for t in self.triggers for s in t.statements}
+        written = {s.target for t in self.triggers for s in t.statements} | self.on_read
         return tuple(m for m in self.maps if not m.buffer and m.name in written)
+
+    @cached_property
+    def on_read(self) -> frozenset[str]:
+        """The names of the maps that only refreshes write, buffers among them."""
+        return frozenset(s.target for r in self.refreshes for s in r.statements)
 
     @property
     def constants(self) -> tuple[Map, ...]:
@@ -164,6 +183,10 @@ class Program:
     def trigger(self, relation: str) -> Trigger | None:
         """What batches to this relation do; None if no view depends on it."""
         return next((t for t in self.triggers if t.relation == relation), None)
+
+    def refresh(self, view: str) -> Refresh | None:
+        """What a read of the view has to do first; None if triggers keep all of it."""
+        return next((r for r in self.refreshes if r.view == view), None)
 
     def signatures(self) -> dict[str, Signature]:
         """Slots of relations and maps by name; relations weigh int."""

@@ -31,7 +31,7 @@ from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
 from viewlet.program.batch_joins import join_batches
 from viewlet.program.check import check
-from viewlet.program.ir import KeyColumn, Map, Program, Statement, Trigger, ValueColumn
+from viewlet.program.ir import KeyColumn, Map, Program, Refresh, Statement, Trigger, ValueColumn
 from viewlet.program.keys import Keys
 from viewlet.program.prune import drop_dead_maps, each_statement
 from viewlet.schema import Physical
@@ -111,7 +111,8 @@ def fuse_statements(program: Program) -> Program:
         return tuple(done)
 
     triggers = (Trigger(t.relation, fused(t.statements)) for t in program.triggers)
-    return replace(program, triggers=tuple(triggers))
+    refreshes = (Refresh(r.view, fused(r.statements)) for r in program.refreshes)
+    return replace(program, triggers=tuple(triggers), refreshes=tuple(refreshes))
 
 
 def _after_reset(statement: Statement, done: list[Statement], start: int) -> int:

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from viewlet.calculus.expr import MapRef, walk
-from viewlet.program.ir import Map, Program, Statement, Trigger, View
+from viewlet.program.ir import Map, Program, Refresh, Statement, Trigger, View
 
 
 def each_statement(program: Program, rule: Callable[[Statement], list[Statement]]) -> Program:
-    """s -> rule(s)  for every statement s of every trigger."""
+    """s -> rule(s)  for every statement s of every trigger and refresh."""
     triggers = (
         Trigger(t.relation, tuple(new for s in t.statements for new in rule(s)))
         for t in program.triggers
     )
-    return replace(program, triggers=tuple(triggers))
+    refreshes = (
+        Refresh(r.view, tuple(new for s in r.statements for new in rule(s)))
+        for r in program.refreshes
+    )
+    return replace(program, triggers=tuple(triggers), refreshes=tuple(refreshes))
 
 
 def drop_dead_maps(program: Program) -> Program:
@@ -52,7 +56,8 @@ def part_of(program: Program, *, views: Iterable[View] = (), maps: Iterable[str]
     """
     chosen = tuple(views)
     needed = frozenset(maps).union(*(maps_of(view) for view in chosen))
-    statements = [statement for trigger in program.triggers for statement in trigger.statements]
+    statements = [s for trigger in program.triggers for s in trigger.statements]
+    statements += [s for refresh in program.refreshes for s in refresh.statements]
     while True:
         more = {name for s in statements if s.target in needed for name in s.reads}
         more |= {name for map in program.maps if map.name in needed for name in _defined_by(map)}
@@ -65,5 +70,8 @@ def part_of(program: Program, *, views: Iterable[View] = (), maps: Iterable[str]
         part,
         maps=tuple(map for map in program.maps if map.name in needed),
         triggers=tuple(trigger for trigger in part.triggers if trigger.statements),
+        refreshes=tuple(
+            refresh for refresh in part.refreshes if refresh.view in {view.name for view in chosen}
+        ),
         views=chosen,
     )

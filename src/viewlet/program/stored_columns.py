@@ -33,7 +33,8 @@ class StoredColumns:
 
     def __init__(self, program: Program, excluded: Container[str] = ()) -> None:
         self._columns: dict[tuple[str, frozenset[str]], tuple[Map, str, tuple[str, ...]]] = {}
-        for map in program.maps:
+        # What is refreshed on read may be behind; its twin that every batch keeps is not.
+        for map in sorted(program.maps, key=lambda map: map.name in program.on_read):
             for column in map.columns:
                 if column.definition is not None and map.name not in excluded:
                     text, keys = _canonical(column.definition, map.key_names)

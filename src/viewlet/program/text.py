@@ -8,6 +8,8 @@ buffer e[a: int, b: str?](count: int, total: float) of m
 on r:
   d[a] += Δr(a, b)
   m[a, b] += Δr(a, b) * {a < 3} | count: 1, total: a
+on read v:
+  w[a] := m[a, b].* | count: m[a, b].count
 view v[a, b] : group
   ...                          as in calculus.query_text
   count from m.count
@@ -23,6 +25,7 @@ from viewlet.program.ir import (
     KeyColumn,
     Map,
     Program,
+    Refresh,
     Statement,
     Trigger,
     ValueColumn,
@@ -36,6 +39,7 @@ def program_text(program: Program) -> str:
     blocks = ["\n".join(relation_text(r) for r in program.relations)]
     blocks.append("\n".join(map_text(m) for m in program.maps))
     blocks += [trigger_text(t) for t in program.triggers]
+    blocks += [refresh_text(r) for r in program.refreshes]
     blocks += [view_text(v) for v in program.views]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -64,6 +68,11 @@ def trigger_text(trigger: Trigger) -> str:
         lines.append(statement_text(statement))
         written.add(statement.target)
     return "\n".join(lines)
+
+
+def refresh_text(refresh: Refresh) -> str:
+    """on read v: and the statements in order."""
+    return "\n".join([f"on read {refresh.view}:", *map(statement_text, refresh.statements)])
 
 
 def why_recomputed(statement: Statement, written: set[str]) -> str:
@@ -112,13 +121,19 @@ class ProgramParser(QueryParser):
         relations: list[Relation] = []
         maps: list[Map] = []
         triggers: list[Trigger] = []
+        refreshes: list[Refresh] = []
         views: list[View] = []
         while self.next.kind != "end":
             if self.accept("on"):
-                triggers.append(self.trigger())
+                if self.peek("read") and not self.peek(":", 1):
+                    refreshes.append(self.refresh())
+                else:
+                    triggers.append(self.trigger())
             elif not self.declaration(relations, maps, views):
                 raise self.error("expected relation, map, buffer, on or view")
-        return Program(tuple(relations), tuple(maps), tuple(triggers), tuple(views))
+        return Program(
+            tuple(relations), tuple(maps), tuple(triggers), tuple(views), tuple(refreshes)
+        )
 
     def declaration(self, relations: list[Relation], maps: list[Map], views: list[View]) -> bool:
         """Read a relation, a map, a buffer or a view if one is next, and say whether it was."""
@@ -188,11 +203,21 @@ class ProgramParser(QueryParser):
     def trigger(self) -> Trigger:
         """RELATION: and then its statements"""
         relation = self.name()
+        return Trigger(relation, self.statements())
+
+    def refresh(self) -> Refresh:
+        """read VIEW: and then its statements"""
+        self.expect("read")
+        view = self.name()
+        return Refresh(view, self.statements())
+
+    def statements(self) -> tuple[Statement, ...]:
+        """: and statements in order"""
         self.expect(":")
         statements = []
         while self.next.kind == "name" and self.peek("[", 1):
             statements.append(self.statement())
-        return Trigger(relation, tuple(statements))
+        return tuple(statements)
 
     def statement(self) -> Statement:
         """TARGET[KEYS] += LOOP | COLUMN: EXPR, ...; or the same with :="""

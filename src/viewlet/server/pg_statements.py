@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedError
 from viewlet.frontend.catalog_text import without_public
+from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.statements import (
     CreateRelation,
     CreateView,
@@ -34,6 +35,10 @@ from viewlet.server.pg_catalog import SETTINGS, WireCatalog
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+Definition = CreateRelation | CreateView | AlterView | RefreshView | Drop
+"""What changes no rows."""
 
 
 @dataclass
@@ -327,7 +332,7 @@ class PgStatements:
         if not statements:
             return Answer("")
         ((statement, part),) = statements
-        if isinstance(statement, CreateRelation | CreateView | Drop):
+        if isinstance(statement, Definition):
             if self.transaction.changes:
                 raise UnsupportedError(
                     "definitions after changes in one transaction are not supported",
@@ -338,7 +343,7 @@ class PgStatements:
         return self._change(statement)
 
     def _change(self, statement: Statement) -> Answer:
-        assert not isinstance(statement, CreateRelation | CreateView | Drop | Select)
+        assert not isinstance(statement, Definition | Select)
         is_waiting = bool(self.transaction.changes)
         if is_waiting and isinstance(statement, Delete | Update | InsertSelect):
             raise UnsupportedError(
@@ -395,7 +400,9 @@ def typed(text: str, kind: Kind) -> Any:
 _BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0": False}
 
 
-def _definition_tag(statement: CreateRelation | CreateView | Drop) -> str:
+def _definition_tag(statement: Definition) -> str:
+    if isinstance(statement, AlterView | RefreshView):
+        return f"{'ALTER' if isinstance(statement, AlterView) else 'REFRESH'} MATERIALIZED VIEW"
     if isinstance(statement, Drop):
         return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
     return "CREATE TABLE" if isinstance(statement, CreateRelation) else "CREATE MATERIALIZED VIEW"

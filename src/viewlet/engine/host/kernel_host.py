@@ -31,6 +31,7 @@ from viewlet.storage.columns import RANKS as MAP_RANKS
 from viewlet.storage.columns import Array, Arrays
 from viewlet.storage.memory import address_of
 from viewlet.storage.multimap import begin_all, clear_buffer, commit_all, next_all, rollback_all
+from viewlet.storage.pool import Pool
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,14 @@ def batch_columns_of(relation: Relation, positions: Iterable[int]) -> tuple[Batc
         dtype = np.dtype(np.float64 if real else np.int64)
         columns.append(BatchColumn(position, dtype, column.nullable))
     return tuple(columns)
+
+
+class MapAddresses:
+    """Some maps as storage.multimap takes them: the address of their addresses, their number."""
+
+    def __init__(self, pools: Iterable[Pool]) -> None:
+        self._addresses = np.array([pool.address for pool in pools], np.int64)
+        self.words = (address_of(self._addresses), len(self._addresses))
 
 
 class KernelHost:
@@ -80,10 +89,12 @@ class KernelHost:
         self.pools = make_pools(
             self.module, arrays_of, self.state, self.dictionary, self.update_texts
         )
-        lasting = [pool.address for pool in self.pools.values() if not pool.buffer]
-        self._lasting = np.array(lasting, np.int64)
-        # As storage.multimap takes all lasting maps: the address of their addresses, their number.
-        self.lasting = (address_of(self._lasting), len(lasting))
+        self._lasting = self.addresses(self.pools)
+        self.lasting = self._lasting.words
+
+    def addresses(self, names: Iterable[str]) -> MapAddresses:
+        """Those of the maps that last among the named ones."""
+        return MapAddresses(self.pools[name] for name in names if not self.pools[name].buffer)
 
     def create(self, names: Iterable[str] | None = None) -> None:
         """Make these maps empty; all of them, if none are named."""
@@ -181,17 +192,20 @@ class KernelHost:
         commit_all(*self.lasting)
         begin_all(*self.lasting, int(logged))
 
-    def next(self) -> None:
-        """Start a logged batch; records that the one before has emptied go only now."""
-        next_all(*self.lasting)
+    def next(self, maps: MapAddresses | None = None) -> None:
+        """Start a logged batch; records that the one before has emptied go only now.
+
+        On these maps alone, where some are given: what was logged of others stays.
+        """
+        next_all(*(self._lasting if maps is None else maps).words)
 
     def commit(self) -> None:
         """Forget the log: nothing can be undone."""
         commit_all(*self.lasting)
 
-    def rollback(self) -> None:
+    def rollback(self, maps: MapAddresses | None = None) -> None:
         """Take back everything since the batch began; a second time there is nothing left."""
-        rollback_all(*self.lasting)
+        rollback_all(*(self._lasting if maps is None else maps).words)
 
 
 def refusal(error: BaseException, *, outcome: str = "the batch was undone") -> BaseException:

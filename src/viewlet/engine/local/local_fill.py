@@ -36,14 +36,14 @@ def filled(
     new = LocalEngine(program)
     check_kernels(new.module)
     is_worth_compiling = sum(len(tables[name].rows) for name in plan.tables) > _FEW_ROWS
-    if plan.loads_all and is_worth_compiling:
+    if plan.loads_all and is_worth_compiling and plan.program is program:
         load(new, tables)
         return new
     new.host.begin(logged=False)
     _move(new, plan, old, tables)
     before_rows = Atoms(relations=_rows_of(tables, plan.static))
     initial = {map.name for map in plan.initial()}
-    for map, column, contents in defined_contents(program, before_rows):
+    for map, column, contents in defined_contents(plan.program, before_rows):
         if map.name in initial:
             new.add(map.name, column, contents)
     if is_worth_compiling:
@@ -68,7 +68,7 @@ def _move(
     translate = Translation(old.dictionary, new.dictionary)
     old_maps = {map.name for map in old.program.maps}
     sources = database_of(old.reader, relations=_rows_of(tables, tables))
-    database = with_defined_maps(new.program, sources, old_maps)
+    database = with_defined_maps(plan.program, sources, old_maps)
     for fill in plan.maps:
         for column, source in fill.copies():
             _copy(new, fill.map, column, old, source, translate)

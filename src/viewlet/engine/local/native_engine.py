@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.engine.contract import MapSize, Row, Weighted
-from viewlet.engine.host.stored_tables import StoredTable, put_all
+from viewlet.engine.host.stored_tables import StoredTable, put_all, text_columns
 from viewlet.engine.local.local_fill import filled, translated
 from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
@@ -46,6 +46,7 @@ class NativeEngine:
         self._paths: dict[str, RowPath] = {}
         self._touched: list[StoredTable] = []
         self._reading = ViewReader(engine.reader)
+        self._refreshed: dict[str, ViewReader] = {}
 
     @classmethod
     def over(cls, engine: LocalEngine) -> NativeEngine:
@@ -81,6 +82,14 @@ class NativeEngine:
         return StoredTable(relation, MemoryArrays(), self._strings)
 
     # Changes.
+
+    def plain(self, relation: Relation, batch: Batch) -> Batch:
+        if not batch.coded:
+            return batch
+        columns = list(batch.columns)
+        for i in text_columns(relation):
+            columns[i] = self._strings.decode(columns[i])
+        return Batch(columns, batch.nulls, batch.weights)
 
     def intake(self, names: Sequence[str]) -> Intake:
         """Of a table all columns, of a stream those that triggers look at; strings as codes."""
@@ -148,10 +157,17 @@ class NativeEngine:
         self._paths[name] = path
         return path
 
+    def refresh(self, view: str, changes: Sequence[tuple[str, Batch]]) -> None:
+        self._engine.refresh(view, [(n, self._for_program(n, batch)) for n, batch in changes])
+        if view not in self._refreshed:
+            self._refreshed[view] = ViewReader(self._engine.reader)
+        self._refreshed[view].advance()
+
     def undo(self) -> None:
         self._undo_tables()
         self._engine.undo()
         self._reading.go_back()
+        self._refreshed = {}  # what they remember may be of a refresh that was taken back
 
     def _undo_tables(self) -> None:
         for table in self._touched:
@@ -167,13 +183,17 @@ class NativeEngine:
         return rows_of(self.columns(view))
 
     def columns(self, view: str) -> Batch:
-        return self._reading.columns(self._views[view])
+        return self._reader(view).columns(self._views[view])
 
     def find(self, view: str, key: Row) -> list[Row]:
-        return self._reading.find(self._views[view], key)
+        return self._reader(view).find(self._views[view], key)
 
     def changes(self, view: str) -> Weighted:
-        return self._reading.changes(self._views[view])
+        return self._reader(view).changes(self._views[view])
+
+    def _reader(self, view: str) -> ViewReader:
+        """What has been refreshed has states of its own, beside those after batches."""
+        return self._refreshed.get(view, self._reading)
 
     def sizes(self) -> dict[str, MapSize]:
         return {

@@ -19,7 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from viewlet.calculus.ring import Gmr
-from viewlet.engine.host.kernel_host import KernelHost, batch_columns_of, refusal
+from viewlet.engine.host.kernel_host import (
+    KernelHost,
+    MapAddresses,
+    batch_columns_of,
+    refusal,
+)
 from viewlet.engine.host.map_words import words_of_values
 from viewlet.engine.host.records import MapReader
 from viewlet.engine.local.saved_maps import read_maps, write_maps
@@ -30,6 +35,7 @@ from viewlet.errors import DataError, StateError, ViewletError
 from viewlet.kernels.emit import Module
 from viewlet.kernels.frame import control_words
 from viewlet.kernels.jit import Kernel, compile_program, kernel
+from viewlet.kernels.refreshes import refresh_names
 from viewlet.native.compiled import code_of
 from viewlet.program.interpret import defined_contents, relations_of
 from viewlet.program.ir import Program
@@ -38,6 +44,7 @@ from viewlet.schema import Physical
 from viewlet.storage.columns import Arrays, MemoryArrays
 
 _STATE = "state"
+_NO_ROWS = Batch([], [], np.ones(1, np.int64))
 
 
 class LocalEngine:
@@ -87,6 +94,8 @@ class LocalEngine:
             for r in self.program.relations
         }
         self._triggers: dict[str, Kernel] = {}
+        self._refreshes = refresh_names(self.program)
+        self._refreshed: dict[tuple[str, tuple[str, ...]], MapAddresses] = {}
         loops = self.module.loops
         self._columns = {
             trigger.relation: batch_columns_of(
@@ -115,6 +124,39 @@ class LocalEngine:
         except BaseException as error:
             self.host.rollback()
             raise refusal(error) from None
+
+    def refresh(self, view: str, changes: Sequence[tuple[str, Batch]]) -> None:
+        """Changes to relations that this view alone reads, then what a read of it does.
+
+        Only the maps that this writes begin anew: others keep what the last batch did to them.
+        """
+        coded = [(name, self.code(name, batch)) for name, batch in changes]
+        maps = self._refreshed_maps(view, tuple(name for name, _ in coded))
+        self.host.next(maps)
+        try:
+            for relation, batch in coded:
+                self._run(relation, batch)
+            if view in self._refreshes:
+                self.host.run(self._refresh_kernel(view), (), _NO_ROWS)
+        except BaseException as error:
+            self.host.rollback(maps)
+            raise refusal(error, outcome=f"view {view} is as it was before the refresh") from None
+
+    def _refreshed_maps(self, view: str, relations: tuple[str, ...]) -> MapAddresses:
+        if (view, relations) not in self._refreshed:
+            refresh = self.program.refresh(view)
+            triggers = [self.program.trigger(relation) for relation in relations]
+            events = [event for event in (*triggers, refresh) if event is not None]
+            targets = {statement.target for event in events for statement in event.statements}
+            self._refreshed[view, relations] = self.host.addresses(targets)
+        return self._refreshed[view, relations]
+
+    def _refresh_kernel(self, view: str) -> Kernel:
+        """The machine code of a view's refresh, made or loaded when it is first read."""
+        name = self._refreshes[view]
+        if name not in self._triggers:
+            self._triggers[name] = code_of(kernel(self.module, name))
+        return self._triggers[name]
 
     def undo(self) -> None:
         """Take back the last batch; a second time nothing is left to take back."""

@@ -252,6 +252,12 @@ class SparkEngine:
     def intake(self, names: Sequence[str]) -> Intake:
         return EVERYTHING
 
+    def plain(self, relation: Relation, batch: Batch) -> Batch:
+        return batch
+
+    def refresh(self, view: str, changes: Sequence[tuple[str, Batch]]) -> None:
+        raise UnsupportedError("on Spark every view is eager")
+
     def apply(self, changes: Sequence[tuple[str, Batch]]) -> None:
         conductor = self._opened()
         self._end_changes()
