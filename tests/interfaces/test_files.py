@@ -218,7 +218,16 @@ def test_json_files_of_many_forms(db: Database, tmp_path: Path) -> None:
     with pytest.raises(RangeError, match=r"row 1 for t: column c: .* out of range"):
         (tmp_path / "5.json").write_text('{"c": 1' + 5000 * "0" + "}")
         db.execute(f"COPY t FROM '{tmp_path}/5.json'")
-    for text in ('{"c": 1, "c": 2}', "{", "5", '[{"c": 1}', '{"c": 1} x', "[" * 100_000):
+    for text in (
+        '{"c": 1, "c": 2}',
+        "{",
+        "5",
+        "null",
+        '{"c": 1} null',
+        '[{"c": 1}',
+        '{"c": 1} x',
+        "[" * 100_000,
+    ):
         (tmp_path / "5.json").write_text(text)
         with pytest.raises(DataError):
             db.execute(f"COPY t FROM '{tmp_path}/5.json' (FORMAT json)")
