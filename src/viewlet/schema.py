@@ -198,6 +198,11 @@ class Catalog:
         return iter(self.relations.values())
 
 
+def folded_name(name: str) -> str:
+    """What DuckDB, which answers ad-hoc queries, compares names by: A to Z are a to z."""
+    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two encoded values are the same: NULL is NULL, NaN is NaN."""
     return bool(left == right or (left != left and right != right))

@@ -199,6 +199,18 @@ def test_json_is_taken_as_tuples_are(
         assert first == second
 
 
+def test_options_of_copy(db: Database, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("1;x\n")
+    db.execute("CREATE TABLE options (c INT, s VARCHAR)")
+    for header in ("HEADER false", "HEADER FALSE", "HEADER 'off'", "NULL '-'"):
+        db.execute(f"COPY options FROM '{path}' ({header}, DELIMITER ';')")
+    assert db.query("SELECT COUNT(*) AS n FROM options").to_pylist() == [{"n": 4}]
+    for option in ("DELIMITER ''", "NULL NULL", "DELIMITER NULL", "HEADER NULL"):
+        with pytest.raises(ViewletError):
+            db.execute(f"COPY options FROM '{path}' ({option})")
+
+
 def test_json_files_of_many_forms(db: Database, tmp_path: Path) -> None:
     db.execute("CREATE TABLE t (c INT, d DATE)")
     (tmp_path / "1.json").write_text('{"c": 1, "d": "2020-01-02"}\n\n{"d": null}\n')
@@ -218,7 +230,16 @@ def test_json_files_of_many_forms(db: Database, tmp_path: Path) -> None:
     with pytest.raises(RangeError, match=r"row 1 for t: column c: .* out of range"):
         (tmp_path / "5.json").write_text('{"c": 1' + 5000 * "0" + "}")
         db.execute(f"COPY t FROM '{tmp_path}/5.json'")
-    for text in ('{"c": 1, "c": 2}', "{", "5", '[{"c": 1}', '{"c": 1} x', "[" * 100_000):
+    for text in (
+        '{"c": 1, "c": 2}',
+        "{",
+        "5",
+        "null",
+        '{"c": 1} null',
+        '[{"c": 1}',
+        '{"c": 1} x',
+        "[" * 100_000,
+    ):
         (tmp_path / "5.json").write_text(text)
         with pytest.raises(DataError):
             db.execute(f"COPY t FROM '{tmp_path}/5.json' (FORMAT json)")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import viewlet
+from viewlet.errors import ResolutionError, ViewletError
 
 AFTER_ROWS = """
 import json, viewlet
@@ -195,3 +196,38 @@ def test_epochs_of_a_stream_are_restored(engine: str, tmp_path: Path) -> None:
         name: [(n,)] for name, n in expected.items()
     }
     again.close()
+
+
+@pytest.mark.parametrize("engine", ["local", "interpreter"])
+def test_names_that_differ_in_case_alone_are_refused(engine: str) -> None:
+    """DuckDB, which answers ad-hoc queries, takes them for one name: r's rows for those of "R"."""
+    with viewlet.connect(engine) as db:
+        db.execute('CREATE TABLE r (a INT, b INT, "Ä" INT, "ä" INT)')
+        for sql in (
+            'CREATE TABLE "R" (a INT)',
+            'CREATE VIEW "R" AS SELECT a FROM r',
+            'CREATE TABLE t (a INT, "A" INT)',
+            'CREATE VIEW v AS SELECT a, b AS "A" FROM r',
+        ):
+            with pytest.raises(ResolutionError) as caught:
+                db.execute(sql)
+            assert caught.value.position is not None
+        db.insert("r", (1, 2, 3, 4))
+        assert db.query('SELECT "Ä", "ä" FROM r').to_pylist() == [{"Ä": 3, "ä": 4}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'CREATE VIEW v AS SELECT a AS "" FROM r',
+        'CREATE VIEW v AS SELECT x.a FROM r AS "" JOIN r x ON TRUE',
+        'CREATE VIEW "" AS SELECT a FROM r',
+        'CREATE TABLE t ("" INT)',
+    ],
+)
+def test_names_that_are_empty_are_refused(sql: str) -> None:
+    with viewlet.connect("interpreter") as db:
+        db.execute("CREATE TABLE r (a INT)")
+        with pytest.raises(ViewletError) as caught:
+            db.execute(sql)
+        assert caught.value.position is not None

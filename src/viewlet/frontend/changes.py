@@ -113,7 +113,7 @@ def copy(tree: exp.Copy, start: Position) -> Copy:
         if option == "FORMAT" and value is not None:
             format_ = value.name.lower()
         elif option in _COPY_OPTIONS:
-            options[_COPY_OPTIONS[option]] = value.name if value is not None else "true"
+            options[_COPY_OPTIONS[option]] = _option_text(parameter)
         else:
             raise fault(
                 UnsupportedError,
@@ -135,6 +135,18 @@ def copy(tree: exp.Copy, start: Position) -> Copy:
             hint="leave the option out, or add FORMAT csv",
         )
     return Copy(table, path, format_, start, tuple(options.items()))
+
+
+def _option_text(parameter: exp.Expr) -> str:
+    """HEADER  ->  true        HEADER false  ->  false        DELIMITER ';'  ->  ;"""
+    value = parameter.expression
+    if value is None:
+        return "true"
+    if isinstance(value, exp.Boolean):
+        return str(value.this).lower()
+    if isinstance(value, exp.Null):
+        raise fault(ParseError, f"{parameter.name.upper()} is NULL", parameter, "write a text")
+    return str(value.name)
 
 
 # --- the parts of a statement ---------------------------------------------------------------------

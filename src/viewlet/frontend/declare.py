@@ -18,7 +18,7 @@ from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateRelation
 from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
 from viewlet.frontend.types import declared
-from viewlet.schema import DECIMAL_DIGITS, Column, Relation
+from viewlet.schema import DECIMAL_DIGITS, Column, Relation, folded_name
 
 _IGNORED = (
     exp.Reference,
@@ -60,7 +60,7 @@ def create_relation(
         declared_key: tuple[str, ...] = ()
         if isinstance(part, exp.ColumnDef):
             column, in_key = _column(part)
-            if any(other.name == column.name for other in columns):
+            if any(folded_name(other.name) == folded_name(column.name) for other in columns):
                 raise fault(ResolutionError, f"column {column.name} is declared twice", part)
             columns.append(column)
             declared_key = (column.name,) if in_key else ()

@@ -53,7 +53,7 @@ from viewlet.frontend.top_rows import (
 from viewlet.frontend.types import Typed
 from viewlet.frontend.window_functions import Windows, with_windows
 from viewlet.functions import Ref, ScalarExpr
-from viewlet.schema import VARCHAR, Catalog, Kind
+from viewlet.schema import VARCHAR, Catalog, Kind, folded_name
 
 
 def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, CreateView]) -> Query:
@@ -434,8 +434,9 @@ def _column_names(statement: CreateView, items: Sequence[Item]) -> list[str]:
             position=statement.position,
         )
     names[: len(statement.columns)] = statement.columns
+    folded = [folded_name(name) for name in names]
     for position, name in enumerate(names):
-        if name in names[:position]:
+        if folded[position] in folded[:position]:
             raise fault(
                 ResolutionError,
                 f"column {name} is twice in the result",

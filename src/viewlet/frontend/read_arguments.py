@@ -16,8 +16,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from viewlet.errors import ParseError
 from viewlet.frontend.moments import FORMULAS
 from viewlet.frontend.refusals import refused_argument, refused_node
+from viewlet.frontend.syntax import fault
 from viewlet.functions import CALLS
 
 _BINARY = ("this", "expression")
@@ -227,6 +229,8 @@ def check_node(node: exp.Expr, read: frozenset[str] | None) -> None:
     """Refuse a node that is not read, or has an argument that is not."""
     if read is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
         raise refused_node(node)
+    if isinstance(node, exp.Identifier) and not node.name:
+        raise fault(ParseError, "a name is empty", node.parent or node)
     for name, value in node.args.items():
         if isinstance(node, exp.Order) and isinstance(node.parent, exp.First | exp.Last):
             # FIRST(x ORDER BY y)

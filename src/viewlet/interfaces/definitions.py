@@ -30,7 +30,7 @@ from viewlet.frontend.maintenance_options import (
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
-from viewlet.schema import Catalog, Relation
+from viewlet.schema import Catalog, Relation, folded_name
 
 
 @dataclass(frozen=True)
@@ -226,10 +226,12 @@ class Definitions:
         return [name for name, definition in self.views.items() if view in definition.depends]
 
     def _check_free(self, name: str, statement: CreateRelation | CreateView) -> None:
-        if name in self.relations or name in self.views or name in self._epoch_names():
-            kind = "view" if name in self.views else "relation"
+        names = {*self.relations, *self.views, *self._epoch_names()}
+        taken = next((n for n in names if folded_name(n) == folded_name(name)), None)
+        if taken is not None:
+            kind = "view" if taken in self.views else "relation"
             raise ResolutionError(
-                f"{kind} {name} already exists",
+                f"{kind} {taken} already exists",
                 position=statement.position,
                 hint="choose another name, drop it first, or write IF NOT EXISTS",
             )

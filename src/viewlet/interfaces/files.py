@@ -79,6 +79,8 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
     delimiter = options_by_name.get(
         "delimiter", options_by_name.get("sep", "|" if format == "tbl" else ",")
     )
+    if not delimiter:
+        raise DataError("the delimiter is empty", hint="write a character, as in DELIMITER ';'")
     first = _first_line(path)
     if not first and not any(Path(file).stat().st_size for file in _paths(path)):
         return _no_rows(relation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +21,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_FLAT_OBJECTS = re.compile(
+    rb'(?:\s*+\{(?:[^][{}"]++|"(?:[^"\\]++|\\.)*+")*+\})*+\s*+',
+    re.DOTALL,
+)
+"""Objects of plain values and nothing else: a null between objects ends the process in Arrow."""
+
+
 def read_json_files(paths: Sequence[str], relation: Relation) -> pa.Table:
     """The relation's columns, NULL where they are missing, and whatever else is named."""
     import pyarrow as pa
 
+    contents = [_bytes_of(path) for path in paths]
+    if not all(_FLAT_OBJECTS.fullmatch(content) for content in contents):
+        return _by_definition(contents, relation)
     try:
-        texts = pa.concat_tables([_plain_objects(path, relation) for path in paths])
+        texts = pa.concat_tables([_plain_objects(content, relation) for content in contents])
     except pa.ArrowException:
-        return _by_definition(paths, relation)
+        return _by_definition(contents, relation)
     return typed_table(texts, relation)
 
 
-def _plain_objects(path: str, relation: Relation) -> pa.Table:
+def _plain_objects(content: bytes, relation: Relation) -> pa.Table:
     """An object a line, read by Arrow; dates and timestamps stay text."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
@@ -48,14 +59,13 @@ def _plain_objects(path: str, relation: Relation) -> pa.Table:
         ]
     )
     options = arrow_json.ParseOptions(schema, unexpected_field_behavior="infer")
-    with pa.input_stream(path, compression="detect") as file:
-        return arrow_json.read_json(file, parse_options=options)
+    return arrow_json.read_json(pa.BufferReader(content), parse_options=options)
 
 
-def _by_definition(paths: Sequence[str], relation: Relation) -> pa.Table:
+def _by_definition(contents: Sequence[bytes], relation: Relation) -> pa.Table:
     import pyarrow as pa
 
-    rows = [row for path in paths for row in _objects(_text_of(path))]
+    rows = [row for content in contents for row in _objects(_text_of(content))]
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise DataError(
@@ -71,13 +81,16 @@ def _by_definition(paths: Sequence[str], relation: Relation) -> pa.Table:
     return pa.Table.from_arrays(columns, names=[*relation.names, *others])
 
 
-def _text_of(path: str) -> str:
+def _bytes_of(path: str) -> bytes:
     import pyarrow as pa
 
     with pa.input_stream(path, compression="detect") as file:
-        data = file.read()
+        return bytes(file.read())
+
+
+def _text_of(content: bytes) -> str:
     try:
-        return str(data, "utf-8-sig")
+        return str(content, "utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"it is not in UTF-8: {error}") from None
 
