@@ -26,9 +26,10 @@ _QUERY = ("with_", "order", "limit", "offset")
 _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     # Statements.
     exp.Create: ("this", "kind", "expression", "exists", "properties", "replace"),
-    exp.Insert: ("this", "expression"),
-    exp.Delete: ("this", "where"),
-    exp.Update: ("this", "expressions", "where"),
+    exp.Insert: ("this", "expression", "conflict", "returning"),
+    exp.OnConflict: ("conflict_keys", "action", "expressions", "where"),
+    exp.Delete: ("this", "using", "where", "returning"),
+    exp.Update: ("this", "expressions", "from_", "where", "returning"),
     exp.Copy: ("this", "kind", "files", "params", "credentials"),
     exp.CopyParameter: _BINARY,
     exp.Credentials: (),
@@ -227,7 +228,11 @@ def _is_for_duckdb(node: exp.Expr) -> bool:
     """The parts of a statement that DuckDB gets as text."""
     parent = node.parent
     if isinstance(parent, exp.Insert):
-        return node.arg_key == "expression" and isinstance(node, exp.Query)
-    if isinstance(parent, exp.Delete | exp.Update):
-        return node.arg_key in ("where", "expressions")
+        return node.arg_key in ("expression", "returning") and not isinstance(node, exp.Values)
+    if isinstance(parent, exp.Delete | exp.Update | exp.OnConflict):
+        return node.arg_key in ("where", "expressions", "from_", "using", "returning")
+    if isinstance(parent, exp.Tuple) and isinstance(parent.parent, exp.Values):
+        return parent.find_ancestor(exp.Insert) is not None and (
+            node.find(exp.Parameter, exp.Query) is not None
+        )
     return False

@@ -54,21 +54,15 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
     (exp.Insert, "overwrite"): ("INSERT OVERWRITE", "use DELETE, and then INSERT INTO"),
     (exp.Insert, "alternative"): ("INSERT OR ...", _MERGED),
     (exp.Insert, "ignore"): ("INSERT IGNORE", _MERGED),
-    (exp.Insert, "conflict"): ("ON CONFLICT", None),
-    (exp.Insert, "returning"): ("RETURNING", "subscribe to a view, or query the table"),
     (exp.Insert, "default"): ("DEFAULT VALUES", "write the values"),
     (exp.Insert, "where"): ("INSERT ... REPLACE WHERE", "use DELETE, and then INSERT INTO"),
     (exp.Delete, "with_"): ("WITH before DELETE", "put the query into WHERE"),
-    (exp.Delete, "using"): ("DELETE ... USING", "write WHERE ... IN (SELECT ...)"),
     (exp.Delete, "tables"): ("DELETE t FROM ... JOIN", "write WHERE ... IN (SELECT ...)"),
     (exp.Delete, "limit"): ("DELETE ... LIMIT", _BY_KEY),
     (exp.Delete, "order"): ("DELETE ... ORDER BY", _BY_KEY),
-    (exp.Delete, "returning"): ("DELETE ... RETURNING", "query the rows before"),
     (exp.Update, "with_"): ("WITH before UPDATE", "put the query into SET or WHERE"),
-    (exp.Update, "from_"): ("UPDATE ... FROM", "write SET a = (SELECT ...)"),
     (exp.Update, "limit"): ("UPDATE ... LIMIT", _BY_KEY),
     (exp.Update, "order"): ("UPDATE ... ORDER BY", _BY_KEY),
-    (exp.Update, "returning"): ("UPDATE ... RETURNING", "query the rows afterwards"),
     (exp.Drop, "cascade"): ("DROP ... CASCADE", "drop what depends on it first"),
     (exp.ForeignKey, "delete"): ("ON DELETE", "delete the rows that refer as well"),
     (exp.ForeignKey, "update"): ("ON UPDATE", "update the rows that refer as well"),
@@ -143,6 +137,7 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
 }
 
 CONSTRUCTS: Mapping[type[exp.Expr], Refusal] = {
+    exp.Parameter: ("a parameter here is", "write the value itself"),
     exp.Window: ("window functions are", _GROUPED),
     exp.Lateral: ("LATERAL", _PLAIN_JOIN),
     exp.TableSample: ("TABLESAMPLE", None),
@@ -191,6 +186,8 @@ def refused_argument(node: exp.Expr, argument: str) -> ViewletError:
     """The error for an argument of a node that nobody reads."""
     value = node.args[argument]
     first = value[0] if isinstance(value, list) else value
+    if isinstance(first, exp.Parameter) and isinstance(node, exp.Table):
+        return refused_node(first)
     position_node = first if isinstance(first, exp.Expr) else node
     clause = CLAUSES.get((type(node), argument))
     if clause is not None:

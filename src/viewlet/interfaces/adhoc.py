@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
 from viewlet.functions import duckdb_macros
 from viewlet.interfaces import deep_json
-from viewlet.interfaces.query_scope import position_at, sources_read
+from viewlet.interfaces.query_scope import parameters_read, position_at, sources_read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,17 +46,26 @@ class AdHoc:
         self._connection: Any = None
 
     def query(
-        self, text: str, sources: Mapping[str, Source], streams: frozenset[str] = frozenset()
+        self,
+        text: str,
+        sources: Mapping[str, Source],
+        streams: frozenset[str] = frozenset(),
+        values: Mapping[str, Any] | None = None,
     ) -> pa.Table:
-        """Run a SELECT; `sources` makes the rows of a table or view when the query reads it."""
+        """Run a SELECT; `sources` makes the rows of a table or view when the query reads it.
+
+        `values` are those of parameters: a query takes the ones that it names.
+        """
         if self._connection is None:
             self._connection = _connection(self._files)
         tree = self._syntax(text)
         used = sources_read(tree, text, sources, streams, self._files)
+        values = values or {}
+        bound = {name: values[name] for name in parameters_read(tree) if name in values} or None
         try:
             for name in used:
                 self._connection.register(name, sources[name]())
-            return guarded(lambda: self._connection.sql(text).to_arrow_table())
+            return guarded(lambda: self._connection.sql(text, params=bound).to_arrow_table())
         finally:
             for name in used:
                 self._connection.unregister(name)

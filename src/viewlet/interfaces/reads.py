@@ -5,13 +5,15 @@ Each is the state after a whole batch, as of one version.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
-from viewlet.frontend.parse import query_text
+from viewlet.frontend.parse import query_text, query_with_parameters
 from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
@@ -85,15 +87,25 @@ class Reads:
             return self._session().createDataFrame(table)
         return table
 
-    def query(self, text: str) -> pa.Table:
-        """Ad-hoc SQL over tables and views."""
-        text = sql_of(text)
+    def query(self, text: str, parameters: Any = None) -> pa.Table:
+        """Ad-hoc SQL over tables and views, with the values of its parameters."""
+        text, values = query_with_parameters(sql_of(text), parameters)
+        return self.answer(text, values)
+
+    def answer(
+        self,
+        text: str,
+        values: Mapping[str, Any],
+        extra: Mapping[str, Source] = MappingProxyType({}),
+    ) -> pa.Table:
+        """The same with parameters by name, as statements have them, and rows under more names."""
         with self._state.lock:
             relations = self._state.definitions.relations
             streams = frozenset(
                 n for n, declaration in relations.items() if declaration.relation.is_stream
             )
-            return self._adhoc.query(query_text(text, self._column_names), self._sources(), streams)
+            sources = {**self._sources(), **extra}
+            return self._adhoc.query(query_text(text, self._column_names), sources, streams, values)
 
     def _column_names(self) -> frozenset[str]:
         definitions = self._state.definitions
