@@ -61,7 +61,8 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
         *_QUERY,
     ),
     **dict.fromkeys(
-        (exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_QUERY)
+        (exp.Union, exp.Intersect, exp.Except),
+        ("this", "expression", "distinct", "by_name", *_QUERY),
     ),
     exp.Subquery: ("this", "alias", "joins", *_QUERY),
     exp.Values: ("expressions", "alias", "joins", "order", "limit", "offset"),
@@ -74,7 +75,10 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.TableAlias: ("this", "columns"),
     exp.Join: ("this", "on", "side", "kind", "using", "method"),
     exp.Where: ("this",),
-    exp.Group: ("expressions",),
+    exp.Group: ("expressions", "all", "rollup", "cube"),
+    exp.Rollup: ("expressions",),
+    exp.Cube: ("expressions",),
+    exp.GroupingSets: ("expressions",),
     exp.Having: ("this",),
     exp.Distinct: ("expressions",),
     exp.Order: ("expressions",),
@@ -83,7 +87,7 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Fetch: ("count", "direction", "limit_options"),
     exp.LimitOptions: ("rows",),
     exp.Offset: ("expression",),
-    exp.Star: (),
+    exp.Star: ("except_", "replace", "rename"),
 }
 
 _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
@@ -135,6 +139,8 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop), ("this",)),
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
+    **dict.fromkeys((exp.AnyValue, exp.ApproxDistinct), ("this",)),
+    exp.Grouping: ("expressions",),
     exp.Filter: _BINARY,
 }
 
@@ -167,7 +173,7 @@ _ENFORCING = frozenset(
 
 WORDS: Mapping[tuple[type[exp.Expr], str], frozenset[str]] = {
     (exp.Join, "side"): frozenset(("LEFT", "RIGHT", "FULL")),
-    (exp.Join, "kind"): frozenset(("INNER", "OUTER", "CROSS")),
+    (exp.Join, "kind"): frozenset(("INNER", "OUTER", "CROSS", "SEMI", "ANTI")),
     (exp.Join, "method"): frozenset(("NATURAL",)),
     (exp.Fetch, "direction"): frozenset(("FIRST", "NEXT")),
     (exp.Trim, "position"): frozenset(("BOTH", "LEADING", "TRAILING")),
