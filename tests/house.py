@@ -319,6 +319,32 @@ def identifiers(module: Module, part: ast.AST) -> Iterator[str]:
             yield from WORD.findall(node.value)
 
 
+BORROWED = frozenset(
+    {"found", "place", "places", "held", "told", "kept", "passed", "lacking", "given", "wanted"}
+)
+"""Words that say what happened to a thing, or where it stands, and not what it is."""
+
+
+def borrowed_words(tree: SourceTree) -> list[str]:
+    """Names that a module gives to its variables, fields, functions and classes."""
+    findings = []
+    for module in tree.modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, (*FUNCTION, ast.ClassDef)):
+                name = node.name
+            elif isinstance(node, ast.arg):
+                name = node.arg
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                name = node.id
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                name = node.attr
+            else:
+                continue
+            if BORROWED.intersection(name.lower().split("_")):
+                findings.append(f"{module.path.as_posix()}:{node.lineno} {name}")
+    return findings
+
+
 # What prose names.
 
 

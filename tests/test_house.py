@@ -119,6 +119,12 @@ def test_what_is_public_is_used() -> None:
     assert house.unused(TREE) == []
 
 
+def test_names_are_nouns_of_the_field() -> None:
+    words = house.borrowed_words(TREE)
+    assert [finding for finding in words if not finding.endswith(" place")] == []
+    assert len(words) == 1, "Hints.place is public; nothing else has that name"
+
+
 def test_prose_names_what_is_there() -> None:
     assert house.broken_references(TREE) == []
 
@@ -221,6 +227,7 @@ def all_findings(tree: SourceTree) -> list[str]:
         *house.long_modules(tree, most=30),
         *house.undocumented(tree),
         *house.unused(tree),
+        *house.borrowed_words(tree),
         *house.broken_references(tree),
         *house.unresolved_citations(tree, sections),
         *house.unanswered_sections(tree, sections),
@@ -247,6 +254,10 @@ SHAPE = 'class Shape:\n    """Used."""\n\n\nprint(Shape)\n'
         ({"old": '"""Height times width."""', "new": ""}, ["1:8 Shape.area", "1:16 Square.area"]),
         ({"old": '"""What has an area."""', "new": ""}, ["1:5 Shape"]),
         ({"b__more": 'def lone():\n    """Calls lone."""\n    lone()\n'}, ["1:1 lone"]),
+        (
+            {"b__words": "found = print(1)\nleft_place = 2\nprint(found)\n"},
+            ["1:1 found", "1:2 left_place"],
+        ),
         ({"old": "`there`", "new": "`elsewhere`"}, ["1:1 `elsewhere`"]),
         ({"old": "viewlet.b.other,", "new": "viewlet.b.gone,"}, ["1:1 viewlet.b.gone"]),
         ({"old": "b/other.py: there", "new": "b/gone.py"}, ["1:1 b/gone.py"]),

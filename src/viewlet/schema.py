@@ -298,10 +298,10 @@ def signed_range(bits: int) -> tuple[int, int]:
 
 
 def rounded_moment(moment: int, unit: int) -> int:
-    """To whole units, half away from 1970: TIMESTAMP(0) has the unit of a second."""
+    """To whole units, half away from 2000 as in PostgreSQL: TIMESTAMP(0) has the unit 1 s."""
     count = moment // unit
     twice_remainder = 2 * (moment - count * unit)
-    if twice_remainder > unit or (twice_remainder == unit and moment >= 0):
+    if twice_remainder > unit or (twice_remainder == unit and moment >= 946_684_800_000_000):
         count += 1
     return count * unit
 

@@ -185,6 +185,27 @@ def test_spreads_do_not_cancel(db: Database, base: float) -> None:
     assert only(db, "v") == (None, None, None, 0.0, 0.0, 0.0)
 
 
+def test_spreads_beyond_the_range_are_infinite_and_not_nan_to_cancel(db: Database) -> None:
+    """NaN is for values that are not finite; both leave with their rows."""
+    db.execute("""
+    CREATE TABLE r (x DOUBLE);
+    CREATE VIEW v AS SELECT VARIANCE(x) AS v, STDDEV(x) AS s, VAR_POP(x) AS p FROM r;
+    CREATE VIEW w AS SELECT COUNT(*) AS n FROM r HAVING VARIANCE(x) > 1e9;
+    """)
+    db.insert("r", [(1.0,), (3.0,)])
+    for large in ([1e160], [1e308, 1e308], [-1e200, 1e200]):
+        db.insert("r", [(x,) for x in large])
+        assert only(db, "v") == (math.inf, math.inf, math.inf)
+        assert only(db, "w") == (2 + len(large),)
+        for wild in (math.inf, -math.inf, math.nan):
+            db.insert("r", [(wild,)])
+            assert all(math.isnan(value) for value in only(db, "v"))
+            db.delete("r", [(wild,)])
+        assert only(db, "v") == (math.inf, math.inf, math.inf)
+        db.delete("r", [(x,) for x in large])
+        assert only(db, "v") == pytest.approx((2.0, math.sqrt(2), 1.0))
+
+
 def test_the_same_as_plain_python() -> None:
     """VIEWLET_NATIVE=0 runs kernels as Python."""
     chosen = "leave_with_their_rows or outlive or cancel or above_all or not_finite"

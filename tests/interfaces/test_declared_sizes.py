@@ -165,6 +165,34 @@ def test_moments_are_rounded(db: viewlet.Database, put: Put, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("put", WAYS)
+@pytest.mark.parametrize("copies", [1, 40])
+def test_half_a_second_is_rounded_away_from_2000(
+    db: viewlet.Database, put: Put, tmp_path: Path, copies: int
+) -> None:
+    if copies > 1 and put in (by_select, by_update):
+        pytest.skip("they put one row at a time")
+    db.execute("CREATE TABLE t (m TIMESTAMP(0))")
+    half = dt.timedelta(milliseconds=500)
+    years = [1969, 1985, 1999, 2000, 2001]
+    put(db, "t", "m", [dt.datetime(y, 6, 1, 12) + half for y in years] * copies, tmp_path)
+    seconds = [0, 0, 0, 1, 1]
+    expected = [dt.datetime(y, 6, 1, 12, 0, s) for y, s in zip(years, seconds, strict=True)]
+    assert contents(db, "t") == sorted(expected * copies)
+
+
+def test_a_cast_rounds_moments_away_from_2000(db: viewlet.Database) -> None:
+    db.execute("CREATE TABLE t (m TIMESTAMP)")
+    db.execute("CREATE VIEW v AS SELECT CAST(m AS TIMESTAMP(0)) AS c FROM t")
+    db.execute(
+        "CREATE VIEW w AS SELECT CAST(m AS TIMESTAMP(0)) AS c, COUNT(*) AS n FROM t GROUP BY 1"
+    )
+    db.insert("t", [("1985-06-01 12:00:00.5",), ("2001-06-01 12:00:00.5",)])
+    expected = [dt.datetime(1985, 6, 1, 12), dt.datetime(2001, 6, 1, 12, 0, 1)]
+    assert sorted(row.c for row in db.view("v").rows()) == expected
+    assert sorted(row.c for row in db.view("w").rows()) == expected
+
+
+@pytest.mark.parametrize("put", WAYS)
 def test_a_moment_that_is_rounded_out_of_range_is_refused(
     db: viewlet.Database, put: Put, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ from tests.interfaces import kinds
 
 from viewlet.engine.partitions.session import spark_session
 from viewlet.errors import Position, ViewletError
+from viewlet.interfaces.dml import Change
+from viewlet.interfaces.files import read_file
 from viewlet.pipeline.pipeline_text import Endpoint, parse_pipeline
 from viewlet.pipeline.run import RunSettings, run_file
 from viewlet.pipeline.run_spark import SparkSink, SparkStream, spark_error
@@ -90,6 +92,44 @@ def test_a_batch_that_comes_again_is_known(folder: Path) -> None:
     stream._arrived(Frame(), 5)  # type: ignore[arg-type]
     assert [change.rows.num_rows for change in stream.changes(read)] == [1]
     assert stream.progress() == 5
+
+
+@pytest.mark.parametrize(
+    ("format", "texts", "expected"),
+    [
+        ("json", ['{"a": 1, "d": "2020-01-02"}', None, '{"a": 2.0}'], [1, 2]),
+        ("csv", ["1,2020-01-02", "2,"], [1, 2]),
+        ("json", ['{"a": 1}', '{"a": 2.5}'], "row 2 for s: column a is INTEGER"),
+        ("json", ['{"a": "x"}'], "row 1 for s: column a is INTEGER"),
+        ("csv", ["2.5,2020-01-02"], "row 1 for s: column a is INTEGER"),
+        ("csv", ["2,2020-01-02x"], "row 1 for s: column d is DATE"),
+    ],
+)
+def test_texts_of_kafka_are_read_as_files_are(
+    format: str, texts: list[str | None], expected: list[int] | str
+) -> None:
+    """Spark's own readers make NULL of what does not fit."""
+
+    class Frame:
+        def toArrow(self) -> pa.Table:
+            return pa.table({"value": pa.array(texts, pa.string())})
+
+    text = f"CREATE STREAM s (a INT, d DATE) FROM kafka 't' WITH (format = '{format}')"
+    pipeline = parse_pipeline(f"{text}; CREATE VIEW v AS SELECT COUNT(*) AS n FROM s")
+    relation = pipeline.relations[0].relation
+    stream = SparkStream(spark_session(cores=2), relation, pipeline.sources[0].endpoint, "x", True)
+
+    def read(path: str, form: str) -> Change:
+        return Change("s", read_file(path, form, relation))
+
+    stream._saved.release()
+    stream._arrived(Frame(), 0)  # type: ignore[arg-type]
+    if isinstance(expected, str):
+        with pytest.raises(ViewletError, match=expected):
+            stream.changes(read)
+    else:
+        (change,) = stream.changes(read)
+        assert change.rows["a"].to_pylist() == expected
 
 
 @pytest.mark.slow

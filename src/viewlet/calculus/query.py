@@ -13,7 +13,7 @@ Three kinds of views differ only in how often a record counts:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -23,6 +23,7 @@ from viewlet.calculus.database import DefinedMaps
 from viewlet.calculus.evaluate import Database, evaluate, rows
 from viewlet.calculus.expr import Expr, NestedValue, product_of, with_fields
 from viewlet.calculus.ring import Key, Weight, multiplicity, to_value
+from viewlet.errors import RangeError
 from viewlet.functions import ScalarExpr
 from viewlet.functions import evaluate as evaluate_scalar
 from viewlet.schema import Scalar, Type, ordering
@@ -162,15 +163,39 @@ def evaluate_query(query: Query, database: Database) -> list[tuple[tuple[Scalar,
 
 def sort_rows(query: Query, rows: list[tuple[tuple[Scalar, ...], int]]) -> list[tuple[Scalar, ...]]:
     """Rows with multiplicities -> plain rows, ordered and cut as ORDER BY and LIMIT say."""
-    flat = [row for row, count in rows for _ in range(count)]
     for item in reversed(query.order):
-        non_null = [row for row in flat if row[item.column] is not None]
-        nulls = [row for row in flat if row[item.column] is None]
+        non_null = [entry for entry in rows if entry[0][item.column] is not None]
+        nulls = [entry for entry in rows if entry[0][item.column] is None]
         non_null.sort(key=partial(_order_of, item.column), reverse=item.descending)
-        flat = nulls + non_null if item.nulls_first else non_null + nulls
+        rows = nulls + non_null if item.nulls_first else non_null + nulls
     end = None if query.limit is None else query.offset + query.limit
-    return flat[query.offset : end]
+    return repeated(rows, end)[query.offset :]
 
 
-def _order_of(column: int, row: tuple[Scalar, ...]) -> Any:
-    return ordering(row[column])
+def _order_of(column: int, entry: tuple[tuple[Scalar, ...], int]) -> Any:
+    return ordering(entry[0][column])
+
+
+MOST_COPIES = 2**26
+"""Of rows that are there several times: as many as a process can list beside its data."""
+
+
+def repeated(
+    rows: Iterable[tuple[tuple[Scalar, ...], int]], end: int | None = None
+) -> list[tuple[Scalar, ...]]:
+    """Each row as often as its count says, the first `end` of them."""
+    listed = list(rows)
+    if end is not None:
+        listed = [(row, min(count, end)) for row, count in listed]
+    check_copies(sum(count - 1 for _, count in listed))
+    return [row for row, count in listed for _ in range(count)][:end]
+
+
+def check_copies(number: float) -> None:
+    """RangeError where rows are there so often that they cannot be listed one by one."""
+    if number > MOST_COPIES:
+        raise RangeError(
+            f"equal rows are there {number:.0f} times more often than once, "
+            f"and at most {MOST_COPIES} of such can be read",
+            hint="count them in a view instead: SELECT ..., COUNT(*) AS n ... GROUP BY ...",
+        )

@@ -156,6 +156,14 @@ def visible_rows(query: Query, rows: Weighted) -> list[Row]:
 
 def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:
     """new - old as bags; rows that went first, so that a mirror never holds a key twice."""
-    total = Counter(new)
-    total.subtract(Counter(old))
+    return weighted_difference(Counter(new).items(), Counter(old).items())
+
+
+def weighted_difference(new: Iterable[tuple[Row, int]], old: Iterable[tuple[Row, int]]) -> Weighted:
+    """The same of rows with multiplicities, of which a row may have several."""
+    total: Counter[Row] = Counter()
+    for row, count in new:
+        total[row] += count
+    for row, count in old:
+        total[row] -= count
     return sorted(((row, n) for row, n in total.items() if n), key=lambda item: item[1] > 0)

@@ -20,6 +20,7 @@ from viewlet.engine.contract import (
     Weighted,
     difference,
     visible_rows,
+    weighted_difference,
 )
 from viewlet.engine.tables import Table, negated
 from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
@@ -153,14 +154,19 @@ class ReferenceEngine:
         return visible_rows(definition.query, self._machine.rows(definition))
 
     def changes(self, view: str) -> Weighted:
-        after = self.rows(view)
+        definition = self._view(view)
+        after = self._machine.rows(definition)
         now = dict(self._machine.store)
         self._machine.store.update(self._before)
         try:
-            before = self.rows(view)
+            before = self._machine.rows(definition)
         finally:
             self._machine.store.update(now)
-        return difference(after, before)
+        if definition.query.limit is None and not definition.query.offset:
+            return weighted_difference(after, before)
+        return difference(
+            visible_rows(definition.query, after), visible_rows(definition.query, before)
+        )
 
     def sizes(self) -> dict[str, MapSize]:
         sizes = {}

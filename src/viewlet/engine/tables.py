@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewlet.calculus.ring import Gmr, Key, multiplicity
-from viewlet.errors import DataError
-from viewlet.schema import Relation, Scalar, decode
+from viewlet.errors import DataError, RangeError
+from viewlet.schema import INT64, Relation, Scalar, decode
 
 
 class Table:
@@ -34,6 +34,8 @@ class Table:
             present = multiplicity(self.rows[row])
             if present + multiplicity(weight) < 0:
                 raise missing_row(self.relation, row, present)
+            if present + multiplicity(weight) > INT64[1]:
+                raise too_many_copies()
         if self._positions:
             self._check_key(delta)
 
@@ -82,6 +84,11 @@ def missing_row(relation: Relation, row: Sequence[Scalar], count: int) -> DataEr
         f"cannot delete from table {relation.name}: row {row_text(relation, row)} is{copies} there",
         hint="delete rows with exactly the values that were inserted",
     )
+
+
+def too_many_copies() -> RangeError:
+    """The error of a row whose count leaves 64 bits."""
+    return RangeError("a row of a table occurs too often")
 
 
 def duplicate_key(relation: Relation, key: Sequence[Scalar]) -> DataError:

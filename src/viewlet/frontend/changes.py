@@ -158,7 +158,7 @@ def _assignments(
 
 
 def copy(tree: exp.Copy, start: Position) -> Copy:
-    """COPY table FROM 'file' [(FORMAT csv | parquet, HEADER, DELIMITER ';', NULL '')]"""
+    """COPY table FROM 'file' [(FORMAT csv | json | parquet, HEADER, DELIMITER ';', NULL '')]"""
     files = tree.args.get("files") or []
     if not tree.args.get("kind") or len(files) != 1 or not isinstance(files[0], exp.Literal):
         raise UnsupportedError(
@@ -188,12 +188,18 @@ def copy(tree: exp.Copy, start: Position) -> Copy:
                 parameter,
                 "options are FORMAT, HEADER, DELIMITER and NULL",
             )
-    if format_ not in ("csv", "tbl", "parquet"):
+    if format_ not in ("arrow", "csv", "json", "parquet", "tbl"):
         raise fault(
             UnsupportedError,
             f"the format of {path!r} is not known",
             files[0],
             "name the file .csv or .parquet, or add (FORMAT csv)",
+        )
+    if options and format_ not in ("csv", "tbl"):
+        raise UnsupportedError(
+            f"{', '.join(options).upper()} is of CSV files, and this one is read as {format_}",
+            position=start,
+            hint="leave the option out, or add FORMAT csv",
         )
     return Copy(table, path, format_, start, tuple(options.items()))
 

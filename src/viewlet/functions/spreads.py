@@ -8,7 +8,9 @@ parts of 26 bits, and x * x in three:
     x * x  =  square_high + square_middle + square_low
 
 The sums of parts are read without loss up to 2**27 rows of one magnitude, whatever they have in
-common, and `deviations` puts them together in twice the precision of a DOUBLE.
+common, and `deviations` puts them together in twice the precision of a DOUBLE. Where finite numbers
+have squares beyond the range of DOUBLE it is infinite, as in DuckDB; an infinite number among them,
+whose x_low is NaN, makes it NaN.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ def x_high(x: float) -> float:
 
 
 def x_low(x: float) -> float:
-    """x - x_high(x)"""
-    return x - x_high(x) if abs(x) < _LARGEST else 0.0
+    """x - x_high(x), which is NaN for an infinity"""
+    return x - x_high(x)
 
 
 def square_high(x: float) -> float:
@@ -48,12 +50,16 @@ def square_high(x: float) -> float:
 
 def square_middle(x: float) -> float:
     """The rest of x_high(x) ** 2, and the leading bits of 2 * x_high(x) * x_low(x)"""
+    if not abs(x) < _LARGEST:
+        return 0.0
     high = x_high(x)
     return x_low(high * high) + x_high(2.0 * high * x_low(x))
 
 
 def square_low(x: float) -> float:
     """What is left of x * x"""
+    if not abs(x) < _LARGEST:
+        return 0.0
     low = x_low(x)
     return x_low(2.0 * x_high(x) * low) + low * low
 
@@ -76,12 +82,14 @@ def deviations(
     n: float, high: float, low: float, squares: float, middle: float, lowest: float
 ) -> float:
     """n * sum(x * x) - sum(x) ** 2, from the sums of the parts; never below 0."""
+    if low != low:
+        return low
     first = n * squares
     second = n * middle
     square = high * high
     cross = 2.0 * high * low
     if not (math.isfinite(first) and math.isfinite(square)):
-        return first - square
+        return math.inf
     small = n * lowest - low * low
     small = small + rounding_of_product(n, squares, first)
     small = small + rounding_of_product(n, middle, second)

@@ -6,13 +6,15 @@ name in it, and DuckDB's own settings, which no query can change.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from viewlet.errors import ParseError, ResolutionError, TypingError, ViewletError
+from viewlet.errors import ParseError, Position, ResolutionError, TypingError, ViewletError
 from viewlet.functions import duckdb_macros
 from viewlet.interfaces import deep_json
+from viewlet.interfaces.query_moments import check_moments
 from viewlet.interfaces.query_scope import parameters_read, position_at, sources_read
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ _SETTINGS = (
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
 )
+_POSITIONED_ERRORS = "SET errors_as_json = true"
+"""So that an error says which byte of the text it is about."""
+_EXPLAIN = "EXPLAIN "
 _NO_FILES = "SET enable_external_access = false"
 _LOCK = "SET lock_configuration = true"
 
@@ -65,15 +70,30 @@ class AdHoc:
         try:
             for name in used:
                 self._connection.register(name, sources[name]())
-            return guarded(lambda: self._connection.sql(text, params=bound).to_arrow_table())
+            table = self._run(text, bound)
+            check_moments(table)
+            return table
         finally:
             for name in used:
                 self._connection.unregister(name)
 
+    def _run(self, text: str, bound: Mapping[str, Any] | None) -> pa.Table:
+        try:
+            return guarded(lambda: self._connection.sql(text, params=bound).to_arrow_table(), text)
+        except ViewletError as error:
+            if error.position is None:
+                # The place of a wrong name or type is said only where the query is not also run.
+                plan = f"{_EXPLAIN}{text}"
+                guarded(
+                    lambda: self._connection.execute(plan, bound).fetchall(), text, len(_EXPLAIN)
+                )
+            raise
+
     def _syntax(self, text: str) -> Any:
         """The query's syntax tree, as DuckDB writes it in JSON."""
         serialized = guarded(
-            lambda: self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+            lambda: self._connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall(),
+            text,
         )
         tree = deep_json.loads(serialized[0][0])
         if tree["error"]:
@@ -100,6 +120,7 @@ def _connection(files: bool) -> Any:
     # Functions that DuckDB defines in another way get the meaning that they have in views.
     for macro in duckdb_macros():
         connection.execute(f"CREATE MACRO {macro}")
+    connection.execute(_POSITIONED_ERRORS)
     if not files:
         connection.execute(_NO_FILES)
     connection.execute(_LOCK)
@@ -116,28 +137,50 @@ def duckdb_connection() -> Any:
     return connection
 
 
-def guarded(call: Callable[[], Any]) -> Any:
-    """DuckDB's errors as ours."""
+def guarded(call: Callable[[], Any], text: str = "", before: int = 0) -> Any:
+    """DuckDB's errors as ours, with their place in the `text`, `before` which it runs more."""
     import duckdb
 
     try:
         return call()
-    except duckdb.ParserException as error:
-        raise ParseError(_first_line(error)) from None
-    except (duckdb.BinderException, duckdb.CatalogException) as error:
-        near = re.search(r"Candidate bindings: (.*)", str(error))
-        hint = f"did you mean {near.group(1).replace(chr(34), '')}?" if near else None
-        raise ResolutionError(_first_line(error), hint=hint) from None
-    except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
-        raise TypingError(_first_line(error)) from None
     except duckdb.Error as error:
-        raise ViewletError(_first_line(error)) from None
+        message, position = _message_and_position(error, text, before)
+        near = re.search(r"Candidate bindings: (.*)", message)
+        hint = f"did you mean {near.group(1).replace(chr(34), '')}?" if near else None
+        kind = next(ours for theirs, ours in _kinds() if isinstance(error, theirs))
+        raise kind(_first_line(message), position=position, hint=hint) from None
 
 
-def _first_line(error: Exception) -> str:
-    """Binder Error: message -> message; of a CSV file the line, and what is wrong with it."""
-    lines = str(error).strip().splitlines()
-    line = lines[0].partition("Error: ")[2] or lines[0]
+def _kinds() -> list[tuple[type[Exception], type[ViewletError]]]:
+    import duckdb
+
+    return [
+        (duckdb.ParserException, ParseError),
+        (duckdb.BinderException, ResolutionError),
+        (duckdb.CatalogException, ResolutionError),
+        (duckdb.ConversionException, TypingError),
+        (duckdb.OutOfRangeException, TypingError),
+        (duckdb.Error, ViewletError),
+    ]
+
+
+def _message_and_position(error: Exception, text: str, before: int) -> tuple[str, Position | None]:
+    """Binder Error: {"exception_message": "message", "position": "12"} -> message and place."""
+    message = str(error).strip()
+    start = message.find("{")
+    try:
+        said = json.loads(message[start:]) if start >= 0 else None
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or "exception_message" not in said:
+        return message.partition("Error: ")[2] or message, None
+    position = position_at(text, int(said.get("position", -1)) - before)
+    return str(said["exception_message"]), position
+
+
+def _first_line(message: str) -> str:
+    """The first line; of a CSV file the line with the error, and what is wrong with it."""
+    line, *lines = message.splitlines()
     line_number = line.partition("CSV Error on Line: ")[2]
-    what = next((text for text in lines[1:] if not text.startswith("Original Line")), "")
+    what = next((text for text in lines if not text.startswith("Original Line")), "")
     return f"line {line_number}: {what[:1].lower()}{what[1:]}" if line_number and what else line

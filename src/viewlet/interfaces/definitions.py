@@ -19,7 +19,7 @@ from functools import cached_property
 
 from viewlet.calculus.expr import Expr, Rel, relations, transform
 from viewlet.calculus.query import Query, expressions, with_expressions
-from viewlet.errors import ResolutionError, UnsupportedError
+from viewlet.errors import Position, ResolutionError, UnsupportedError
 from viewlet.frontend.lower import lower_view
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.arguments import name_of
@@ -171,14 +171,14 @@ class Definitions:
             if name not in self.views:
                 if statement.if_exists:
                     return False
-                raise unknown("view", name, self.views, statement)
+                raise unknown("view", name, self.views, statement.position)
             self._reject_users(name, self._dependents(name), "dropped")
             del self.views[name]
             return True
         if name not in self.relations:
             if statement.if_exists:
                 return False
-            raise unknown(statement.kind, name, self.relations, statement)
+            raise unknown(statement.kind, name, self.relations, statement.position)
         is_stream = self.relation(name).is_stream
         if is_stream != (statement.kind == "stream"):
             kind = "stream" if is_stream else "table"
@@ -263,7 +263,7 @@ def with_relations(query: Query, names: Mapping[str, str]) -> Query:
 
 
 def unknown(
-    kind: str, name: str, candidates: Iterable[str], statement: Drop | None = None
+    kind: str, name: str, candidates: Iterable[str], position: Position | None = None
 ) -> ResolutionError:
     """No such name: the error, with the name that was probably meant or those that there are."""
     names = sorted(candidates)
@@ -271,5 +271,4 @@ def unknown(
     hint = f"did you mean {close[0]}?" if close else None
     if hint is None:
         hint = f"there are: {', '.join(names)}" if names else f"create the {kind} first"
-    position = statement.position if statement is not None else None
     return ResolutionError(f"there is no {kind} {name}", position=position, hint=hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from viewlet.calculus.query import check_copies
 from viewlet.errors import ViewletError
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.routes import RelationRoute
@@ -54,6 +55,7 @@ class Subscribers:
     def call(self, routes: Sequence[RelationRoute]) -> list[Delivery]:
         """Call back for the batch that the engine has just applied; it is undone if one raises."""
         state = self._state
+        deliveries: list[Delivery] | None = None
         try:
             deliveries = self._deliveries(routes)
             state.is_delivering = True
@@ -64,7 +66,8 @@ class Subscribers:
         except BaseException as error:
             state.engine.undo()
             state.version += 1
-            if isinstance(error, Exception):
+            is_ours = deliveries is None and isinstance(error, ViewletError)
+            if isinstance(error, Exception) and not is_ours:
                 raise ViewletError(
                     f"a subscriber failed, and the batch was undone: {shown_value(error)}",
                     hint="make the callback handle its own errors",
@@ -87,6 +90,7 @@ class Subscribers:
         deleted: list[Any] = []
         for row, weight in self._state.engine.changes(view):
             values = make(*(decode(v, c.type) for v, c in zip(row, query.columns, strict=True)))
+            check_copies(abs(weight))
             (inserted if weight > 0 else deleted).extend([values] * abs(weight))
         return ViewBatch(view, self._state.version, inserted, deleted)
 

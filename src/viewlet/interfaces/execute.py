@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from viewlet.errors import StateError
+from viewlet.errors import StateError, ViewletError
 from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -20,6 +20,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.dml import effect_of, returned
 from viewlet.interfaces.progress import waiting
+from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.writes import Writes
 
@@ -63,9 +64,15 @@ class StatementExecutor:
         if isinstance(first, Drop):
             return self._definitions.drop(first)
         if isinstance(first, Select):
-            return self._reads.answer(first.text, values)
-        relation = self._state.definitions.relation(first.table)
-        rows = CurrentRows(self._state, self._reads, values)
+            try:
+                return self._reads.answer(first.text, values)
+            except ViewletError as error:
+                raise within(error, first.position) from None
+        try:
+            relation = self._state.definitions.relation(first.table)
+        except ViewletError as error:
+            raise moved(error, first.position) from None
+        rows = CurrentRows(self._state, self._reads, values, first.position)
         effect = effect_of(first, relation, rows)
         answer = returned(first, effect, rows)
         self._writes.apply_batch(effect.changes)

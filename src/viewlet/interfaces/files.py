@@ -1,8 +1,8 @@
 """Files of rows -> Arrow, read with a relation's types: for COPY and for the sources of `run`.
 
-DuckDB reads all formats but Arrow's own, so a DECIMAL in a CSV or JSON file never passes through a
-binary fraction. It is a DuckDB of its own, which runs no user's SQL: that of queries reads no
-files.
+What a file says is taken as a tuple with the same values would be. DuckDB finds the lines and
+fields of a CSV file, and leaves them text (text_columns.py says what they stand for); it reads
+Parquet, too. It is a DuckDB of its own, which runs no user's SQL: that of queries reads no files.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import DataError, Position, ViewletError
 from viewlet.interfaces.adhoc import duckdb_connection, guarded, quoted
+from viewlet.interfaces.json_files import read_json_files
+from viewlet.interfaces.text_columns import TRUTHS, typed_table
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
@@ -39,8 +41,7 @@ def read_file(
             position=position,
             hint=f"formats are {', '.join(FORMATS)}",
         )
-    plain = not any(character in path for character in "*?[:")
-    if plain and not Path(path).exists():
+    if not _paths(path):
         raise DataError(
             f"there is no file {path}",
             position=position,
@@ -51,9 +52,8 @@ def read_file(
             return _read_arrow(path, position)
         if format == "parquet":
             return _query(f"SELECT * FROM read_parquet({_text(path)})")
-        types = ", ".join(f"{_text(c.name)}: '{c.type}'" for c in relation.columns)
         if format == "json":
-            return _query(f"SELECT * FROM read_json({_text(path)}, columns = {{{types}}})")
+            return read_json_files(_paths(path), relation)
         return _read_csv(path, format, relation, options or {})
     except OSError as problem:
         reason = problem.strerror or problem
@@ -80,24 +80,26 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
         "delimiter", options_by_name.get("sep", "|" if format == "tbl" else ",")
     )
     first = _first_line(path)
+    if not first and not any(Path(file).stat().st_size for file in _paths(path)):
+        return _no_rows(relation)
     words = {word.strip().strip('"').lower() for word in first.split(delimiter)}
     named = [column for column in relation.columns if column.name.lower() in words]
     header_option = options_by_name.get("header")
-    header = header_option.lower() == "true" if header_option is not None else bool(named)
-    types = [f"{_text(c.name)}: '{c.type}'" for c in (named if header else relation.columns)]
+    header = bool(named) if header_option is None else _truth("header", header_option)
     if header:
-        arguments = f"header = true, types = {{{', '.join(types)}}}" if types else "header = true"
+        arguments = "header = true, all_varchar = true"
         names = "*"
     else:
-        if first.endswith(delimiter):
-            types.append("'_end': 'VARCHAR'")
-        arguments = f"header = false, columns = {{{', '.join(types)}}}"
+        fields = [*relation.names, "_end"] if first.endswith(delimiter) else relation.names
+        types = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in fields)
+        arguments = f"header = false, columns = {{{types}}}"
         names = ", ".join(map(quoted, relation.names))
     arguments += f", delim = {_text(delimiter)}"
     if "nullvalue" in options_by_name:
         arguments += f", nullstr = {_text(options_by_name['nullvalue'])}"
     try:
-        return _query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
+        texts = _query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
+        return typed_table(texts, relation)
     except ViewletError as error:
         if "sniffing" not in error.message:
             raise
@@ -106,6 +108,13 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
             f"separated by {delimiter!r}",
             hint="WITH (delimiter = ';', header = true) says how the file is written",
         ) from None
+
+
+def _no_rows(relation: Relation) -> pa.Table:
+    """What is in an empty file."""
+    import pyarrow as pa
+
+    return pa.table({column.name: pa.array([], pa.null()) for column in relation.columns})
 
 
 def _read_arrow(path: str, position: Position | None) -> pa.Table:
@@ -123,15 +132,27 @@ def _read_arrow(path: str, position: Position | None) -> pa.Table:
             raise DataError(f"{path} is not an Arrow file: {error}", position=position) from None
 
 
+def _truth(option: str, text: str) -> bool:
+    truth = TRUTHS.get(text.strip().lower())
+    if truth is None:
+        raise DataError(f"{option} is {text!r}", hint=f"write {option} = true or false")
+    return truth
+
+
 def _text(value: Any) -> str:
     """A SQL string."""
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def _paths(path: str) -> list[str]:
+    """The file, or the files that a pattern matches."""
+    return [path] if Path(path).exists() else sorted(glob.iglob(path))  # noqa: PTH207
+
+
 def _first_line(path: str) -> str:
-    """Of the file, or of the first file that a pattern matches."""
-    first_path = path if Path(path).exists() else min(glob.iglob(path), default="")  # noqa: PTH207
-    if not first_path:
+    """Of the first file."""
+    paths = _paths(path)
+    if not paths:
         return ""
-    with Path(first_path).open(encoding="utf-8", errors="replace") as file:
+    with Path(paths[0]).open(encoding="utf-8", errors="replace") as file:
         return file.readline().rstrip("\r\n")

@@ -66,25 +66,27 @@ def sources_read(
         for item in node.get("cte_map", {}).get("map", ())
     }
     named = {name.lower() for name in sources}
-    tables = set()
+    tables: dict[str, int] = {}
     for node in _nodes(tree):
         if node.get("type") == "TABLE_FUNCTION":
             _check_table_function(node, text, files)
         elif node.get("type") == "SHOW_REF" and node.get("table_name"):
             raise _refused("SHOW", node, text, "query() reads tables and views")
         elif node.get("type") == "BASE_TABLE":
-            tables.add(_table_name(node, text))
+            tables.setdefault(_table_name(node, text), node.get("query_location", -1))
         elif str(node.get("function_name")).lower() in _REFUSED_SCALARS:
             hint = "query() computes with the values of tables and views"
             raise _refused(f"{node['function_name']}()", node, text, hint)
-    for name in sorted(tables - own_names - named):
+    for name in sorted(tables.keys() - own_names - named):
+        position = position_at(text, tables[name])
         if name in streams:
             raise ResolutionError(
                 f"{name} is a stream, and its rows are not kept",
+                position=position,
                 hint=f"query a view over {name}, or declare it with CREATE TABLE",
             )
         if not (files and "." in name):  # else a file, which DuckDB reads itself
-            raise unknown("table or view", name, sources)
+            raise unknown("table or view", name, sources, position)
     return sorted(name for name in sources if name.lower() in tables)
 
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
+from viewlet.errors import ViewletError
 from viewlet.frontend.parse import query_text, query_with_parameters
 from viewlet.interfaces.adhoc import AdHoc, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
+from viewlet.interfaces.query_positions import positioned
 from viewlet.interfaces.spark_frames import changes_arrow, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.view import Reader, View
@@ -89,8 +91,11 @@ class Reads:
 
     def query(self, text: str, parameters: Any = None) -> pa.Table:
         """Ad-hoc SQL over tables and views, with the values of its parameters."""
-        text, values = query_with_parameters(sql_of(text), parameters)
-        return self.answer(text, values)
+        named, values = query_with_parameters(sql_of(text), parameters)
+        try:
+            return self.answer(named, values)
+        except ViewletError as error:
+            raise positioned(error, text, named) from None
 
     def answer(
         self,
@@ -105,7 +110,11 @@ class Reads:
                 n for n, declaration in relations.items() if declaration.relation.is_stream
             )
             sources = {**self._sources(), **extra}
-            return self._adhoc.query(query_text(text, self._column_names), sources, streams, values)
+            duckdb_text = query_text(text, self._column_names)
+            try:
+                return self._adhoc.query(duckdb_text, sources, streams, values)
+            except ViewletError as error:
+                raise positioned(error, text, duckdb_text) from None
 
     def _column_names(self) -> frozenset[str]:
         definitions = self._state.definitions

@@ -71,8 +71,8 @@ class Lookup:
 class Memo:
     """A function of several arguments, whose values are remembered in a map of this name.
 
-    A record has the arguments as its key; its values are FOUND or GAP (the value is NULL), and the
-    value.
+    A record has the arguments as its key; its values are PRESENT or GAP (the value is NULL),
+    and the value.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Memo:
     arguments: tuple[tuple[str, Slot], ...]
     physical: Physical
 
-    FOUND = 1
+    PRESENT = 1
     GAP = 2
 
 

@@ -26,7 +26,7 @@ from viewlet.pipeline.run import RunSettings, fingerprint, make_sink
 from viewlet.pipeline.run_directory import RunCheckpoint
 from viewlet.pipeline.run_local import LocalRun
 from viewlet.pipeline.sinks import SINKS, Sink, Snapshot
-from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
+from viewlet.pipeline.sources import SOURCES, Feed, ReadFile, change_of_texts
 from viewlet.schema import Kind, Relation
 
 if TYPE_CHECKING:
@@ -167,18 +167,13 @@ class SparkStream:
             raise self._error(error) from None
 
     def _columns(self, frame: DataFrame) -> DataFrame:
-        """The declared columns with their types; texts are taken apart first."""
+        """The declared columns, or texts; what they say is read as in every other batch.
+
+        Spark's own casts and parsers would make NULL, or another number, of what does not fit.
+        """
         if self._endpoint.format in TEXT:
-            function = "from_csv" if self._endpoint.option("format") == "csv" else "from_json"
-            columns = ddl(self._relation).replace("'", "\\'")
-            frame = frame.selectExpr(f"{function}(CAST(value AS STRING), '{columns}') AS row")
-            return frame.select("row.*")
-        return frame.selectExpr(
-            *(
-                f"CAST(`{c.name}` AS {spark_type(c.type.kind, str(c.type))}) AS `{c.name}`"
-                for c in self._relation.columns
-            )
-        )
+            return frame.selectExpr("CAST(value AS STRING) AS value")
+        return frame.select(*(frame[f"`{name}`"] for name in self._relation.names))
 
     def _arrived(self, frame: DataFrame, number: int) -> None:
         """Runs in Spark's thread; returns when the batch is saved."""
@@ -196,7 +191,10 @@ class SparkStream:
             return []
         self._last, table = self._waiting.get()
         self._handed += 1
-        return [Change(self._relation.name, table)]
+        if self._endpoint.format not in TEXT:
+            return [Change(self._relation.name, table)]
+        texts = [text for text in table["value"].to_pylist() if text is not None]
+        return [change_of_texts(texts, self._endpoint.option("format") or "json", read)]
 
     def saved(self) -> None:
         """What was handed out is in a checkpoint."""

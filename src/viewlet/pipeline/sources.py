@@ -172,10 +172,7 @@ class Lines:
         lines = self.new()
         if not lines:
             return []
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=f".{self._format}") as file:
-            file.write("".join(f"{line}\n" for line in lines))
-            file.flush()
-            return [read(file.name, self._format)]
+        return [change_of_texts(lines, self._format, read)]
 
     def new(self) -> list[str]:
         """Lines that came since the last call."""
@@ -208,6 +205,14 @@ class Lines:
                         self._lines.put(line.rstrip("\r\n"))
         except (OSError, ValueError):
             return  # closed, here or there; what came before it stays in the queue
+
+
+def change_of_texts(texts: Iterable[str], format: str, read: ReadFile) -> Change:
+    """Rows written as CSV or JSON, read as a file with them would be."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=f".{format}") as file:
+        file.write("".join(f"{text}\n" for text in texts))
+        file.flush()
+        return read(file.name, format)
 
 
 # --- formats by name ------------------------------------------------------------------------------

@@ -424,7 +424,8 @@ def values_of(elements: Array) -> Array:
     values = np.where(farther & (low != 0.0), other, values)
     for row in np.flatnonzero((elements[:, 3] | elements[:, 4]) != 0).tolist():
         counts = int(elements[row, 3]), int(elements[row, 4])
-        values[row] = odd_value(high[row], middle[row], low[row], *counts)
+        parts = float(high[row]), float(middle[row]), float(low[row])
+        values[row] = odd_value(*parts, *counts)
     return values
 
 

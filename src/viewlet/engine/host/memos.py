@@ -55,7 +55,7 @@ class MemoPool(Pool):
             store_float(at, word, float(value or 0.0))
         else:
             store(at, word, int(value or 0))
-        store(at, self.layout.value_words[0], Memo.GAP if value is None else Memo.FOUND)
+        store(at, self.layout.value_words[0], Memo.GAP if value is None else Memo.PRESENT)
         if len(self._dictionary) != dictionary_size:
             self._strings_came()
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from viewlet.engine.tables import duplicate_key, missing_row
+from viewlet.engine.tables import duplicate_key, missing_row, too_many_copies
 from viewlet.engine.values.batching import Batch, plain_values
 from viewlet.engine.values.string_codes import StringCodes
 from viewlet.engine.values.strings import Dictionary
-from viewlet.errors import DataError, RangeError
+from viewlet.errors import DataError
 from viewlet.schema import Physical, Relation, Scalar
 from viewlet.storage.columns import Array, Arrays
 from viewlet.storage.table import Fault, TableRows, key_positions
@@ -124,5 +124,5 @@ def put_all(tables: Mapping[str, StoredTable], changes: Sequence[tuple[str, Batc
 def table_refusal(error: BaseException) -> BaseException:
     """What to raise where a row could not be put into a table: an overflow is of its count."""
     if isinstance(error, OverflowError):
-        return RangeError("a row of a table occurs too often")
+        return too_many_copies()
     return error

@@ -7,7 +7,6 @@ lets, OFFSET without LIMIT   changes from all rows before and after the batch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
@@ -15,9 +14,9 @@ from itertools import count
 import numpy as np
 
 from viewlet.calculus.database import Atoms, RelationReader
-from viewlet.calculus.query import COUNT, ViewKind
+from viewlet.calculus.query import COUNT, ViewKind, repeated
 from viewlet.calculus.ring import Key
-from viewlet.engine.contract import Row, Weighted, difference
+from viewlet.engine.contract import Row, Weighted, difference, weighted_difference
 from viewlet.engine.host.records import MapReader
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.limit_window import Window
@@ -62,7 +61,7 @@ class ViewReader:
         if record is None:
             return []
         keys = _vectors_of(record.keys, record.nulls)
-        return _repeated(
+        return repeated(
             weighted_rows(
                 *weighted_vectors(view.query, keys, record.components, database_of(self._maps))
             )
@@ -95,7 +94,7 @@ class ViewReader:
         database = database_of(self._maps)
         old = weighted_rows(*weighted_vectors(view.query, keys, touched.old, database))
         new = weighted_rows(*weighted_vectors(view.query, keys, touched.new, database))
-        return difference(_repeated(new), _repeated(old))
+        return weighted_difference(new, old)
 
     def _limited(self, view: View, delta: Weighted) -> Weighted:
         before = self._window_before(view)
@@ -153,10 +152,6 @@ class ViewReader:
 
 def _vectors_of(columns: list[Array], nulls: list[Array | None]) -> list[Vector]:
     return [Vector(values, gaps) for values, gaps in zip(columns, nulls, strict=True)]
-
-
-def _repeated(rows: Iterable[tuple[Row, int]]) -> list[Row]:
-    return [row for row, number in rows for _ in range(number)]
 
 
 def database_of(

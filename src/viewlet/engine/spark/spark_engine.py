@@ -25,6 +25,7 @@ from viewlet.engine.contract import (
     Row,
     Weighted,
     difference,
+    weighted_difference,
 )
 from viewlet.engine.durable.sealed import DamagedFile, seal, unseal
 from viewlet.engine.partitions.cluster import Cluster
@@ -348,13 +349,10 @@ class SparkEngine:
             )
         map = definition.sources[0][1]
         old, new = (
-            [row for row, count in weighted for _ in range(count)]
-            for weighted in (
-                weighted_view_rows(*_weighted(definition, {map: contents}))
-                for contents in self._opened().changed(map)
-            )
+            weighted_view_rows(*_weighted(definition, {map: contents}))
+            for contents in self._opened().changed(map)
         )
-        return difference(new, old)
+        return weighted_difference(new, old)
 
     def sizes(self) -> Mapping[str, MapSize]:
         return {name: MapSize(*size) for name, size in self._opened().sizes().items()}

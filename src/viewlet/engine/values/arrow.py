@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewlet.engine.values.batching import Batch, plain_values
+from viewlet.engine.values.reading import repeated_positions
 from viewlet.errors import RangeError
 from viewlet.schema import INT32, Kind, Relation, Type, decode
 from viewlet.storage.columns import Array
@@ -41,9 +42,9 @@ def to_arrow(columns: Sequence[tuple[str, Type]], batch: Batch) -> pa.Table:
     """
     import pyarrow as pa
 
-    row_indexes = (
-        np.repeat(np.arange(len(batch)), batch.weights) if (batch.weights != 1).any() else None
-    )
+    row_indexes = None
+    if (batch.weights != 1).any():
+        row_indexes = repeated_positions(np.arange(len(batch)), batch.weights)
     arrays = []
     for (name, type), values, nulls in zip(columns, batch.columns, batch.nulls, strict=True):
         if row_indexes is not None:

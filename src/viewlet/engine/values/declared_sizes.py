@@ -40,10 +40,13 @@ def first_longer_text(values: Any, nulls: int, limit: int) -> int:
     return first_longer(form, first, data, address_of(addresses), nulls, len(values), limit)
 
 
+_YEAR_2000 = 946_684_800_000_000
+
+
 def rounded_moments(values: Array, digits: int) -> Array:
     """schema.rounded_moment of microseconds, to so many digits of a second."""
     unit = 10 ** (6 - digits)
     count = values // unit
     twice_remainder = 2 * (values - count * unit)
-    up = (twice_remainder > unit) | ((twice_remainder == unit) & (values >= 0))
+    up = (twice_remainder > unit) | ((twice_remainder == unit) & (values >= _YEAR_2000))
     return np.asarray((count + up) * unit, np.int64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from viewlet.calculus.query import Query
+from viewlet.calculus.query import Query, repeated
 from viewlet.engine.contract import Row, Weighted, difference
 from viewlet.engine.values.batching import plain_values
 from viewlet.engine.values.reading import ordered, vector_of
@@ -73,8 +73,7 @@ class Window:
 
     def visible(self) -> list[Row]:
         """The rows within OFFSET and LIMIT."""
-        flat = [row for row, count in self.rows for _ in range(count)]
-        return flat[self.query.offset : _end(self.query)]
+        return repeated(self.rows, _end(self.query))[self.query.offset :]
 
     def changes_since(self, before: Window) -> Weighted:
         """The rows that came into sight, and those that went out of it with negative weights."""

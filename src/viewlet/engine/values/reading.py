@@ -11,7 +11,7 @@ import numpy as np
 
 from viewlet.calculus.evaluate import Database, rows
 from viewlet.calculus.expr import product_of
-from viewlet.calculus.query import COUNT, OrderItem, Query, ViewKind, make_rows
+from viewlet.calculus.query import COUNT, OrderItem, Query, ViewKind, check_copies, make_rows
 from viewlet.calculus.ring import Key, Weight, to_weight
 from viewlet.calculus.scope import inputs
 from viewlet.engine.contract import Row, Weighted
@@ -90,6 +90,8 @@ def _column(
         vector = vector_of(_row_by_row(scalar, environment, length), type)
     if type.kind is Kind.BOOLEAN and vector.values.dtype.kind != "b":
         return Vector(vector.values.astype(bool), vector.nulls)
+    if type.physical is Physical.STR and vector.values.dtype != object:
+        return vector_of([None] * length, type)  # a bare NULL, which has no values of any kind
     if vector.values.dtype.kind == "f":
         return Vector(normalized_doubles(vector.values), vector.nulls)
     return vector
@@ -143,14 +145,22 @@ def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
         columns, counts = [column.take(near) for column in columns], counts[near]
     order = ordered(query, columns)
     repeats = counts[order]
-    if (repeats != 1).any():
-        order = np.repeat(order, repeats)
     end = None if query.limit is None else query.offset + query.limit
+    if (repeats != 1).any():
+        if end is not None:
+            repeats = np.minimum(repeats, end)
+        order = repeated_positions(order, repeats)
     order = order[query.offset : end]
     vectors = [column.take(order) for column in columns]
     return Batch(
         [v.values for v in vectors], [v.nulls for v in vectors], np.ones(len(order), np.int64)
     )
+
+
+def repeated_positions(positions: Array, counts: Array) -> Array:
+    """Each position as often as its count says."""
+    check_copies(float(counts.sum(dtype=np.float64)) - len(counts))
+    return np.repeat(positions, counts)
 
 
 def ordered(query: Query, columns: list[Vector]) -> Array:
