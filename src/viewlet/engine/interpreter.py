@@ -137,9 +137,9 @@ class ReferenceEngine:
 
     def by_key(self, name: str, batch: Batch) -> tuple[Array, Batch]:
         table = self._tables[name]
-        found = [table.with_key_of(row) for row, _ in weighted_rows(table.relation, batch)]
-        is_there = np.array([row is not None for row in found], bool)
-        rows = [(row, 1) for row in found if row is not None]
+        key_rows = [table.with_key_of(row) for row, _ in weighted_rows(table.relation, batch)]
+        is_there = np.array([row is not None for row in key_rows], bool)
+        rows = [(row, 1) for row in key_rows if row is not None]
         return is_there, batch_of(table.relation, rows)
 
     def columns(self, view: str) -> Batch:

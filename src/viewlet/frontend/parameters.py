@@ -113,22 +113,22 @@ def parameter_names(tokens: Sequence[Token]) -> dict[str, Token]:
     return names
 
 
-def bound_values(names: Sequence[str], given: Any) -> dict[str, Any]:
+def bound_values(names: Sequence[str], arguments: Any) -> dict[str, Any]:
     """The value of each parameter: from a sequence by number, from a mapping by name.
 
     An error for values that are missing, and for those that the text has no place for.
     """
-    if given is None:
-        given = ()
-    if isinstance(given, Mapping):
-        values = {f"n_{name}": value for name, value in given.items()}
+    if arguments is None:
+        arguments = ()
+    if isinstance(arguments, Mapping):
+        values = {f"n_{name}": value for name, value in arguments.items()}
         shown, hint = "by name", "write :name in the text, and give a mapping of names to values"
-    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        values = {f"p{number}": value for number, value in enumerate(given, 1)}
+    elif isinstance(arguments, Sequence) and not isinstance(arguments, str | bytes):
+        values = {f"p{number}": value for number, value in enumerate(arguments, 1)}
         shown, hint = "in a sequence", "write ? or $1 in the text, and give a sequence of values"
     else:
         raise DataError(
-            f"parameters are {type(given).__name__}",
+            f"parameters are {type(arguments).__name__}",
             hint="give a sequence for ? and $1, or a mapping for :name",
         )
     missing = [name for name in names if name not in values]

@@ -102,18 +102,18 @@ def parse(text: str) -> list[Statement]:
     return [statement_of(source, tokens) for tokens in split(source)]
 
 
-def parse_with_parameters(text: str, given: Any) -> tuple[list[Statement], dict[str, Any]]:
+def parse_with_parameters(text: str, arguments: Any) -> tuple[list[Statement], dict[str, Any]]:
     """The statements of a text and the values of its parameters, each by its name there."""
     source = SourceText(text)
     tokens = _named(source)
-    values = bound_values(list(parameter_names(tokens)), given)
+    values = bound_values(list(parameter_names(tokens)), arguments)
     return [statement_of(source, part) for part in _split(tokens)], values
 
 
-def query_with_parameters(text: str, given: Any) -> tuple[str, dict[str, Any]]:
+def query_with_parameters(text: str, arguments: Any) -> tuple[str, dict[str, Any]]:
     """A query with its parameters by name, and their values."""
     tokens = _named(SourceText(text)) if may_have_parameters(text) else []
-    values = bound_values(list(parameter_names(tokens)), given)
+    values = bound_values(list(parameter_names(tokens)), arguments)
     return (text[: tokens[0].start] + written(text, tokens) if tokens else text), values
 
 

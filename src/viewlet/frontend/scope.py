@@ -140,9 +140,9 @@ def numbered(names: Iterable[str]) -> list[str]:
     """a, a, b, a -> a, a_1, b, a_2"""
     result: list[str] = []
     counts: dict[str, int] = {}
-    given = list(names)
-    taken = set(given)
-    for name in given:
+    all_names = list(names)
+    taken = set(all_names)
+    for name in all_names:
         chosen = name
         while chosen in counts or (chosen != name and chosen in taken):
             counts[name] = counts.get(name, 0) + 1
@@ -154,5 +154,5 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 def unnumbered(names: Iterable[str]) -> frozenset[str]:
     """The names, and those that they may be a number of: a_1 -> a_1, a"""
-    given = frozenset(names)
-    return given | {re.sub(r"_\d+$", "", name) for name in given}
+    all_names = frozenset(names)
+    return all_names | {re.sub(r"_\d+$", "", name) for name in all_names}

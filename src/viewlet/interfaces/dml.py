@@ -154,9 +154,9 @@ def _resolved(
     import pyarrow as pa
 
     proposed = proposed.take(pa.array(firsts, pa.int64()))
-    found, old = rows.by_key(relation, proposed)
-    is_there = pa.array(found, pa.bool_())
-    inserted = proposed.filter(pa.array([not there for there in found], pa.bool_()))
+    present, old = rows.by_key(relation, proposed)
+    is_there = pa.array(present, pa.bool_())
+    inserted = proposed.filter(pa.array([not there for there in present], pa.bool_()))
     if not conflict.assignments:
         return Effect([Change(relation.name, inserted)], inserted.num_rows, inserted)
     excluded = proposed.filter(is_there)

@@ -22,11 +22,11 @@ def rows_by_key(engine: Engine, relation: Relation, batch: Batch) -> tuple[Array
         tuple(row[i] for i in positions): row
         for row, _ in weighted_rows(relation, engine.table(relation.name))
     }
-    found = [
+    key_rows = [
         stored.get(tuple(row[i] for i in positions)) for row, _ in weighted_rows(relation, batch)
     ]
-    is_there = np.array([row is not None for row in found], bool)
-    return is_there, batch_of(relation, [(row, 1) for row in found if row is not None])
+    is_there = np.array([row is not None for row in key_rows], bool)
+    return is_there, batch_of(relation, [(row, 1) for row in key_rows if row is not None])
 
 
 def last_of_each(relation: Relation, batch: Batch) -> Array:

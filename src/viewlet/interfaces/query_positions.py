@@ -50,7 +50,7 @@ def _column(line: str, query: str, column: int) -> int:
     at, 2 -> "at", 3;  ? + b, 5 -> $p1 + b, 7
     """
     before = 0
-    line = _PARAMETER.sub(lambda found: "$" * len(found[0]), line)
+    line = _PARAMETER.sub(lambda match: "$" * len(match[0]), line)
     for character in _PARAMETER.sub("$", query[: column - 1]):
         if character == "$":
             # One of the query stands for all characters of a parameter in the line.

@@ -239,7 +239,7 @@ def put_row(m: int, row: int, weight: int, keyed: int, sealed: int) -> int:
 
 
 @compiled
-def find_keys(m: int, rows: int, width: int, count: int, found: int) -> None:
+def find_keys(m: int, rows: int, width: int, count: int, records_out: int) -> None:
     """The record that is there with the primary key of each row, -1 if there is none."""
     keys = load(m, KEYS)
     records = load(m, RECORDS)
@@ -249,7 +249,7 @@ def find_keys(m: int, rows: int, width: int, count: int, found: int) -> None:
         record = load_half(load(ix, SLOTS), group_slot(m, ix, rows + 8 * width * i))
         while record >= 0 and load(records + record * stride, keys) <= 0:
             record = next_in_chain(ix, records + record * stride)
-        store(found, i, record)
+        store(records_out, i, record)
 
 
 class Fault(Enum):
