@@ -268,3 +268,40 @@ SELECT a, SUM(b) AS s, RANK() OVER (ORDER BY SUM(b) NULLS FIRST) AS k FROM r GRO
 SELECT a, b FROM r QUALIFY RANK() OVER (PARTITION BY a ORDER BY b) <= 2;
 SELECT a FROM (SELECT a FROM r ORDER BY a LIMIT 3 OFFSET 1) q;
 SELECT a, MEDIAN(b) AS m, PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY b) AS q FROM r GROUP BY a;
+
+-- grouping sets
+SELECT a, b, SUM(c) AS s, COUNT(*) AS n FROM r GROUP BY ROLLUP (a, b);
+SELECT a, b, SUM(c) AS s, MIN(d) AS m FROM r GROUP BY CUBE (a, b);
+SELECT a, b, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((a, b), (a), (b), ());
+SELECT a, COUNT(b) AS n, GROUPING(a) AS g FROM r GROUP BY ROLLUP (a);
+SELECT a, b, GROUPING(a, b) AS g, COUNT(*) AS n FROM r GROUP BY CUBE (a, b) HAVING COUNT(*) > 1;
+SELECT a, b, e, COUNT(*) AS n FROM r GROUP BY a, ROLLUP (b, e);
+SELECT a + 1 AS k, b, SUM(c) AS s FROM r GROUP BY ROLLUP (a + 1, b);
+SELECT a, b, AVG(c) AS m FROM r GROUP BY ROLLUP ((a, b));
+SELECT r.a, s.k, SUM(s.x) AS t FROM r JOIN s ON r.b = s.b GROUP BY GROUPING SETS (ROLLUP (r.a), (s.k));
+SELECT q.a, q.n FROM (SELECT a, COUNT(*) AS n FROM r GROUP BY ROLLUP (a)) q WHERE q.n > 1;
+SELECT DISTINCT a, b FROM r GROUP BY CUBE (a, b);
+SELECT CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE 'one' END AS w, SUM(b) AS s FROM r GROUP BY ROLLUP (a);
+SELECT a, SUM(b) AS s FROM r GROUP BY ALL;
+SELECT a + b AS k, e, COUNT(*) AS n FROM r GROUP BY ALL HAVING COUNT(*) > 1;
+SELECT SUM(b) AS s FROM r GROUP BY ALL;
+
+-- shapes of results
+SELECT SUM(a), SUM(b), SUM(a + b) FROM r;
+SELECT a, b AS a, c AS a FROM r;
+SELECT * FROM r JOIN s ON r.b = s.b;
+SELECT * EXCLUDE (a, d) FROM r;
+SELECT * REPLACE (a + 1 AS a) FROM r;
+SELECT * RENAME (a AS z) FROM r;
+SELECT r.* EXCLUDE (b), s.x FROM r JOIN s ON r.b = s.b;
+SELECT a, b FROM r UNION ALL BY NAME SELECT b, n FROM u;
+SELECT a, b FROM r UNION BY NAME SELECT b, b + 1 AS a FROM u;
+SELECT a FROM r SEMI JOIN s ON r.b = s.b;
+SELECT * FROM r ANTI JOIN s ON r.b = s.b AND s.x > 1;
+SELECT a, b FROM r SEMI JOIN u USING (b);
+SELECT r.a, t.id FROM r JOIN t ON r.a = t.a ANTI JOIN s ON s.b = t.a;
+SELECT r.a, s.x FROM r LEFT JOIN s ON r.b = s.b SEMI JOIN t ON t.a = r.a;
+SELECT a FROM r WHERE (a, b) < (2, 3);
+SELECT a FROM r WHERE (a, b, c) >= (b, a, 2) AND a + b + c IS NOT NULL;
+SELECT ANY_VALUE(b) AS some FROM r WHERE b = 2;
+SELECT a, COUNT(DISTINCT b) AS n, COUNT(DISTINCT e) AS m FROM r GROUP BY ALL;

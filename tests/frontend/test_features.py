@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.frontend.oracle import Both, compare, load, read_catalog
+from tests.frontend.oracle import (
+    Both,
+    assert_same,
+    compare,
+    load,
+    lower_last,
+    read_catalog,
+    viewlet_rows,
+)
 
 SCHEMA = """
 CREATE TABLE r (a INT, b INT, c DECIMAL(6,2), d DATE, e VARCHAR);
@@ -100,6 +108,10 @@ VIEWS_OVER_VIEWS = [
        CREATE VIEW v AS SELECT x.a, y.a AS z FROM p x, p y WHERE x.a < y.a""",
     """CREATE VIEW p AS SELECT a, b FROM r ORDER BY a;
        CREATE VIEW v AS SELECT COUNT(*) AS n FROM p WHERE b NOT IN (SELECT p.a FROM p)""",
+    """CREATE VIEW p AS SELECT SUM(a) AS s, COUNT(*) AS s, MAX(b) AS s FROM r;
+       CREATE VIEW v AS SELECT s_1, s_2 FROM p""",
+    """CREATE VIEW p AS SELECT a, b, COUNT(*) AS n FROM r GROUP BY ROLLUP (a, b);
+       CREATE VIEW v AS SELECT a, SUM(n) AS n FROM p GROUP BY CUBE (a)""",
     """CREATE VIEW p AS SELECT DISTINCT e FROM r;
        CREATE VIEW v AS WITH p AS (SELECT k FROM s) SELECT k FROM p""",
 ]
@@ -110,3 +122,12 @@ def test_views_over_views_equal_duckdb(text: str, databases: list[Both]) -> None
     for database in databases:
         database[1].execute("DROP VIEW IF EXISTS v")
         compare(text, CATALOG, database)
+
+
+def test_rows_compare_as_in_postgresql(databases: list[Both]) -> None:
+    """A NULL makes a comparison NULL only where the columns before it are equal."""
+    query = "SELECT a FROM r WHERE (a, b) >= (b, c)"
+    meaning = "SELECT a FROM r WHERE a > b OR (a = b AND b >= c)"
+    for memory, connection in databases:
+        ours = viewlet_rows(lower_last(f"CREATE VIEW v AS {query}", CATALOG), memory)
+        assert_same(ours, connection.execute(meaning).fetchall())

@@ -105,15 +105,19 @@ def extreme_slots(expr: Extreme, signatures: Signatures, slots: Slots) -> None:
 
 
 def add_slots(expr: Add, signatures: Signatures, slots: Slots) -> None:
-    """a + b: NULL where one of them can be, FLOAT where one of them is."""
+    """a + b: NULL where one of them can be, FLOAT where one of them is.
+
+    A NULL that is written out has the representation of an integer: any other one decides.
+    """
     branches = [dict(slots) for _ in expr.terms]
     for term, branch in zip(expr.terms, branches, strict=True):
         _collect(term, signatures, branch)
     for name in {name for branch in branches for name in branch}:
         choices = [branch[name] for branch in branches if name in branch]
-        physical = choices[0].physical
-        if any(slot.physical is Physical.FLOAT for slot in choices):
-            # Terms may bind one variable to an int and to a float: it is a float.
+        kinds = [slot.physical for slot in choices]
+        # Terms may bind one variable to an int and to a float: it is a float.
+        physical = next((kind for kind in kinds if kind is not Physical.INT), Physical.INT)
+        if Physical.FLOAT in kinds:
             physical = Physical.FLOAT
         slots[name] = Slot(physical, any(slot.nullable for slot in choices))
 

@@ -34,6 +34,7 @@ from viewlet.engine.values.intake import Intake
 from viewlet.program.fill_plan import Ended
 from viewlet.program.ir import Program
 from viewlet.schema import Relation, Scalar
+from viewlet.storage.columns import Array
 
 if TYPE_CHECKING:
     from viewlet.distributed.location import Location
@@ -146,6 +147,15 @@ class Finder(Protocol):
 
     def find(self, view: str, key: Row) -> list[Row]:
         """The rows of the record with these keys, in the query's order, LIMIT left aside."""
+        ...
+
+
+@runtime_checkable
+class KeyFinder(Protocol):
+    """An engine that finds a table's rows by their primary keys, without reading the others."""
+
+    def by_key(self, name: str, batch: Batch) -> tuple[Array, Batch]:
+        """Which rows of a batch have a key that the table has, and the rows that have it."""
         ...
 
 

@@ -33,6 +33,7 @@ from viewlet.program.interpret import Interpreter, Store, with_defined_maps
 from viewlet.program.ir import Program, View
 from viewlet.program.text import parse_program, program_text
 from viewlet.schema import Relation, normalized
+from viewlet.storage.columns import Array
 
 _STATE = "maps.json"
 
@@ -156,6 +157,13 @@ class ReferenceEngine:
     def table(self, name: str) -> Batch:
         table = self._tables[name]
         return batch_of(table.relation, ((row, multiplicity(n)) for row, n in table.rows.items()))
+
+    def by_key(self, name: str, batch: Batch) -> tuple[Array, Batch]:
+        table = self._tables[name]
+        key_rows = [table.with_key_of(row) for row, _ in weighted_rows(table.relation, batch)]
+        is_there = np.array([row is not None for row in key_rows], bool)
+        rows = [(row, 1) for row in key_rows if row is not None]
+        return is_there, batch_of(table.relation, rows)
 
     def columns(self, view: str) -> Batch:
         rows = self.rows(view)

@@ -51,6 +51,10 @@ class Table:
             if sum(multiplicity(weight) for _, weight in rows.items()) > 1:
                 raise duplicate_key(self.relation, key)
 
+    def with_key_of(self, row: Sequence[Scalar]) -> Key | None:
+        """The row that is there with the primary key of another."""
+        return self._by_key.get(self._key(tuple(row)))
+
     def apply(self, delta: Gmr) -> None:
         """Add the rows: deletions first, so that a key may go from one row to another."""
         counted = [(row, multiplicity(weight)) for row, weight in delta.items()]

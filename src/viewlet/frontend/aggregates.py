@@ -49,9 +49,10 @@ from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of, walk_level
 from viewlet.frontend.types import Typed, as_boolean, convert
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
-from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, Kind, Type
+from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INTEGER, Kind, Type
 
-EXTREMES = {exp.Min: "min", exp.Max: "max"}
+# Any value will do for ANY_VALUE, and the least is the same one on every engine.
+EXTREMES = {exp.Min: "min", exp.Max: "max", exp.AnyValue: "min"}
 
 _SPREADS: dict[type[exp.Expr], tuple[bool, bool]] = {
     exp.Stddev: (True, True),
@@ -172,7 +173,19 @@ class Grouped(RowScalars):
             f"add it to GROUP BY, or use it in an aggregate such as MIN({sql_of(node)})",
         )
 
+    def _grouping(self, node: exp.Grouping) -> Typed:
+        """GROUPING(a, b): a bit for each key, 1 where this grouping does not have it."""
+        bits = 0
+        for argument in node.expressions:
+            scalar = RowScalars(self.lowering, self.rows).lower(argument).scalar
+            if scalar not in self.groups:
+                raise fault(TypingError, f"{sql_of(argument)} is not in GROUP BY", argument)
+            bits = 2 * bits + (self.groups[scalar].scalar == NULL)
+        return Typed(Const(bits), INTEGER)
+
     def leaf(self, node: exp.Expr) -> Typed | None:
+        if isinstance(node, exp.Grouping):
+            return self._grouping(node)
         if isinstance(node, exp.Filter):
             if is_order_aggregate(node.this):
                 return self.picked(node.this, node.expression.this)
@@ -211,7 +224,8 @@ class Grouped(RowScalars):
         extra: list[Expr] = []
         if filter_ is not None:
             extra = scalars.conditions(filter_)
-        operand, distinct = node.this, False
+        # APPROX_COUNT_DISTINCT is exact here.
+        operand, distinct = node.this, isinstance(node, exp.ApproxDistinct)
         if isinstance(operand, exp.Distinct):
             distinct, operands = True, operand.expressions
         elif operand is None or isinstance(operand, exp.Star):
@@ -222,7 +236,7 @@ class Grouped(RowScalars):
         extra += scalars.take_prelude()
         branches = extended(self.variables, self.branches, extra)
         filtered = filter_ is not None
-        if isinstance(node, exp.Count):
+        if isinstance(node, exp.Count | exp.ApproxDistinct):
             return self._count(branches, values, distinct)
         if len(values) != 1:
             raise fault(TypingError, f"{node.sql_name()} takes one argument", node)

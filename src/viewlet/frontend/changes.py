@@ -13,10 +13,18 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
+from viewlet.frontend.parameters import StatementParameter, written
 from viewlet.frontend.read_arguments import check_node
 from viewlet.frontend.scalars import Constants
-from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
-from viewlet.frontend.syntax import fault, plain_name, plain_names
+from viewlet.frontend.statements import (
+    Copy,
+    Delete,
+    Insert,
+    InsertSelect,
+    OnConflict,
+    Update,
+)
+from viewlet.frontend.syntax import fault, plain_name, plain_names, position_of
 from viewlet.functions import Const
 from viewlet.schema import decode
 
@@ -29,20 +37,63 @@ _COPY_OPTIONS = {"HEADER": "header", "DELIMITER": "delimiter", "NULL": "nullvalu
 def insert(
     tree: exp.Insert, text: str, tokens: Sequence[Token], start: Position
 ) -> Insert | InsertSelect:
-    """INSERT INTO table [(columns)] VALUES ... or a query"""
+    """INSERT INTO table [(columns)] VALUES ... or a query, [ON CONFLICT ...] [RETURNING ...]"""
     table, columns = _target(tree)
+    parts = _clauses(tokens, _INSERT_CLAUSES)
+    conflict = _on_conflict(tree, parts, text)
+    returning = _returning(parts, text)
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    alias = target.alias if isinstance(target, exp.Table) else ""
     query = tree.expression
-    if isinstance(query, exp.Query):
-        return InsertSelect(table, columns, _text(text, _query(tree, tokens)), start)
-    if not isinstance(query, exp.Values):
+    if isinstance(query, exp.Values) and not _is_computed(query):
+        rows = []
+        for row in query.expressions:
+            cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+            if columns and len(cells) != len(columns):
+                raise fault(ParseError, f"{len(cells)} values for {len(columns)} columns", row)
+            rows.append(tuple(_constant(cell) for cell in cells))
+        return Insert(table, columns, tuple(rows), start, alias, conflict, returning)
+    if not isinstance(query, exp.Query | exp.Values):
         raise ParseError("INSERT needs VALUES or a query", position=start)
-    rows = []
-    for row in query.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
-        if columns and len(cells) != len(columns):
-            raise fault(ParseError, f"{len(cells)} values for {len(columns)} columns", row)
-        rows.append(tuple(_constant(cell) for cell in cells))
-    return Insert(table, columns, tuple(rows), start)
+    query_text = written(text, _query(tree, parts[""]))
+    return InsertSelect(table, columns, query_text, start, alias, conflict, returning)
+
+
+def _is_computed(values: exp.Values) -> bool:
+    """Whether VALUES computes with parameters or has subqueries: DuckDB does that."""
+    cells = [
+        cell
+        for row in values.expressions
+        for cell in (row.expressions if isinstance(row, exp.Tuple) else [row])
+        if not isinstance(cell, exp.Parameter)
+    ]
+    return any(cell.find(exp.Parameter, exp.Query) is not None for cell in cells)
+
+
+def _on_conflict(
+    tree: exp.Insert, parts: dict[str, Sequence[Token]], text: str
+) -> OnConflict | None:
+    """ON CONFLICT [(a, b)] DO NOTHING | DO UPDATE SET ... [WHERE ...]"""
+    node = tree.args.get("conflict")
+    if node is None:
+        return None
+    keys = []
+    for part in node.args.get("conflict_keys") or ():
+        column = part.this if isinstance(part, exp.Ordered) else part
+        if not isinstance(column, exp.Column | exp.Identifier):
+            raise fault(UnsupportedError, "ON CONFLICT takes names of columns", part)
+        keys.append(column.name)
+    assignments: tuple[tuple[str, str], ...] = ()
+    where = None
+    if "UPDATE" in str(node.args.get("action")).upper():
+        clauses = _clauses(parts["CONFLICT"], _SET_CLAUSES)
+        assignments = _assignments(node.expressions, clauses["SET"], text)
+        where = written(text, clauses["WHERE"]) if "WHERE" in clauses else None
+    return OnConflict(tuple(keys), assignments, where, position_of(node) or Position(1, 1))
+
+
+def _returning(parts: dict[str, Sequence[Token]], text: str) -> str | None:
+    return written(text, parts["RETURNING"]) if "RETURNING" in parts else None
 
 
 def _query(tree: exp.Insert, tokens: Sequence[Token]) -> Sequence[Token]:
@@ -60,6 +111,8 @@ def _query(tree: exp.Insert, tokens: Sequence[Token]) -> Sequence[Token]:
 
 
 def _constant(node: exp.Expr) -> object:
+    if isinstance(node, exp.Parameter):
+        return StatementParameter(node.name)
     value = Constants().lower(node)
     if not isinstance(value.scalar, Const):
         raise fault(UnsupportedError, "VALUES needs constants", node)
@@ -67,16 +120,30 @@ def _constant(node: exp.Expr) -> object:
 
 
 def delete(tree: exp.Delete, text: str, tokens: Sequence[Token], start: Position) -> Delete:
-    """DELETE FROM table [AS alias] [WHERE condition]"""
-    where = _text(text, _clauses(tokens)[-1]) if tree.args.get("where") else None
-    return Delete(_target(tree)[0], where, start, _alias(tree))
+    """DELETE FROM table [AS alias] [USING sources] [WHERE condition] [RETURNING ...]"""
+    parts = _clauses(tokens, _DELETE_CLAUSES)
+    where = written(text, parts["WHERE"]) if "WHERE" in parts else None
+    sources = written(text, parts["USING"]) if "USING" in parts else ""
+    returning = _returning(parts, text)
+    return Delete(_target(tree)[0], where, start, _alias(tree), sources, returning)
 
 
 def update(tree: exp.Update, text: str, tokens: Sequence[Token], start: Position) -> Update:
-    """UPDATE table [AS alias] SET column = value, ... [WHERE condition]"""
-    _, values, *where = _clauses(tokens)
+    """UPDATE table [AS alias] SET column = value, ... [FROM sources] [WHERE condition]"""
+    parts = _clauses(tokens, _UPDATE_CLAUSES)
+    assignments = _assignments(tree.expressions, parts["SET"], text)
+    where = written(text, parts["WHERE"]) if "WHERE" in parts else None
+    sources = written(text, parts["FROM"]) if "FROM" in parts else ""
+    returning = _returning(parts, text)
+    return Update(_target(tree)[0], assignments, where, start, _alias(tree), sources, returning)
+
+
+def _assignments(
+    nodes: Sequence[exp.Expr], tokens: Sequence[Token], text: str
+) -> tuple[tuple[str, str], ...]:
+    """a = 1, b = f(2, 3) -> ("a", "1"), ("b", "f(2, 3)")"""
     assignments: list[tuple[str, str]] = []
-    for part, written in zip(tree.expressions, _listed(values), strict=True):
+    for part, tokens_of_part in zip(nodes, _listed(tokens), strict=True):
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
             raise fault(ParseError, "SET needs column = value", part)
         if part.this.table:
@@ -84,10 +151,10 @@ def update(tree: exp.Update, text: str, tokens: Sequence[Token], start: Position
             raise fault(UnsupportedError, "a table's name in SET is not supported", part.this, hint)
         if any(part.this.name == name for name, _ in assignments):
             raise fault(ParseError, f"SET names {part.this.name} twice", part)
-        equals = next(i for i, token in enumerate(written) if token.token_type is TokenType.EQ)
-        assignments.append((part.this.name, _text(text, written[equals + 1 :])))
-    condition = _text(text, where[0]) if where else None
-    return Update(_target(tree)[0], tuple(assignments), condition, start, _alias(tree))
+        kinds = [token.token_type for token in tokens_of_part]
+        value = tokens_of_part[kinds.index(TokenType.EQ) + 1 :]
+        assignments.append((part.this.name, written(text, value)))
+    return tuple(assignments)
 
 
 def copy(tree: exp.Copy, start: Position) -> Copy:
@@ -166,19 +233,38 @@ def _alias(tree: exp.Expr) -> str:
     return tree.this.alias if isinstance(tree.this, exp.Table) else ""
 
 
-def _text(text: str, tokens: Sequence[Token]) -> str:
-    return text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
+_INSERT_CLAUSES = frozenset(("CONFLICT", "RETURNING"))
+_SET_CLAUSES = frozenset(("SET", "WHERE"))
+_DELETE_CLAUSES = frozenset(("USING", "WHERE", "RETURNING"))
+_UPDATE_CLAUSES = frozenset(("SET", "FROM", "WHERE", "RETURNING"))
 
 
-def _clauses(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    """DELETE FROM t WHERE p -> [DELETE FROM t], [p];  UPDATE t SET a = 1 WHERE p likewise"""
-    parts: list[list[Token]] = [[]]
-    for token, depth in zip(tokens, _depths(tokens), strict=True):
-        if not depth and token.token_type in (TokenType.SET, TokenType.WHERE):
-            parts.append([])
+def _clauses(tokens: Sequence[Token], names: frozenset[str]) -> dict[str, Sequence[Token]]:
+    """DELETE FROM t WHERE p -> {"": DELETE FROM t, "WHERE": p};  ON CONFLICT is "CONFLICT"
+
+    A clause is once in a statement, so that the FROM of IS DISTINCT FROM is none.
+    """
+    parts: dict[str, list[Token]] = {"": []}
+    name = ""
+    for at, (token, depth) in enumerate(zip(tokens, _depths(tokens), strict=True)):
+        word = token.text.upper()
+        before = tokens[at - 1].text.upper() if at else ""
+        is_clause = (
+            not depth
+            and at > 1
+            and word in names
+            and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+            and not (word == "FROM" and before == "DISTINCT")
+            and not (word == "CONFLICT" and before != "ON")
+        )
+        if is_clause and word not in parts:
+            if word == "CONFLICT":
+                parts[name].pop()
+            name = word
+            parts[name] = []
         else:
-            parts[-1].append(token)
-    return list(parts)
+            parts[name].append(token)
+    return dict(parts)
 
 
 def _listed(tokens: Sequence[Token]) -> list[Sequence[Token]]:

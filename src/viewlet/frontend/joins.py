@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewlet.calculus.expr import Expr, Rel, cond, lift, product_of, sum_of
+from viewlet.calculus.expr import Expr, Rel, cond, exists_of, lift, product_of, sum_of
 from viewlet.errors import ParseError, ResolutionError, UnsupportedError
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.joined import (
@@ -32,7 +32,7 @@ from viewlet.frontend.joined import (
 from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.products import Branch, Table, crossed, extended, renamed, summed
 from viewlet.frontend.scalars import Constants
-from viewlet.frontend.scope import Scope, Source
+from viewlet.frontend.scope import Scope, Source, numbered, unnumbered
 from viewlet.frontend.syntax import COMMA, did_you_mean, fault, plain_name
 from viewlet.frontend.types import Typed, comparison, convert, meeting_type
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
@@ -173,8 +173,11 @@ class From:
             (*self.lowering.open_views, name),
             self.lowering.inner,
         )
-        table = inner.query(inner, view.select, None, None if view.columns else needed)
-        return _with_names(table, view.columns, node)
+        if needed is not None:
+            needed = None if view.columns else unnumbered(needed)
+        table = inner.query(inner, view.select, None, needed)
+        names = numbered(name for name, _ in table.columns)
+        return _with_names(table, (*view.columns, *names[len(view.columns) :]), node)
 
     def values(self, node: exp.Values) -> Table:
         """VALUES (1, 'a'), (2, 'b') -> a branch for each row"""
@@ -206,6 +209,9 @@ class From:
 
     def join(self, left: Joined, node: exp.Join, most: int) -> Joined:
         """left [LEFT|RIGHT|FULL] JOIN right ON|USING ..., as branches of products"""
+        kind = (node.kind or "").upper()
+        if kind in ("SEMI", "ANTI"):
+            return self._filtered(left, node, kind == "ANTI")
         side = _side(node)
         _check_words(node, side)
         right = self.item(node.this)
@@ -227,6 +233,24 @@ class From:
         if side == "FULL":
             return self._with_merged(Joined((*matched, *only_left), sources, columns), only_right)
         return Joined((*matched, *only_left, *only_right), sources, columns)
+
+    def _filtered(self, left: Joined, node: exp.Join, is_anti: bool) -> Joined:
+        """left SEMI JOIN right ON p: left * Exists(Sum[](right * {p}));  ANTI: where none is"""
+        if _side(node) not in ("", "LEFT"):
+            raise fault(
+                ParseError, f"{_side(node)} {node.kind} JOIN is not a join", node, "exchange sides"
+            )
+        right = self.item(node.this)
+        names = _both_sides(left, right, node.this)
+        factors, _ = self._condition(node, left, right, names, "")
+        tests: list[Expr] = []
+        matches = summed(self.variables, (), right.branches, *factors)
+        if is_anti:
+            count = self.variables.fresh("matches")
+            tests = [lift(count, matches), cond(apply("=", Ref(count), Const(0)))]
+        else:
+            tests = [exists_of(matches)]
+        return replace(left, branches=extended(self.variables, left.branches, tests))
 
     def _with_merged(self, joined: Joined, only_right: tuple[Branch, ...]) -> Joined:
         """COALESCE(a.k, b.k) of a FULL JOIN ... USING (k) as a variable: a.k, and b.k in rows that

@@ -11,7 +11,7 @@ view, an aggregate query without MIN and MAX becomes components over the group k
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -27,10 +27,11 @@ from viewlet.frontend.aggregates import (
     has_window,
 )
 from viewlet.frontend.context import Lowering, Needed
+from viewlet.frontend.grouping_sets import Grouping, groupings_of
 from viewlet.frontend.joins import From
 from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.products import UNIT, Branch, Table, extended, keyed, summed
-from viewlet.frontend.scope import Scope
+from viewlet.frontend.scope import Scope, numbered
 from viewlet.frontend.select import (
     Item,
     common_tables,
@@ -41,7 +42,7 @@ from viewlet.frontend.select import (
     output_items,
     qualifiers,
 )
-from viewlet.frontend.setops import distinct_rows, set_operation, united
+from viewlet.frontend.setops import by_name, distinct_rows, set_operation, united
 from viewlet.frontend.statements import CreateView
 from viewlet.frontend.syntax import fault
 from viewlet.frontend.top_rows import (
@@ -52,7 +53,7 @@ from viewlet.frontend.top_rows import (
 )
 from viewlet.frontend.types import Typed
 from viewlet.frontend.window_functions import Windows, with_windows
-from viewlet.functions import Ref, ScalarExpr
+from viewlet.functions import NULL, Ref, ScalarExpr
 from viewlet.schema import VARCHAR, Catalog, Kind, folded_name
 
 
@@ -67,9 +68,9 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
     if isinstance(query, exp.Select):
         block = from_where(lowering, query, outer)
         is_plain = not _distinct(query) and not _has_extremes(block) and not has_windows(block)
-        if _is_grouped(block) and is_plain:
+        if _is_grouped(block) and is_plain and groupings_of(query) is None:
             return _grouped_view(statement, lowering, block)
-        table, items = select_rows(lowering, block, None), block.items
+        table, items = _rows(lowering, block, outer, None), block.items
         kind = ViewKind.GROUP if _distinct(query) else ViewKind.BAG
     else:
         table = _top_set_operation(lowering, query, outer)
@@ -94,7 +95,7 @@ def lower_query(lowering: Lowering, query: exp.Expr, outer: Scope | None, needed
     if not isinstance(query, exp.Select):
         raise fault(UnsupportedError, "this is not a query", query)
     block = from_where(lowering, query, outer)
-    table = select_rows(lowering, block, None if _distinct(query) else needed)
+    table = _rows(lowering, block, outer, None if _distinct(query) else needed)
     return distinct_rows(lowering, table) if _distinct(query) else table
 
 
@@ -123,14 +124,20 @@ def _with_first_rows(query: exp.Expr) -> exp.Expr:
 def _set_operation(lowering: Lowering, query: exp.SetOperation, outer: Scope | None) -> Table:
     left = lower_query(lowering, query.this, outer, None)
     right = lower_query(lowering, query.expression, outer, None)
+    if query.args.get("by_name"):
+        left, right = by_name(query, left, right)
     return set_operation(lowering, query, left, right)
 
 
 def _top_set_operation(lowering: Lowering, query: exp.Expr, outer: Scope | None) -> Table:
     """At the top of a view UNION needs no Exists: a record is there while its count is not 0."""
     if isinstance(query, exp.Union) and query.args.get("distinct"):
-        sides = (query.this, query.expression)
-        return united(lowering, query, [lower_query(lowering, q, outer, None) for q in sides])
+        left, right = (
+            lower_query(lowering, side, outer, None) for side in (query.this, query.expression)
+        )
+        if query.args.get("by_name"):
+            left, right = by_name(query, left, right)
+        return united(lowering, query, [left, right])
     if isinstance(query, exp.SetOperation):
         return _set_operation(lowering, query, outer)
     return lower_query(lowering, query, outer, None)
@@ -147,6 +154,32 @@ class Block:
     scope: Scope
     branches: tuple[Branch, ...]
     items: list[Item]
+    grouping: Grouping | None = None
+
+    @property
+    def is_total(self) -> bool:
+        """Whether all rows are one group, which is there without rows as well."""
+        if self.grouping is not None:
+            return not self.grouping.keys
+        group = self.select.args.get("group")
+        return group is None or bool(group.args.get("all") and not self.plain_items)
+
+    @property
+    def plain_items(self) -> list[Item]:
+        """The items without aggregates: what GROUP BY ALL groups by."""
+        return [item for item in self.items if item.column or not has_aggregate(item.node)]
+
+
+def _rows(lowering: Lowering, block: Block, outer: Scope | None, needed: Needed) -> Table:
+    """The rows of a SELECT before DISTINCT: one UNION ALL of them for each grouping."""
+    groupings = groupings_of(block.select)
+    if groupings is None:
+        return select_rows(lowering, block, needed)
+    tables = []
+    for grouping in groupings:
+        rows = from_where(lowering, block.select, outer)
+        tables.append(_grouped_rows(lowering, replace(rows, grouping=grouping), needed))
+    return united(lowering, block.select, tables)
 
 
 def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> Block:
@@ -243,7 +276,7 @@ def _row_key(block: Block) -> tuple[str, ...] | None:
 
 def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
     branches, groups, keys = _groups(lowering, block)
-    total = block.select.args.get("group") is None
+    total = block.is_total
     factors: list[Expr] = []
     if not total:
         factors.append(exists_of(summed(lowering.variables, keys, branches)))
@@ -277,18 +310,31 @@ def _groups(
     if group is None:
         return block.branches, [], ()
     scalars = RowScalars(lowering, block.scope)
-    columns: list[tuple[str, Typed]] = []
-    for node in group.expressions:
-        item = _group_item(node, block)
-        if has_aggregate(item.node) and item.column is None:
-            raise fault(UnsupportedError, "aggregates cannot stand in GROUP BY", node)
-        value = item.column if item.column is not None else scalars.lower(item.node)
-        columns.append((item.name, value))
+    grouping = block.grouping
+    absent = [_group_value(scalars, node, block) for node in (grouping.absent if grouping else ())]
+    scalars.take_prelude()
+    if group.args.get("all"):
+        columns = [(item.name, _value(scalars, item)) for item in block.plain_items]
+    else:
+        nodes = grouping.keys if grouping else group.expressions
+        columns = [_group_value(scalars, node, block) for node in nodes]
     columns += _determined(block, columns)
     prepared = extended(lowering.variables, block.branches, scalars.take_prelude())
     branches, bound, keys = keyed(lowering.variables, prepared, columns)
+    nulls = [(typed.scalar, Typed(NULL, typed.type)) for _, typed in absent]
     groups = [(before.scalar, after) for (_, before), after in zip(columns, bound, strict=True)]
-    return branches, groups, keys
+    return branches, [*nulls, *groups], keys
+
+
+def _group_value(scalars: RowScalars, node: exp.Expr, block: Block) -> tuple[str, Typed]:
+    item = _group_item(node, block)
+    if has_aggregate(item.node) and item.column is None:
+        raise fault(UnsupportedError, "aggregates cannot stand in GROUP BY", node)
+    return item.name, _value(scalars, item)
+
+
+def _value(scalars: RowScalars, item: Item) -> Typed:
+    return item.column if item.column is not None else scalars.lower(item.node)
 
 
 def _determined(block: Block, columns: Sequence[tuple[str, Typed]]) -> list[tuple[str, Typed]]:
@@ -363,7 +409,7 @@ def _modifiers(query: exp.Expr) -> bool:
 
 def _grouped_view(statement: CreateView, lowering: Lowering, block: Block) -> Query:
     branches, groups, keys = _groups(lowering, block)
-    total = block.select.args.get("group") is None
+    total = block.is_total
     sink = Components(lowering.variables)
     sink.names[summed(lowering.variables, keys, branches)] = COUNT
     scalars = Grouped(lowering, block.scope, branches, groups, keys, total, sink)
@@ -427,7 +473,7 @@ def _query(
 
 
 def _column_names(statement: CreateView, items: Sequence[Item]) -> list[str]:
-    names = [item.name for item in items]
+    names = numbered(item.name for item in items)
     if len(statement.columns) > len(names):
         raise ResolutionError(
             f"view {statement.name} names {len(statement.columns)} columns and has {len(names)}",

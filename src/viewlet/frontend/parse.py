@@ -25,6 +25,15 @@ from viewlet.frontend import changes
 from viewlet.frontend.declare import check_view_options, create_relation
 from viewlet.frontend.duckdb_text import duckdb_text
 from viewlet.frontend.maintenance_options import options_of, read_alter, read_refresh
+from viewlet.frontend.parameters import (
+    bound_values,
+    is_dollar,
+    may_have_parameters,
+    parameter_names,
+    shown_parameter,
+    with_named_parameters,
+    written,
+)
 from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.statements import CreateView, Drop, Select, Statement
 from viewlet.frontend.syntax import (
@@ -93,9 +102,24 @@ class SourceText:
 
 
 def parse(text: str) -> list[Statement]:
-    """All statements of a text; the first error ends it."""
+    """All statements of a text without parameters; the first error ends it."""
     source = SourceText(text)
     return [statement_of(source, tokens) for tokens in split(source)]
+
+
+def parse_with_parameters(text: str, arguments: Any) -> tuple[list[Statement], dict[str, Any]]:
+    """The statements of a text and the values of its parameters, each by its name there."""
+    source = SourceText(text)
+    tokens = _named(source)
+    values = bound_values(list(parameter_names(tokens)), arguments)
+    return [statement_of(source, part) for part in _split(tokens)], values
+
+
+def query_with_parameters(text: str, arguments: Any) -> tuple[str, dict[str, Any]]:
+    """A query with its parameters by name, and their values."""
+    tokens = _named(SourceText(text)) if may_have_parameters(text) else []
+    values = bound_values(list(parameter_names(tokens)), arguments)
+    return (text[: tokens[0].start] + written(text, tokens) if tokens else text), values
 
 
 def query_text(text: str, columns: Callable[[], frozenset[str]]) -> str:
@@ -110,10 +134,36 @@ def _tokens(source: SourceText) -> list[Token]:
         raise _token_error(source, str(error)) from None
 
 
+def _named(source: SourceText) -> list[Token]:
+    """The tokens of a text, its parameters by name."""
+    tokens = _tokens(source)
+    questions = [token for token in tokens if token.token_type is TokenType.PLACEHOLDER]
+    numbered = [token for token in tokens if is_dollar(token)]
+    if questions and numbered:
+        first = min(questions[0], numbered[0], key=lambda token: token.start)
+        raise ParseError(
+            "? and $1 are in one text",
+            position=source.position(first.start),
+            hint="number all parameters, or none",
+        )
+    return with_named_parameters(tokens)
+
+
 def split(source: SourceText) -> list[list[Token]]:
-    """The tokens of each statement, without the semicolons."""
+    """The tokens of each statement, without the semicolons; parameters have no values here."""
+    tokens = _named(source)
+    for name, token in parameter_names(tokens).items():
+        raise ParseError(
+            f"parameter {shown_parameter(name)} has no value",
+            position=source.position(token.start),
+            hint="write the value itself",
+        )
+    return _split(tokens)
+
+
+def _split(tokens: Sequence[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
-    for token in _tokens(source):
+    for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             parts.append([])
         else:
@@ -134,7 +184,7 @@ def _token_error(source: SourceText, message: str) -> ParseError:
 def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     """The tokens of one statement -> the statement"""
     start = source.position(tokens[0].start)
-    text = source.text[tokens[0].start : tokens[-1].end + 1]
+    text = written(source.text, tokens)
     _check_words(source, tokens)
     if tokens[0].text.upper() == "REFRESH":
         return read_refresh(tokens, source.position)

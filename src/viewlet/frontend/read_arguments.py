@@ -28,9 +28,10 @@ _QUERY = ("with_", "order", "limit", "offset")
 _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     # Statements.
     exp.Create: ("this", "kind", "expression", "exists", "properties", "replace"),
-    exp.Insert: ("this", "expression"),
-    exp.Delete: ("this", "where"),
-    exp.Update: ("this", "expressions", "where"),
+    exp.Insert: ("this", "expression", "conflict", "returning"),
+    exp.OnConflict: ("conflict_keys", "action", "expressions", "where"),
+    exp.Delete: ("this", "using", "where", "returning"),
+    exp.Update: ("this", "expressions", "from_", "where", "returning"),
     exp.Copy: ("this", "kind", "files", "params", "credentials"),
     exp.CopyParameter: _BINARY,
     exp.Credentials: (),
@@ -63,7 +64,8 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
         *_QUERY,
     ),
     **dict.fromkeys(
-        (exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_QUERY)
+        (exp.Union, exp.Intersect, exp.Except),
+        ("this", "expression", "distinct", "by_name", *_QUERY),
     ),
     exp.Subquery: ("this", "alias", "joins", *_QUERY),
     exp.Values: ("expressions", "alias", "joins", "order", "limit", "offset"),
@@ -76,7 +78,10 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.TableAlias: ("this", "columns"),
     exp.Join: ("this", "on", "side", "kind", "using", "method"),
     exp.Where: ("this",),
-    exp.Group: ("expressions",),
+    exp.Group: ("expressions", "all", "rollup", "cube"),
+    exp.Rollup: ("expressions",),
+    exp.Cube: ("expressions",),
+    exp.GroupingSets: ("expressions",),
     exp.Having: ("this",),
     exp.Qualify: ("this",),
     # `over` is the word OVER.
@@ -98,7 +103,7 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Fetch: ("count", "direction", "limit_options"),
     exp.LimitOptions: ("rows", "with_ties"),
     exp.Offset: ("expression",),
-    exp.Star: (),
+    exp.Star: ("except_", "replace", "rename"),
 }
 
 _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
@@ -150,6 +155,8 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop), ("this",)),
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
+    **dict.fromkeys((exp.AnyValue, exp.ApproxDistinct), ("this",)),
+    exp.Grouping: ("expressions",),
     exp.Filter: _BINARY,
     exp.WithinGroup: _BINARY,
     **dict.fromkeys((exp.Median, exp.Mode, exp.First, exp.Last), ("this",)),
@@ -186,7 +193,7 @@ _ENFORCING = frozenset(
 
 WORDS: Mapping[tuple[type[exp.Expr], str], frozenset[str]] = {
     (exp.Join, "side"): frozenset(("LEFT", "RIGHT", "FULL")),
-    (exp.Join, "kind"): frozenset(("INNER", "OUTER", "CROSS")),
+    (exp.Join, "kind"): frozenset(("INNER", "OUTER", "CROSS", "SEMI", "ANTI")),
     (exp.Join, "method"): frozenset(("NATURAL",)),
     (exp.Fetch, "direction"): frozenset(("FIRST", "NEXT")),
     (exp.Trim, "position"): frozenset(("BOTH", "LEADING", "TRAILING")),
@@ -252,7 +259,11 @@ def _is_for_duckdb(node: exp.Expr) -> bool:
     """The parts of a statement that DuckDB gets as text."""
     parent = node.parent
     if isinstance(parent, exp.Insert):
-        return node.arg_key == "expression" and isinstance(node, exp.Query)
-    if isinstance(parent, exp.Delete | exp.Update):
-        return node.arg_key in ("where", "expressions")
+        return node.arg_key in ("expression", "returning") and not isinstance(node, exp.Values)
+    if isinstance(parent, exp.Delete | exp.Update | exp.OnConflict):
+        return node.arg_key in ("where", "expressions", "from_", "using", "returning")
+    if isinstance(parent, exp.Tuple) and isinstance(parent.parent, exp.Values):
+        return parent.find_ancestor(exp.Insert) is not None and (
+            node.find(exp.Parameter, exp.Query) is not None
+        )
     return False

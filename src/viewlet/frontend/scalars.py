@@ -177,17 +177,29 @@ class Scalars(Functions):
         return comparison(COMPARISONS[type(node)], self.lower(left), self.lower(right), node)
 
     def _compare_rows(self, node: exp.Binary, left: exp.Tuple, right: exp.Tuple) -> Typed:
-        """(a, b) = (c, d) -> a = c AND b = d"""
-        if not isinstance(node, exp.EQ | exp.NEQ) or len(left.expressions) != len(
-            right.expressions
-        ):
-            raise fault(
-                UnsupportedError, "rows compare with = and <> only, and at equal length", node
-            )
+        """(a, b) = (c, d) -> a = c AND b = d;  (a, b) < (c, d) -> a < c OR (a = c AND b < d)"""
+        if len(left.expressions) != len(right.expressions):
+            raise fault(UnsupportedError, "rows compare at equal length only", node)
+        if not isinstance(node, exp.EQ | exp.NEQ):
+            return self._order_rows(node, left, right)
         same = TRUE_VALUE.scalar
         for a, b in zip(left.expressions, right.expressions, strict=True):
             same = apply("and", same, comparison("=", self.lower(a), self.lower(b), node).scalar)
         return Typed(apply("not", same) if isinstance(node, exp.NEQ) else same, BOOLEAN)
+
+    def _order_rows(self, node: exp.Binary, left: exp.Tuple, right: exp.Tuple) -> Typed:
+        operator = COMPARISONS[type(node)]
+        result: ScalarExpr | None = None
+        for a, b in reversed(list(zip(left.expressions, right.expressions, strict=True))):
+            first, second = self.lower(a), self.lower(b)
+            if result is None:
+                result = comparison(operator, first, second, node).scalar
+            else:
+                before = comparison(operator[0], first, second, node).scalar
+                same = comparison("=", first, second, node).scalar
+                result = apply("or", before, apply("and", same, result))
+        assert result is not None
+        return Typed(result, BOOLEAN)
 
     def both(self, node: exp.Connector) -> Typed:
         """a AND b AND c, all terms at once"""

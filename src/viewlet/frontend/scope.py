@@ -7,7 +7,8 @@ for the columns that USING or NATURAL made one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -133,3 +134,25 @@ class Scope:
         raise fault(
             ResolutionError, f"no table {table} in FROM", node, did_you_mean(table, aliases)
         )
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """a, a, b, a -> a, a_1, b, a_2"""
+    result: list[str] = []
+    counts: dict[str, int] = {}
+    all_names = list(names)
+    taken = set(all_names)
+    for name in all_names:
+        chosen = name
+        while chosen in counts or (chosen != name and chosen in taken):
+            counts[name] = counts.get(name, 0) + 1
+            chosen = f"{name}_{counts[name]}"
+        counts.setdefault(chosen, 0)
+        result.append(chosen)
+    return result
+
+
+def unnumbered(names: Iterable[str]) -> frozenset[str]:
+    """The names, and those that they may be a number of: a_1 -> a_1, a"""
+    all_names = frozenset(names)
+    return all_names | {re.sub(r"_\d+$", "", name) for name in all_names}

@@ -34,11 +34,29 @@ def output_items(select: exp.Select, scope: Scope) -> list[Item]:
         if isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
             table, inner = inner.table, inner.this
         if isinstance(inner, exp.Star):
-            items += [Item(name, node, typed) for name, typed in scope.star(table, node)]
+            items += _star_items(inner, node, scope.star(table, node))
         else:
             items.append(Item(_output_name(node, number), inner))
     if not items:
         raise fault(ParseError, "SELECT without columns", select)
+    return items
+
+
+def _star_items(star: exp.Star, node: exp.Expr, columns: Sequence[tuple[str, Typed]]) -> list[Item]:
+    """* EXCEPT (a) REPLACE (b + 1 AS b) RENAME (c AS d)"""
+    names = [name for name, _ in columns]
+    left_out = {part.name for part in star.args.get("except_") or ()}
+    replaced = {part.alias: part.this for part in star.args.get("replace") or ()}
+    renamed = {part.this.name: part.alias for part in star.args.get("rename") or ()}
+    for name in (*left_out, *replaced, *renamed):
+        if name not in names:
+            raise fault(ResolutionError, f"* has no column {name}", node, did_you_mean(name, names))
+    items = []
+    for name, typed in columns:
+        if name in replaced:
+            items.append(Item(name, replaced[name]))
+        elif name not in left_out:
+            items.append(Item(renamed.get(name, name), node, typed))
     return items
 
 

@@ -21,6 +21,7 @@ from viewlet.frontend.products import Branch, Table, keyed, summed
 from viewlet.frontend.syntax import fault
 from viewlet.frontend.types import Typed, convert, meeting_type
 from viewlet.functions import Const, Ref, ScalarExpr, apply
+from viewlet.schema import NULL
 
 
 def united(lowering: Lowering, node: exp.Expr, sides: list[Table]) -> Table:
@@ -47,6 +48,19 @@ def united(lowering: Lowering, node: exp.Expr, sides: list[Table]) -> Table:
         for b in side.branches
     )
     return Table(branches, tuple(columns))
+
+
+def by_name(node: exp.Expr, left: Table, right: Table) -> tuple[Table, Table]:
+    """UNION BY NAME: columns of one name meet, and one that a side does not have is NULL there."""
+    names = list(dict.fromkeys((*(n for n, _ in left.columns), *(n for n, _ in right.columns))))
+    sides = []
+    for side in (left, right):
+        columns = dict(side.columns)
+        if len(columns) < len(side.columns):
+            raise fault(TypingError, "BY NAME needs different names of columns", node)
+        nothing = Typed(Const(None), NULL)
+        sides.append(Table(side.branches, tuple((n, columns.get(n, nothing)) for n in names)))
+    return sides[0], sides[1]
 
 
 def set_operation(lowering: Lowering, node: exp.SetOperation, left: Table, right: Table) -> Table:

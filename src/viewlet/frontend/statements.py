@@ -49,13 +49,32 @@ class CreateView:
 
 
 @dataclass(frozen=True)
+class OnConflict:
+    """ON CONFLICT [(keys)] DO NOTHING | DO UPDATE SET column = value, ... [WHERE where].
+
+    No `assignments` is DO NOTHING.
+    """
+
+    keys: tuple[str, ...]
+    assignments: tuple[tuple[str, str], ...]
+    where: str | None
+    position: Position
+
+
+@dataclass(frozen=True)
 class Insert:
-    """INSERT INTO table [(columns)] VALUES: rows of Python values as users write them."""
+    """INSERT INTO table [AS alias] [(columns)] VALUES [ON CONFLICT ...] [RETURNING ...].
+
+    Rows are Python values as users write them, or parameters.
+    """
 
     table: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     position: Position
+    alias: str = ""
+    conflict: OnConflict | None = None
+    returning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,27 +85,34 @@ class InsertSelect:
     columns: tuple[str, ...]
     text: str
     position: Position
+    alias: str = ""
+    conflict: OnConflict | None = None
+    returning: str | None = None
 
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE FROM table [AS alias] [WHERE where]; no `where` means every row."""
+    """DELETE FROM table [AS alias] [USING sources] [WHERE where]; no `where` means every row."""
 
     table: str
     where: str | None
     position: Position
     alias: str = ""
+    sources: str = ""
+    returning: str | None = None
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table [AS alias] SET column = value, ... [WHERE where]."""
+    """UPDATE table [AS alias] SET column = value, ... [FROM sources] [WHERE where]."""
 
     table: str
     assignments: tuple[tuple[str, str], ...]
     where: str | None
     position: Position
     alias: str = ""
+    sources: str = ""
+    returning: str | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from viewlet.errors import ParseError, Position, ResolutionError, TypingError, V
 from viewlet.functions import duckdb_macros
 from viewlet.interfaces import deep_json
 from viewlet.interfaces.query_moments import check_moments
-from viewlet.interfaces.query_scope import position_at, sources_read
+from viewlet.interfaces.query_scope import parameters_read, position_at, sources_read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,21 +70,28 @@ class AdHoc:
         self._free: list[Any] = []
         self._lock = threading.Lock()
 
-    def sources(self, text: str, sources: Iterable[str], streams: frozenset[str]) -> list[str]:
-        """Those of the `sources` that a SELECT reads; an error where it names anything else."""
+    def inputs(
+        self, text: str, sources: Iterable[str], streams: frozenset[str]
+    ) -> tuple[list[str], set[str]]:
+        """Those of the `sources` that a SELECT reads, and the parameters that it names; an error
+        where it names any other source."""
         with self._connection() as connection:
             tree = _syntax(connection, text)
-        return sources_read(tree, text, sources, streams, self._files)
+        return sources_read(tree, text, sources, streams, self._files), parameters_read(tree)
 
     def query(
-        self, text: str, tables: Mapping[str, pa.Table], limits: QueryLimits = NO_LIMITS
+        self,
+        text: str,
+        tables: Mapping[str, pa.Table],
+        limits: QueryLimits = NO_LIMITS,
+        values: Mapping[str, Any] | None = None,
     ) -> pa.Table:
-        """Run a SELECT over the tables that it reads."""
+        """Run a SELECT over the tables that it reads, with the values of its parameters."""
         with self._connection() as connection, interrupted(connection, limits.seconds):
             try:
                 for name, table in tables.items():
                     connection.register(name, table)
-                result = _run(connection, text, limits)
+                result = _run(connection, text, limits, values or None)
                 check_moments(result)
             finally:
                 for name in tables:
@@ -120,14 +127,19 @@ class AdHoc:
             connection.close()
 
 
-def _run(connection: Any, text: str, limits: QueryLimits) -> pa.Table:
+def _run(
+    connection: Any, text: str, limits: QueryLimits, values: Mapping[str, Any] | None
+) -> pa.Table:
+    def rows() -> pa.Table:
+        return _limited(connection.sql(text, params=values), limits).to_arrow_table()
+
     try:
-        return guarded(lambda: _limited(connection.sql(text), limits).to_arrow_table(), text)
+        return guarded(rows, text)
     except ViewletError as error:
         if error.position is None:
             # The place of a wrong name or type is said only where the query is not also run.
             plan = f"{_EXPLAIN}{text}"
-            guarded(lambda: connection.execute(plan).fetchall(), text, len(_EXPLAIN))
+            guarded(lambda: connection.execute(plan, values).fetchall(), text, len(_EXPLAIN))
         raise
 
 

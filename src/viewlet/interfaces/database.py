@@ -80,18 +80,21 @@ class Database:
         self._directory: DurableDirectory | None = None
         self._executor = StatementExecutor(state, changes, self._writes, self._reads)
 
-    def execute(self, text: str) -> Any:
+    def execute(self, text: str, parameters: Any = None) -> Any:
         """Run SQL statements; the last one's result: a table, a number of rows, or None.
 
         Views that are created one after the other are compiled together, all of them or none.
+        Parameters are a sequence for `?` and `$1`, a mapping for `:name`.
 
         >>> db.execute("CREATE TABLE t (a INT); CREATE VIEW n AS SELECT COUNT(*) AS n FROM t")
         >>> db.execute("INSERT INTO t VALUES (1), (2)")
         2
+        >>> db.execute("INSERT INTO t VALUES (?)", [3])
+        1
         >>> db.view("n")[()].n
-        2
+        3
         """
-        return self._executor.run(text)
+        return self._executor.run(text, parameters)
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -130,6 +133,22 @@ class Database:
         if type(rows) is tuple and self._writes.apply_row(relation, rows, -1):
             return 1
         return self._writes.apply([Change(relation, rows, -1)])
+
+    def upsert(self, relation: str, rows: Any) -> int:
+        """Put rows in place of those with the same primary keys, or beside them; as one batch.
+
+        Rows have any shape that `insert` takes, and all columns: one that is left out is NULL. Of
+        rows with one key the last counts.
+
+        >>> db.execute("CREATE TABLE k (a INT PRIMARY KEY, b INT)")
+        >>> db.upsert("k", [(1, 2), (3, 4)])
+        2
+        >>> db.upsert("k", [(1, 5)])
+        1
+        >>> db.query("SELECT * FROM k ORDER BY a").to_pylist()
+        [{'a': 1, 'b': 5}, {'a': 3, 'b': 4}]
+        """
+        return self._writes.upsert(relation, rows)
 
     def apply(self, changes: Iterable[Change]) -> int:
         """Apply changes to any relations as one atomic batch; the number of rows in it.
@@ -276,7 +295,12 @@ class Database:
         return self._reads.changes(view)
 
     def query(
-        self, text: str, *, timeout: float | None = None, max_rows: int | None = None
+        self,
+        text: str,
+        parameters: Any = None,
+        *,
+        timeout: float | None = None,
+        max_rows: int | None = None,
     ) -> pa.Table:
         """One SELECT over tables and views, all as they are after the last batch.
 
@@ -285,8 +309,10 @@ class Database:
 
         >>> db.query("SELECT MAX(total) AS most FROM v").to_pylist()
         [{'most': 5}]
+        >>> db.query("SELECT a FROM v WHERE total > :low", {"low": 4}).to_pylist()
+        [{'a': 1}]
         """
-        return self._reads.query(text, QueryLimits(timeout, max_rows))
+        return self._reads.query(text, parameters, QueryLimits(timeout, max_rows))
 
     def refresh(self, view: str) -> None:
         """Make a view current now, as REFRESH MATERIALIZED VIEW does; an eager one is.

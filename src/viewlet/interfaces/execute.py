@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from viewlet.errors import Position, StateError, ViewletError
 from viewlet.frontend.maintenance_options import AlterView, RefreshView
-from viewlet.frontend.parse import parse
+from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
     CreateRelation,
     CreateView,
     Drop,
     Select,
     Statement,
-    Update,
 )
 from viewlet.interfaces.arguments import sql_of
+from viewlet.interfaces.current_rows import CurrentRows
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
-from viewlet.interfaces.dml import changes_of
+from viewlet.interfaces.dml import effect_of, returned
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
@@ -37,16 +37,16 @@ class StatementExecutor:
         self._writes = writes
         self._reads = reads
 
-    def run(self, text: str) -> Any:
+    def run(self, text: str, parameters: Any = None) -> Any:
         """The last statement's result: a table, a number of rows, or None."""
-        statements = parse(sql_of(text))
+        statements, values = parse_with_parameters(sql_of(text), parameters)
         self._writes.wait_for_room()
         result: Any = None
         with self._state.lock:
             for group in _grouped(statements):
                 is_view = isinstance(group[0], CreateView)
                 with waiting("compiling views" if is_view else "executing"):
-                    result = self._run(group)
+                    result = self._run(group, values)
         return result
 
     def refresh(self, view: str) -> None:
@@ -64,7 +64,7 @@ class StatementExecutor:
                 raise StateError(f"{type(statement).__name__.upper()} is not a definition")
         self.run(text)
 
-    def _run(self, group: Sequence[Statement]) -> Any:
+    def _run(self, group: Sequence[Statement], values: Mapping[str, Any]) -> Any:
         first = group[0]
         if isinstance(first, CreateView):
             views = [statement for statement in group if isinstance(statement, CreateView)]
@@ -79,16 +79,18 @@ class StatementExecutor:
             return self._definitions.refresh_view(first)
         if isinstance(first, Select):
             try:
-                return self._reads.query(first.text)
+                return self._reads.answer(first.text, values)
             except ViewletError as error:
                 raise within(error, first.position) from None
         try:
             relation = self._state.definitions.relation(first.table)
         except ViewletError as error:
             raise moved(error, first.position) from None
-        changed = self._writes.apply_batch(changes_of(first, relation, self._reads.query))
-        # An update is a deletion and an insertion.
-        return changed // 2 if isinstance(first, Update) else changed
+        rows = CurrentRows(self._state, self._reads, values, first.position)
+        effect = effect_of(first, relation, rows)
+        answer = returned(first, effect, rows)
+        self._writes.apply_batch(effect.changes)
+        return effect.count if answer is None else answer
 
 
 def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:

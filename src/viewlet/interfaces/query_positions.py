@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 from viewlet.errors import Position, ViewletError
+
+_PARAMETER = re.compile(r"\?|\$\w+|(?<![:\w]):[A-Za-z_]\w*")
+"""? and $1 and :name, and what they become."""
 
 _Error = TypeVar("_Error", bound=ViewletError)
 
@@ -41,9 +45,18 @@ def moved(error: _Error, position: Position) -> _Error:
 
 
 def _column(line: str, query: str, column: int) -> int:
-    """Where a column of a line was before quotes came into it: at, 2 -> "at", 3"""
+    """Where a column of a line was before quotes and names of parameters came into it:
+
+    at, 2 -> "at", 3;  ? + b, 5 -> $p1 + b, 7
+    """
     before = 0
-    for character in query[: column - 1]:
+    line = _PARAMETER.sub(lambda match: "$" * len(match[0]), line)
+    for character in _PARAMETER.sub("$", query[: column - 1]):
+        if character == "$":
+            # One of the query stands for all characters of a parameter in the line.
+            while line[before : before + 1] == "$":
+                before += 1
+            continue
         is_quote = character == '"' and line[before : before + 1] == "`"
         if is_quote or character == line[before : before + 1]:
             before += 1

@@ -90,6 +90,11 @@ def sources_read(
     return sorted(name for name in sources if name.lower() in tables)
 
 
+def parameters_read(tree: Any) -> set[str]:
+    """The names of the parameters in a query: those of $p1 and $n_low"""
+    return {node["identifier"] for node in _nodes(tree) if node.get("class") == "PARAMETER"}
+
+
 def _check_table_function(node: Any, text: str, files: bool) -> None:
     name = str((node.get("function") or {}).get("function_name")).lower()
     if name in _ROW_FUNCTIONS or (files and name in _FILE_FUNCTIONS):

@@ -5,16 +5,18 @@ Each is the state after a whole batch, as of one version.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.errors import ViewletError
-from viewlet.frontend.parse import query_text
+from viewlet.frontend.parse import query_text, query_with_parameters
 from viewlet.interfaces.adhoc import NO_LIMITS, AdHoc, QueryLimits, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
@@ -112,24 +114,40 @@ class Reads:
             table = to_arrow(columns, state.engine.columns(name))
         return session_of(state.engine).createDataFrame(table)
 
-    def query(self, text: str, limits: QueryLimits = NO_LIMITS) -> pa.Table:
-        """Ad-hoc SQL over tables and views: their rows are of one version, and computing with
-        them holds nobody up."""
-        text = sql_of(text)
+    def query(self, text: str, parameters: Any = None, limits: QueryLimits = NO_LIMITS) -> pa.Table:
+        """Ad-hoc SQL over tables and views, with the values of its parameters."""
+        named, values = query_with_parameters(sql_of(text), parameters)
+        try:
+            return self.answer(named, values, limits=limits)
+        except ViewletError as error:
+            raise positioned(error, text, named) from None
+
+    def answer(
+        self,
+        text: str,
+        values: Mapping[str, Any],
+        extra: Mapping[str, Source] = MappingProxyType({}),
+        limits: QueryLimits = NO_LIMITS,
+    ) -> pa.Table:
+        """The same with parameters by name, as statements have them, and rows under more names.
+
+        All rows are of one version, and computing with them holds nobody up.
+        """
         with self._state.lock:
             relations = self._state.definitions.relations
             streams = frozenset(
                 n for n, declaration in relations.items() if declaration.relation.is_stream
             )
+            sources = {**self._sources(), **extra}
             duckdb_text = query_text(text, self._column_names)
             try:
-                sources = self._sources()
-                read = self._adhoc.sources(duckdb_text, sources, streams)
+                read, parameters = self._adhoc.inputs(duckdb_text, sources, streams)
             except ViewletError as error:
                 raise positioned(error, text, duckdb_text) from None
             tables = {name: sources[name]() for name in read}
+        bound = {name: values[name] for name in parameters if name in values}
         try:
-            return self._adhoc.query(duckdb_text, tables, limits)
+            return self._adhoc.query(duckdb_text, tables, limits, bound)
         except ViewletError as error:
             raise positioned(error, text, duckdb_text) from None
 

@@ -22,6 +22,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.journal import CHANGES
+from viewlet.interfaces.keyed_rows import batch_rows, last_of_each, rows_by_key
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
@@ -132,6 +133,35 @@ class Writes:
         if journal is not None:
             journal.wait(ticket)
         return sum(len(batch) for _, batch in batches)
+
+    def upsert(self, name: str, rows: Any) -> int:
+        """Rows in place of those with their primary keys, as one atomic batch; how many rows.
+
+        Of rows with one key the last counts.
+        """
+        journal = self._state.journal
+        with self._state.lock:
+            began = now()
+            self._prepare()
+            route = self._route(name)
+            relation = route.relation
+            if relation.is_stream or not relation.key:
+                what = "is a stream" if relation.is_stream else "has no primary key"
+                raise DataError(
+                    f"{relation.name} {what}: upsert finds rows by their primary keys",
+                    hint="declare PRIMARY KEY (...) in CREATE TABLE, or use insert and delete",
+                )
+            new = make_batch(relation, rows)
+            new = batch_rows(new, last_of_each(relation, new))
+            _, old = rows_by_key(self._state.engine, relation, new)
+            old.weights = -old.weights
+            batches = [(route, old), (route, new)]
+            named = [(relation.name, batch) for _, batch in batches]
+            record = journal.prepare(named) if journal is not None else b""
+            ticket = self._apply_batches(batches, began, record)
+        if journal is not None:
+            journal.wait(ticket)
+        return len(new)
 
     def _batch(self, route: RelationRoute, change: Change) -> Batch:
         """A change as the engine wants it; a log wants all of it, and the strings themselves."""

@@ -18,17 +18,18 @@ from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedE
 from viewlet.frontend.catalog_text import without_public
 from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.statements import (
+    Copy,
     CreateRelation,
     CreateView,
     Delete,
     Drop,
     Insert,
-    InsertSelect,
     Select,
     Statement,
     Update,
 )
-from viewlet.interfaces.dml import Change, changes_of
+from viewlet.interfaces.current_rows import CurrentRows
+from viewlet.interfaces.dml import Change, DataStatement, effect_of, returned
 from viewlet.schema import Kind, Relation
 from viewlet.server.gateway import Gateway
 from viewlet.server.pg_catalog import SETTINGS, WireCatalog
@@ -345,7 +346,7 @@ class PgStatements:
     def _change(self, statement: Statement) -> Answer:
         assert not isinstance(statement, Definition | Select)
         is_waiting = bool(self.transaction.changes)
-        if is_waiting and isinstance(statement, Delete | Update | InsertSelect):
+        if is_waiting and _reads_rows(statement):
             raise UnsupportedError(
                 "reading after changes in one transaction is not supported",
                 position=statement.position,
@@ -354,17 +355,17 @@ class PgStatements:
         database = self._gateway.database
         with database._state.lock:
             relation = database._state.definitions.relation(statement.table)
-            changes = changes_of(statement, relation, database._reads.query)
-            if isinstance(statement, Insert):
+            rows = CurrentRows(database._state, database._reads, {}, statement.position)
+            effect = effect_of(statement, relation, rows)
+            table = returned(statement, effect, rows)
+            changes = effect.changes
+            if isinstance(statement, Insert) and statement.conflict is None:
                 changes = [Change(c.relation, typed_rows(c.rows, relation)) for c in changes]
-            count = sum(len(change.rows) for change in changes)
             if self.transaction.is_open:
                 self.transaction.changes += changes
             else:
                 self._gateway.apply(changes)
-        if isinstance(statement, Update):
-            return Answer(f"UPDATE {count // 2}")
-        return Answer(f"DELETE {count}" if isinstance(statement, Delete) else f"INSERT 0 {count}")
+        return Answer(f"{_TAGS.get(type(statement), 'INSERT 0')} {effect.count}", table)
 
     def copied(self, changes: list[Change]) -> None:
         """The rows of a COPY that has come to its end."""
@@ -372,6 +373,16 @@ class PgStatements:
             self.transaction.changes += changes
         else:
             self._gateway.apply(changes)
+
+
+_TAGS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE"}
+
+
+def _reads_rows(statement: DataStatement) -> bool:
+    """Whether what a statement does hangs on rows that are there."""
+    if isinstance(statement, Insert):
+        return statement.conflict is not None
+    return not isinstance(statement, Copy)
 
 
 def typed_rows(rows: list[dict[str, Any]], relation: Relation) -> list[dict[str, Any]]:

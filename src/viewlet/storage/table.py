@@ -238,6 +238,20 @@ def put_row(m: int, row: int, weight: int, keyed: int, sealed: int) -> int:
     return DONE
 
 
+@compiled
+def find_keys(m: int, rows: int, width: int, count: int, records_out: int) -> None:
+    """The record that is there with the primary key of each row, -1 if there is none."""
+    keys = load(m, KEYS)
+    records = load(m, RECORDS)
+    stride = load(m, STRIDE)
+    ix = m + 8 * (HEADER + BLOCK)
+    for i in range(count):
+        record = load_half(load(ix, SLOTS), group_slot(m, ix, rows + 8 * width * i))
+        while record >= 0 and load(records + record * stride, keys) <= 0:
+            record = next_in_chain(ix, records + record * stride)
+        store(records_out, i, record)
+
+
 class Fault(Enum):
     """Why a batch cannot be: more copies of a row went than there were; two rows with one key."""
 
@@ -394,6 +408,18 @@ class TableRows:
         word, bit = self.null_bit(position)
         gaps = (self._pool.table()[records, word] >> bit & 1).astype(np.uint8)
         return values, gaps if gaps.any() else None
+
+    def with_keys(self, columns: Sequence[Array]) -> Array:
+        """The records with these primary keys, strings as codes; -1 where there is none."""
+        count = len(columns[0])
+        rows = np.zeros((count, self.width), np.int64)
+        for position, values in zip(key_positions(self.relation), columns, strict=True):
+            is_float = self.relation.columns[position].type.physical is Physical.FLOAT
+            words = np.ascontiguousarray(values, np.float64 if is_float else np.int64)
+            rows[:, self.first + position] = words.view(np.int64)
+        records = np.empty(count, np.int64)
+        find_keys(self.address, address_of(rows), self.width, count, address_of(records))
+        return records
 
     def nbytes(self) -> int:
         """Bytes of the rows and of their index."""

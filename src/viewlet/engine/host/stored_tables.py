@@ -64,6 +64,14 @@ class StoredTable:
         columns = zip(one.columns, one.nulls, strict=True)
         return [plain_values(values, nulls)[0] for values, nulls in columns]
 
+    def by_key(self, batch: Batch) -> tuple[Array, Batch]:
+        """Which rows of a batch have a primary key that is there, and the rows that have it."""
+        coded = self.code(batch)
+        columns = [coded.columns[i] for i in key_positions(self.relation)]
+        records = self.rows.with_keys(columns)
+        is_there = records >= 0
+        return is_there, self.batch(records[is_there])
+
     def batch(self, records: Array | None = None) -> Batch:
         """The rows with their counts as weights, strings decoded."""
         rows = self.coded(range(len(self.relation.columns)), records)

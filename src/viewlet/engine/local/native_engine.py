@@ -24,7 +24,7 @@ from viewlet.kernels.jit import source
 from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
 from viewlet.program.ir import Program
 from viewlet.schema import Relation
-from viewlet.storage.columns import MemoryArrays
+from viewlet.storage.columns import Array, MemoryArrays
 
 _NOTHING = Program((), (), ())
 
@@ -178,6 +178,9 @@ class NativeEngine:
 
     def table(self, name: str) -> Batch:
         return self._tables[name].batch()
+
+    def by_key(self, name: str, batch: Batch) -> tuple[Array, Batch]:
+        return self._tables[name].by_key(batch)
 
     def rows(self, view: str) -> list[Row]:
         return rows_of(self.columns(view))
