@@ -276,7 +276,6 @@ CREATE VIEW v AS SELECT a FROM r WHERE d < NOW()
 CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE
 --! UnsupportedError 1:40 | CURRENT_DATE changes by itself, a view cannot follow it | keep the value in a table and join it
 
-
 CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b FROM s)
 --! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
 
