@@ -45,7 +45,9 @@ class Format(StrEnum):
     svg = "svg"
 
 
-WORKLOADS = ("tpch", "tpcds", "finance", "ingest", "maintenance", "spark", "linalg", "signals")
+WORKLOADS = (
+    "tpch", "tpcds", "job", "finance", "ingest", "maintenance", "spark", "linalg", "signals"
+)  # fmt: skip
 
 
 def _workloads(begun: str) -> list[str]:

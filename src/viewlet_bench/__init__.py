@@ -1,7 +1,7 @@
 """`viewlet bench`: workloads, measured.
 
     workload         the queries of a workload, compiled
-    data, orderbook  their rows
+    data, orderbook, imdb    their rows
     feed             rows as one stream of coded batches
     replay           the stream on an engine, timed
     duck             DuckDB re-evaluating beside it
@@ -10,6 +10,7 @@
     output, compare  tables and JSON; new figures against earlier ones
     report, page     docs/benchmarks.md
 
+    job                      the Join Order Benchmark over imdb, under both plans
     spark, spark_runs        views on Spark beside Spark SQL
     scaling, scaling_runs    a model of many workers, its costs and its check
     spark_page, *_plots      what the page says and draws of them

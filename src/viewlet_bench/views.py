@@ -168,7 +168,7 @@ def measure(query: CompiledQuery, source: RowSource, settings: BenchSettings) ->
             if shape not in jit:
                 jit[shape] = warm_up(feed, shape)
         done = fastest(feed, single, SINGLE if single else int(batch), settings.seconds)
-        row = _row(query.query, batch, done)
+        row = batch_row(query.query, batch, done)
         row |= extra | {"jit_s": jit[single], "code_s": feed.code_s}
         started = time.perf_counter()
         NativeEngine.over(done.engine).rows(query.result_view.name)
@@ -183,7 +183,8 @@ def measure(query: CompiledQuery, source: RowSource, settings: BenchSettings) ->
         gc.collect()
 
 
-def _row(query: str, batch: str, done: Replay) -> Row:
+def batch_row(query: str, batch: str, done: Replay) -> Row:
+    """What a replay measured, and the state that it left."""
     single = batch == "single"
     return {
         "query": query,

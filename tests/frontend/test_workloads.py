@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.frontend.oracle import SQL, compare, load, read_catalog
-from tests.frontend.workloads import random_rows
+from tests.frontend.workloads import QUERIES, random_rows
 
 SEEDS = range(1, 40)
 AT_LEAST = 3
 """Databases that every query is tried on; more follow until one query finds something."""
-
-QUERIES = [
-    (workload.name, path.stem)
-    for workload in sorted(SQL.iterdir())
-    for path in sorted(workload.glob("*.sql"), key=lambda p: (len(p.stem), p.stem))
-    if path.stem != "schema"
-]
 
 
 @pytest.mark.parametrize(("workload", "query"), QUERIES, ids=lambda value: value)

@@ -8,7 +8,17 @@ import random
 from decimal import Decimal
 from typing import Any
 
+from tests.frontend.oracle import SQL
+
 from viewlet.schema import Catalog, Column, Kind, Relation
+
+QUERIES = [
+    (workload.name, path.stem)
+    for workload in sorted(SQL.iterdir())
+    for path in sorted(workload.glob("*.sql"), key=lambda p: (len(p.stem), p.stem))
+    if path.stem != "schema" and workload.name != "job"
+]
+"""The named queries; those of the Join Order Benchmark are run by tests/bench/test_job.py."""
 
 NATIONS = ["FRANCE", "GERMANY", "BRAZIL", "CANADA", "SAUDI ARABIA", "INDIA"]
 REGIONS = ["EUROPE", "ASIA", "AMERICA"]

@@ -6,17 +6,10 @@ import random
 
 import pytest
 from tests.frontend.oracle import SQL, lower_last, read_catalog
-from tests.frontend.workloads import random_rows
+from tests.frontend.workloads import QUERIES, random_rows
 from tests.kernels.harness import Changes, Pair
 
 from viewlet.planner.viewlets import compile_program
-
-QUERIES = [
-    (workload.name, path.stem)
-    for workload in sorted(SQL.iterdir())
-    for path in sorted(workload.glob("*.sql"), key=lambda p: (len(p.stem), p.stem))
-    if path.stem != "schema"
-]
 
 
 def replay(workload: str, query: str, single: bool, seed: int) -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from tests.frontend.oracle import SQL
-from tests.frontend.workloads import random_rows
+from tests.frontend.workloads import QUERIES, random_rows
 from tests.oracle.engines import ENGINES
 from tests.oracle.harness import Batch, Case, DuckOracle, compare, new_database
 
@@ -17,13 +17,6 @@ from viewlet.frontend.parse import parse
 from viewlet.frontend.statements import CreateRelation, CreateView
 from viewlet.interfaces.database import Database
 from viewlet.schema import Catalog
-
-QUERIES = [
-    (workload.name, path.stem)
-    for workload in sorted(SQL.iterdir())
-    for path in sorted(workload.glob("*.sql"), key=lambda p: (len(p.stem), p.stem))
-    if path.stem != "schema"
-]
 
 
 def schema_of(workload: str) -> tuple[list[str], Catalog]:

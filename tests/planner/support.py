@@ -39,15 +39,6 @@ def compile_text(text: str, relations: str) -> Program:
     return compile_program(catalog_of(relations), [query])
 
 
-def workload_queries() -> list[tuple[str, str]]:
-    return [
-        (folder.name, path.stem)
-        for folder in sorted(SQL.iterdir())
-        for path in sorted(folder.glob("*.sql"), key=lambda p: (len(p.stem), p.stem))
-        if path.stem != "schema"
-    ]
-
-
 def workload(folder: str, name: str) -> tuple[Catalog, Query]:
     catalog = read_catalog((SQL / folder / "schema.sql").read_text())
     return catalog, lower_last(Path(SQL / folder / f"{name}.sql").read_text(), catalog)

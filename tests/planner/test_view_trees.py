@@ -10,9 +10,10 @@ import pytest
 
 import viewlet
 from tests.frontend.oracle import lower_last, read_catalog
+from tests.frontend.workloads import QUERIES
 from tests.pace import slack
 from tests.planner.films import JOINS, SCHEMA
-from tests.planner.support import assert_maintains, catalog_of, workload, workload_queries
+from tests.planner.support import assert_maintains, catalog_of, workload
 from viewlet.calculus.expr import Rel, walk
 from viewlet.calculus.query import Plan, Query, ViewKind
 from viewlet.calculus.query_text import parse_query, query_text
@@ -142,9 +143,7 @@ def test_wide_joins_are_trees(name: str) -> None:
     assert choice.tree is not None
 
 
-@pytest.mark.parametrize(
-    ("folder", "name"), [pair for pair in workload_queries() if pair[0] != "tpcds"]
-)
+@pytest.mark.parametrize(("folder", "name"), [pair for pair in QUERIES if pair[0] != "tpcds"])
 def test_known_workloads_stay_recursive(folder: str, name: str) -> None:
     catalog, query = workload(folder, name)
     assert plan_choice(catalog, query).plan is Plan.RECURSIVE

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tests.frontend.workloads import SIZES, random_rows
+from tests.frontend.workloads import QUERIES, SIZES, random_rows
 from tests.pace import slack
-from tests.planner.support import assert_maintains, catalog_of, workload, workload_queries
+from tests.planner.support import assert_maintains, catalog_of, workload
 from viewlet.calculus.expr import Rel, factors_of, walk
 from viewlet.calculus.factorize import connected
 from viewlet.calculus.query import Query, ViewKind
@@ -37,7 +37,7 @@ RECOMPUTED = {
 """Views whose nested aggregate is not correlated by an equality; all others are incremental."""
 
 
-@pytest.mark.parametrize(("folder", "name"), workload_queries())
+@pytest.mark.parametrize(("folder", "name"), QUERIES)
 def test_compiles_small_and_fast(folder: str, name: str) -> None:
     start = time.process_time()
     catalog, query = workload(folder, name)
@@ -63,7 +63,7 @@ def assert_no_cross_product(program: Program) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-@pytest.mark.parametrize(("folder", "name"), workload_queries())
+@pytest.mark.parametrize(("folder", "name"), QUERIES)
 def test_maps_stay_right(folder: str, name: str, size: int) -> None:
     catalog, query = workload(folder, name)
     sizes = {table: max(2, rows // 2) if size == 1 else rows for table, rows in SIZES.items()}
