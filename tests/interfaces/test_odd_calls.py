@@ -123,8 +123,8 @@ def odd_values() -> list[Any]:
     ]
 
 
-READS = ("changes", "explain", "inserter", "query", "stats", "view")
-WRITES = ("apply", "apply_spark", "delete", "execute", "insert", "sink")
+READS = ("changes", "explain", "inserter", "query", "refresh", "schema", "stats", "view")
+WRITES = ("apply", "apply_spark", "delete", "execute", "insert", "sink", "upsert")
 OTHERS = ("checkpoint", "subscribe", "watch")
 
 

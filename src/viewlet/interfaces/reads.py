@@ -182,7 +182,7 @@ class Reads:
         state = self._state
         with state.lock:
             definition = state.definitions.view(view)
-            if stage == "maintenance":
+            if isinstance(stage, str) and stage == "maintenance":
                 return maintenance_text(state, definition, format)
             if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
