@@ -10,7 +10,7 @@ columns at eight bytes a value. Where the recursive plan could be made as well, 
 
 The last hundredth of small tables is less than a batch: `rows` says how many changes there were. An
 answer that is NULL, because nothing joins at that scale, is equal too. DuckDB reserves `at`,
-by which the published query 15a calls a table; here it is `akt`.
+by which the published query 15a calls a table; here it is akt.
 """
 
 from __future__ import annotations
