@@ -264,7 +264,7 @@ def _create_views(db: Database, selects: list[str], one_by_one: bool) -> None:
 
 
 def _change_mode(subject: Subject, view: int, draw: Random) -> None:
-    mode = draw.choice(("auto", "eager", "split", "deferred"))
+    mode = draw.choice(("auto", "eager"))
     with suppress(StateError):  # what a stream brought may not be in the maps of another mode
         subject.db.execute(f"ALTER MATERIALIZED VIEW v{view} SET (maintenance = '{mode}')")
 
