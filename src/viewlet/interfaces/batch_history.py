@@ -7,7 +7,7 @@ is None until a server sets it.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class BatchHistory:
         self.batches: deque[PastBatch] = deque(maxlen=NEWEST)
         self.checkpoints: deque[PastCheckpoint] = deque(maxlen=NEWEST)
         self.rows = 0
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         """Of the batches of each relation; those of several relations count in equal parts."""
 
     def add(self, version: int, relations: Sequence[str], rows: int, seconds: float) -> None:

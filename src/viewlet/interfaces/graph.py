@@ -218,7 +218,8 @@ def _curve(edge: _Edge, link: LayoutLine, tips: list[str]) -> str:
     x, y = link.end
     tip = escape("\n\n".join(dict.fromkeys(tips)))
     return (
-        f'<g fill="none" stroke="{edge.color}" stroke-width="{edge.width:.1f}"><path d="{link.path}"{dash}>'
+        f'<g fill="none" stroke="{edge.color}" stroke-width="{edge.width:.1f}">'
+        f'<path d="{link.path}"{dash}>'
         f"<title>{tip}</title></path>"
         f'<circle cx="{x:.0f}" cy="{y:.1f}" r="2.5" fill="{edge.color}"/></g>'
     )
