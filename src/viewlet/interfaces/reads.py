@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from viewlet.engine.contract import Finder, Row
+from viewlet.engine.contract import Counting, Finder, Row
 from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.errors import ViewletError
@@ -43,7 +43,7 @@ class Reads:
         self._state = state
         self._maintenance = maintenance
         self._adhoc = AdHoc(files)
-        self._rows: dict[str, tuple[int, list[Row]]] = {}
+        self._batches: dict[str, tuple[int, Batch]] = {}
 
     def view(self, name: str) -> View:
         """A live mapping over one view."""
@@ -53,9 +53,9 @@ class Reads:
             query,
             Reader(
                 lambda: self._state.version,
-                partial(self._rows_of, name),
                 partial(self._columns, name),
                 partial(self._find, name),
+                partial(self._count, name),
                 partial(self._frame, name),
                 partial(self._as_of, name),
             ),
@@ -74,23 +74,24 @@ class Reads:
             self._maintenance.before_read(name)
             return state.engine.find(name, key) if isinstance(state.engine, Finder) else None
 
-    def _rows_of(self, name: str) -> tuple[int, list[Row]]:
+    def _count(self, name: str) -> int | None:
+        state = self._state
+        with state.lock:
+            state.definitions.view(name)
+            self._maintenance.before_read(name)
+            return state.engine.count(name) if isinstance(state.engine, Counting) else None
+
+    def _columns(self, name: str) -> tuple[int, Batch]:
         """The version with the rows at it, read once for each version."""
         state = self._state
         with state.lock:
             state.definitions.view(name)
             self._maintenance.before_read(name)
-            cached = self._rows.get(name)
+            cached = self._batches.get(name)
             if cached is None or cached[0] != state.version:
-                cached = state.version, state.engine.rows(name)
-                self._rows[name] = cached
+                cached = state.version, state.engine.columns(name)
+                self._batches[name] = cached
             return cached
-
-    def _columns(self, name: str) -> Batch:
-        with self._state.lock:
-            self._state.definitions.view(name)
-            self._maintenance.before_read(name)
-            return self._state.engine.columns(name)
 
     def changes(self, view: str) -> Any:
         """What the last batch did to a view: a DataFrame on Spark, else an Arrow table."""
@@ -154,8 +155,7 @@ class Reads:
     def snapshot(self, name: str) -> tuple[int, pa.Table]:
         """The version of the database, and a view at it."""
         with self._state.lock:
-            columns = self._columns(name)
-            version = self._state.version
+            version, columns = self._columns(name)
             query = self._state.definitions.view(name).query
         return version, to_arrow([(column.name, column.type) for column in query.columns], columns)
 
@@ -199,7 +199,10 @@ class Reads:
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = state.timings.get(view, Timings())
             spark_work = jobs_and_stages(state.engine, state.engine_name)
-            stats = timings.of(view, maps, len(state.engine.columns(view)), *spark_work)
+            rows = self._count(view)
+            if rows is None:
+                rows = len(self._columns(view)[1])
+            stats = timings.of(view, maps, rows, *spark_work)
             upkeep = state.upkeeps.get(view)
             rates = state.meters[view].rates()
             return replace(
