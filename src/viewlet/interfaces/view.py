@@ -10,7 +10,7 @@ A key of one column is that column's value, without a tuple around it. Rows are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -210,10 +210,9 @@ class View(Mapping[Any, Any]):
         if len(values) != len(self._keys):
             raise KeyError(key)
         try:
-            encoded = {p: encode(v, c) for v, (p, c) in zip(values, self._keys, strict=True)}
+            return encoded_key(self._keys, values)
         except DataError:
             raise KeyError(key) from None
-        return tuple(encoded[position] for position in range(len(encoded)))
 
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)
@@ -259,6 +258,12 @@ def point_keys(
         key_position = query.keys.index(column.scalar.name)
         keys.append((key_position, Column(column.name, column.type, True)))
     return tuple(keys)
+
+
+def encoded_key(keys: tuple[tuple[int, Column], ...], values: Sequence[Any]) -> Row:
+    """The values of a key as the engine knows them; DataError if no row can have them."""
+    encoded = {p: encode(v, c) for v, (p, c) in zip(values, keys, strict=True)}
+    return tuple(encoded[position] for position in range(len(encoded)))
 
 
 def identity(query: Query) -> tuple[int, ...] | None:

@@ -1,8 +1,8 @@
 """Rows of a view as a sequence: named tuples that are made when somebody looks at them.
 
-    len(rows), bool(rows)      from the columns
-    rows[0], iteration, ==     the rows, made once
-    rows.columns()             the columns themselves, for Arrow
+len(rows), bool(rows)      from the columns
+rows[0], iteration, ==     the rows, made once
+rows.columns()             the columns themselves, for Arrow
 """
 
 from __future__ import annotations

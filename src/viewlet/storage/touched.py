@@ -75,7 +75,5 @@ def touched_rows(pool: Pool) -> Array:
     """Rows of words, one for each record that the last batch changed: its key, what its values were
     and what they are."""
     layout = pool.layout
-    rows = np.empty(
-        (len(pool.logged()), layout.key_width + 2 * layout.value_width), dtype=np.int64
-    )
+    rows = np.empty((len(pool.logged()), layout.key_width + 2 * layout.value_width), dtype=np.int64)
     return rows[: copy_touched(pool.address, address_of(rows))]

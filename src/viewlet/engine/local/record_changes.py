@@ -1,7 +1,7 @@
 """From the records that a batch changed to the rows of a view that went and came.
 
-    record before -> rows it made      compared record by record where no two records make one row,
-    record after  -> rows it makes     as bags of rows where they may
+record before -> rows it made      compared record by record where no two records make one row,
+record after  -> rows it makes     as bags of rows where they may
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def _by_record(query: Query, touched: Touched, database: Database) -> tuple[Batc
     new, new_counts, new_records = located_vectors(query, keys, changed.new, database)
     if (old_counts < 0).any() or (new_counts < 0).any():
         # Of a stream more copies of a row may have gone than came: that they are less is a change.
-        changes = weighted_difference(weighted_rows(new, new_counts), weighted_rows(old, old_counts))
+        changes = weighted_difference(
+            weighted_rows(new, new_counts), weighted_rows(old, old_counts)
+        )
         return ChangedRows.of(query, changes).batches
     # The row of each record before, -1 where it had none; records ascend on both sides.
     old_rows = np.full(len(touched), -1)

@@ -43,6 +43,7 @@ class ViewReader:
 
     def __init__(self, maps: MapReader, *, follows: bool = True) -> None:
         self._maps = maps
+        self._unread = database_of(maps)  # for queries without lets, which read nothing of it
         self._follows = follows
         self._refreshed: set[str] = set()
         self._states = count(1)
@@ -96,20 +97,19 @@ class ViewReader:
         return visible(query, *self._vectors(view, before=False))
 
     def find(self, view: View, key: Row) -> list[Row]:
-        database = database_of(self._maps)
-        if self._maps.is_over_one_map(view):
+        query = view.query
+        if self._maps.is_over_one_map(view) and not query.lets:
             plain = self._maps.find_plain(view, key)
-            if plain is None or not plain[1][COUNT]:
+            if plain is None or (not plain[1][COUNT] and query.kind is not ViewKind.TOTAL):
                 return []
             weights = {name: to_weight(value) for name, value in plain[1].items()}
-            return repeated(make_rows(view.query, iter([(plain[0], weights)]), database))
+            return repeated(make_rows(query, iter([(plain[0], weights)]), self._unread))
         record = self._maps.find(view, key)
         if record is None:
             return []
         keys = _vectors_of(record.keys, record.nulls)
-        return repeated(
-            weighted_rows(*weighted_vectors(view.query, keys, record.components, database))
-        )
+        database = database_of(self._maps)
+        return repeated(weighted_rows(*weighted_vectors(query, keys, record.components, database)))
 
     def changes(self, view: View) -> ChangedRows:
         """The rows of a view that the last batch added or removed."""
@@ -168,7 +168,7 @@ class ViewReader:
         """What the batch did to the view's rows, LIMIT left aside."""
         records = self._maps.touched(view)
         if records is not None:
-            return changes_of_records(view.query, records, database_of(self._maps))
+            return changes_of_records(view.query, records, self._unread)
         return ChangedRows.of(view.query, self._delta_of_maps(view))
 
     def _delta_of_maps(self, view: View) -> Weighted:
