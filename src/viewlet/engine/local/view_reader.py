@@ -16,7 +16,7 @@ import numpy as np
 from viewlet.calculus.database import Atoms, RelationReader
 from viewlet.calculus.query import COUNT, ViewKind, repeated
 from viewlet.calculus.ring import Key
-from viewlet.engine.contract import Row, Weighted, difference, weighted_difference
+from viewlet.engine.contract import Row, Weighted, difference, shown, weighted_difference
 from viewlet.engine.host.records import MapReader
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.limit_window import Window
@@ -61,11 +61,9 @@ class ViewReader:
         if record is None:
             return []
         keys = _vectors_of(record.keys, record.nulls)
-        return repeated(
-            weighted_rows(
-                *weighted_vectors(view.query, keys, record.components, database_of(self._maps))
-            )
-        )
+        database = database_of(self._maps)
+        rows = weighted_rows(*weighted_vectors(view.query, keys, record.components, database))
+        return repeated(shown(view.query, rows))
 
     def changes(self, view: View) -> Weighted:
         """The rows of a view that the last batch added or removed, with their weights."""
@@ -73,7 +71,7 @@ class ViewReader:
         if query.lets or (query.offset and query.limit is None):
             return difference(self._all_rows(view, before=False), self._all_rows(view, before=True))
         delta = self._delta(view)
-        return delta if query.limit is None else self._limited(view, delta)
+        return shown(query, delta) if query.limit is None else self._limited(view, delta)
 
     def describe(self, view: View) -> str:
         """How the changes of a view are found, as a comment."""
