@@ -173,6 +173,14 @@ def visible_rows(query: Query, rows: Weighted) -> list[Row]:
     return sort_rows(query, rows)
 
 
+def shown(query: Query, rows: Weighted) -> Weighted:
+    """Rows without the values that they are only ordered by."""
+    if not query.sorts:
+        return rows
+    cut = [(row[: len(query.columns)], weight) for row, weight in rows]
+    return weighted_difference(cut, ())
+
+
 def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:
     """new - old as bags; rows that went first, so that a mirror never holds a key twice."""
     return weighted_difference(Counter(new).items(), Counter(old).items())

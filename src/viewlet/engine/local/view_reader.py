@@ -18,7 +18,7 @@ import numpy as np
 from viewlet.calculus.database import Atoms, RelationReader
 from viewlet.calculus.query import COUNT, ViewKind, make_rows, repeated
 from viewlet.calculus.ring import Key, to_weight
-from viewlet.engine.contract import Row, Weighted, difference, weighted_difference
+from viewlet.engine.contract import Row, Weighted, difference, shown, weighted_difference
 from viewlet.engine.host.records import MapReader
 from viewlet.engine.local.followed import PATIENCE, Followed
 from viewlet.engine.local.record_changes import changes_of_records
@@ -29,7 +29,6 @@ from viewlet.engine.values.reading import rows_of, visible, weighted_rows, weigh
 from viewlet.engine.values.vectors import Vector
 from viewlet.program.ir import View
 from viewlet.storage.columns import Array
-
 
 _MOST_FOLLOWED = 1024
 """Rows that a window may show, and records that a batch may change, for it to be followed."""
@@ -103,13 +102,15 @@ class ViewReader:
             if plain is None or (not plain[1][COUNT] and query.kind is not ViewKind.TOTAL):
                 return []
             weights = {name: to_weight(value) for name, value in plain[1].items()}
-            return repeated(make_rows(query, iter([(plain[0], weights)]), self._unread))
+            rows = list(make_rows(query, iter([(plain[0], weights)]), self._unread))
+            return repeated(shown(query, rows))
         record = self._maps.find(view, key)
         if record is None:
             return []
         keys = _vectors_of(record.keys, record.nulls)
         database = database_of(self._maps)
-        return repeated(weighted_rows(*weighted_vectors(query, keys, record.components, database)))
+        rows = weighted_rows(*weighted_vectors(query, keys, record.components, database))
+        return repeated(shown(query, rows))
 
     def changes(self, view: View) -> ChangedRows:
         """The rows of a view that the last batch added or removed."""
@@ -118,7 +119,8 @@ class ViewReader:
             now, before = self._all_rows(view, before=False), self._all_rows(view, before=True)
             return ChangedRows.of(query, difference(now, before))
         if query.limit is None:
-            return self._delta(view)
+            delta = self._delta(view)
+            return ChangedRows.of(query, shown(query, delta.weighted())) if query.sorts else delta
         before_batch = self._window_before(view)
         after = self._current_window(view, before_batch)
         if view.name in self._windows:
@@ -165,7 +167,7 @@ class ViewReader:
         return f"# changes of view {view.name}: {how}\n"
 
     def _delta(self, view: View) -> ChangedRows:
-        """What the batch did to the view's rows, LIMIT left aside."""
+        """What the batch did to the view's rows, before ORDER BY and LIMIT."""
         records = self._maps.touched(view)
         if records is not None:
             return changes_of_records(view.query, records, self._unread)

@@ -93,7 +93,8 @@ class Window:
 
     def visible(self) -> list[Row]:
         """The rows within OFFSET and LIMIT."""
-        return repeated(self.rows, _end(self.query))[self.query.offset :]
+        rows = repeated(self.rows, _end(self.query))[self.query.offset :]
+        return [row[: len(self.query.columns)] for row in rows]
 
     def changes_since(self, before: Window) -> Weighted:
         """The rows that came into sight, and those that went out of it with negative weights."""
@@ -133,5 +134,5 @@ def _rows(columns: list[Vector], count: int) -> list[Row]:
 
 
 def _sorted(query: Query, rows: list[Row]) -> list[Row]:
-    columns = [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
+    columns = [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.row_columns)]
     return [rows[index] for index in ordered(query, columns).tolist()]

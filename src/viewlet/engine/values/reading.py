@@ -67,7 +67,7 @@ def located_vectors(
         selected = np.flatnonzero(_condition(query.having, environment, length))
         environment = {name: vector.take(selected) for name, vector in environment.items()}
         counts, length, records = counts[selected], len(selected), records[selected]
-    columns = [_column(c.scalar, c.type, environment, length) for c in query.columns]
+    columns = [_column(c.scalar, c.type, environment, length) for c in query.row_columns]
     return columns, counts, records
 
 
@@ -138,7 +138,7 @@ def _counts(counts: list[int]) -> Array:
 
 
 def _as_vectors(query: Query, rows: list[Row]) -> list[Vector]:
-    return [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
+    return [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.row_columns)]
 
 
 def vector_of(values: list[Scalar], type: Type) -> Vector:
@@ -169,7 +169,7 @@ def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
             repeats = np.minimum(repeats, end)
         order = repeated_positions(order, repeats)
     order = order[query.offset : end]
-    vectors = [column.take(order) for column in columns]
+    vectors = [column.take(order) for column in columns[: len(query.columns)]]
     return Batch(
         [v.values for v in vectors], [v.nulls for v in vectors], np.ones(len(order), np.int64)
     )
