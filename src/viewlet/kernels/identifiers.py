@@ -86,6 +86,7 @@ from viewlet.storage.memory import (
     load_byte,
     load_float,
     load_half,
+    order_of,
     prefetch,
     store,
     store_half,

@@ -34,7 +34,7 @@ from viewlet.kernels.tree_source import (
 )
 from viewlet.kernels.weights import bare
 from viewlet.kernels.writer import Writer
-from viewlet.storage.tree_nodes import BELOW
+from viewlet.storage.tree_nodes import BELOW, KEY
 
 EntryTest = Callable[[Writer, str], str]
 """Source of a test of an entry's key, given source of the entry's address."""
@@ -58,11 +58,22 @@ def write_range(writer: Writer, node: ir.Range) -> None:
             code = writer.scalars.code(bound.scalar, node.scope)
             if code.null is not None:
                 guards.append(f"not {code.null}")
-            by_rank = order_type(writer, node) is STR
+            physical = order_type(writer, node)
+            if physical is FLOAT:
+                is_in = "1" if bound.operator.endswith("=") else "0"
+                inputs.add(f"bound{i}", _strict_bound(code.value, is_in, bound.upper))
+                tests[bound.upper] = _strict_test(bound.upper, f"bound{i}")
+                continue
+            by_rank = physical is STR
             inputs.add(f"bound{i}", f"load(ranks, {code.value})" if by_rank else code.value)
             tests[bound.upper] = _comparison(node, bound.operator, f"bound{i}")
         else:
             guards.append(f"{bound.name}_some")
+            if order_type(writer, node) is FLOAT:
+                is_in = f"(1 if {bound.name}_in else 0)"
+                inputs.add(f"bound{i}", _strict_bound(bound.name, is_in, bound.upper))
+                tests[bound.upper] = _strict_test(bound.upper, f"bound{i}")
+                continue
             inputs.add(f"bound{i}", bound.name)
             inputs.add(f"bound{i}_in", f"{bound.name}_in")
             tests[bound.upper] = _border_test(node, bound.upper, f"bound{i}")
@@ -165,6 +176,21 @@ def _add_up_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest
             writer.line("break")
         add_entry(writer, node, node.sums, at)
         writer.line(f"{at} += {entry_size(writer, node)}")
+
+
+def _strict_bound(value: str, is_in: str, upper: bool) -> str:
+    """Source of the integer below or above which lie the keys of doubles that a bound lets in.
+
+    key <= x  ->  order_of(key) < order_of(x) + 1: one comparison, and none for NaN.
+    """
+    return f"order_of(float_bits(float({value}))) {'+' if upper else '-'} {is_in}"
+
+
+def _strict_test(upper: bool, limit: str) -> EntryTest:
+    def test(writer: Writer, entry: str) -> str:
+        return f"order_of(load({entry}, {KEY})) {'<' if upper else '>'} {limit}"
+
+    return test
 
 
 def _comparison(node: ir.Range, operator: str, limit: str) -> EntryTest:

@@ -52,6 +52,7 @@ from viewlet.storage.memory import (
     load,
     load_float,
     load_half,
+    order_of,
     store,
     store_half,
 )
@@ -177,9 +178,7 @@ def node_words_needed(ix: int) -> int:
 def is_before(m: int, kind: int, key: int, entry: int) -> bool:
     """Whether a key, given by its address, is less than that of an entry; NaN is the greatest."""
     if kind == BY_FLOAT:
-        mine = load_float(key, 0)
-        other = load_float(entry, KEY)
-        return (mine < other) | ((other != other) & (mine == mine))
+        return order_of(load(key, 0)) < order_of(load(entry, KEY))
     if kind == BY_RANK:
         ranks = load(m, RANKS)
         return load(ranks, load(key, 0)) < load(ranks, load(entry, KEY))
