@@ -17,6 +17,7 @@ from viewlet.frontend.parameters import StatementParameter, written
 from viewlet.frontend.read_arguments import check_node
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.statements import (
+    DEFAULT,
     Copy,
     Delete,
     Insert,
@@ -45,6 +46,8 @@ def insert(
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     alias = target.alias if isinstance(target, exp.Table) else ""
     query = tree.expression
+    if tree.args.get("default"):
+        return Insert(table, (), ((),), start, alias, conflict, returning)
     if isinstance(query, exp.Values) and not _is_computed(query):
         rows = []
         for row in query.expressions:
@@ -113,6 +116,8 @@ def _query(tree: exp.Insert, tokens: Sequence[Token]) -> Sequence[Token]:
 def _constant(node: exp.Expr) -> object:
     if isinstance(node, exp.Parameter):
         return StatementParameter(node.name)
+    if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT":
+        return DEFAULT
     value = Constants().lower(node)
     if not isinstance(value.scalar, Const):
         raise fault(UnsupportedError, "VALUES needs constants", node)

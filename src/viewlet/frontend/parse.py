@@ -210,7 +210,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):
-        return _create(tree, text, start, is_stream)
+        return _create(tree, source.text, tokens, text, start, is_stream)
     if isinstance(tree, exp.Drop):
         return _drop(tree, start, is_stream)
     if not isinstance(tree, exp.Insert | exp.Delete | exp.Update | exp.Copy):
@@ -362,10 +362,17 @@ _RESERVED = frozenset(
 # --- statements -----------------------------------------------------------------------------------
 
 
-def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> Statement:
+def _create(
+    tree: exp.Create,
+    source: str,
+    tokens: Sequence[Token],
+    text: str,
+    start: Position,
+    is_stream: bool,
+) -> Statement:
     kind = str(tree.args.get("kind") or "").upper()
     if kind == "TABLE":
-        return create_relation(tree, text, start, is_stream)
+        return create_relation(tree, source, tokens, text, start, is_stream)
     if kind != "VIEW":
         raise UnsupportedError(
             f"CREATE {kind} is not supported",

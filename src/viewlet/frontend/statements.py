@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from viewlet.calculus.query import Plan
 from viewlet.errors import Position
+from viewlet.frontend.constraints import Constraint
 from viewlet.frontend.maintenance_options import (
     NO_OPTIONS,
     AlterView,
@@ -31,6 +32,7 @@ class CreateRelation:
     text: str
     if_not_exists: bool = False
     replace: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,19 @@ class OnConflict:
 
 
 @dataclass(frozen=True)
+class DefaultValue:
+    """DEFAULT in the place of a value."""
+
+
+DEFAULT = DefaultValue()
+
+
+@dataclass(frozen=True)
 class Insert:
     """INSERT INTO table [AS alias] [(columns)] VALUES [ON CONFLICT ...] [RETURNING ...].
 
-    Rows are Python values as users write them, or parameters.
+    Rows are Python values as users write them, parameters, or DEFAULT; one of no values is made of
+    defaults.
     """
 
     table: str

@@ -14,6 +14,7 @@ from typing import Any
 from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
+from viewlet.interfaces.constraint_checks import ConstraintChecks
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
@@ -39,6 +40,7 @@ class DatabaseState:
         self.engine = engine
         self.engine_name = engine_name
         self.definitions = Definitions()
+        self.constraints = ConstraintChecks(engine)
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
         self.meters: dict[str, RateMeter] = {}
@@ -61,6 +63,7 @@ class DatabaseState:
     def define(self, definitions: Definitions) -> None:
         """Believe in definitions that the engine has taken."""
         self.definitions = definitions
+        self.constraints.define(definitions.relations)
         self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
         self.meters = {
             view: self.meters.get(view, RateMeter(timings))
@@ -76,6 +79,7 @@ class DatabaseState:
         self.engine.undo()
         for upkeep in self.upkeeps.values():
             upkeep.undo(self.version)
+        self.constraints.undo(self.version)
         self.version += 1
 
     def refuse_while_delivering(self) -> None:
@@ -94,6 +98,7 @@ class DatabaseState:
     def close(self) -> None:
         """Let go of the engine; whoever takes the lock afterwards gets a StateError."""
         self.engine.close()
+        self.constraints.close()
         self.lock = _Closed()
 
 

@@ -89,7 +89,7 @@ class StatementExecutor:
         rows = CurrentRows(self._state, self._reads, values, first.position)
         effect = effect_of(first, relation, rows)
         answer = returned(first, effect, rows)
-        self._writes.apply_batch(effect.changes)
+        self._writes.apply_batch(effect.changes, deletes_cascade=effect.deletes_cascade)
         return effect.count if answer is None else answer
 
 
