@@ -37,10 +37,10 @@ CREATE FUNCTION f() RETURNS INT AS 'x'
 --! UnsupportedError 1:1 | CREATE FUNCTION is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
 
 ALTER TABLE r ADD COLUMN z INT
---! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
+--! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
 
 GRANT SELECT ON r TO x
---! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
+--! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
 
 CREATE TABLE
 --! ParseError 1:8 | expected table name, near 'TABLE' | after 'TABLE' the text ends
@@ -856,4 +856,109 @@ CREATE TABLE z (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED)
 
 CREATE TABLE z (a INT COLLATE "C")
 --! UnsupportedError 1:17 | COLLATE "C" is not supported | a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and REFERENCES
+
+MERGE INTO r
+--! ParseError 1:12 | expected table name, near 'r' | after 'r' the text ends
+
+MERGE INTO r USING s
+--! ParseError 1:20 | something is missing near 's' | after 's' the text ends
+
+MERGE INTO r USING s ON r.b = s.b
+--! ParseError 1:33 | something is missing near 'b' | after 'b' the text ends
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED
+--! ParseError 1:40 | something is missing near 'MATCHED' | after 'MATCHED' the text ends
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN
+--! ParseError 1:48 | something is missing near 'THEN' | after 'THEN' the text ends
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN INSERT (a) VALUES (s.b)
+--! ParseError 1:53 | INSERT of a row that is there | INSERT belongs to WHEN NOT MATCHED
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN DELETE
+--! ParseError 1:57 | DELETE of a row that is not there | WHEN NOT MATCHED can INSERT or DO NOTHING
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN UPDATE SET a = s.b
+--! ParseError 1:57 | UPDATE of a row that is not there | WHEN NOT MATCHED can INSERT or DO NOTHING
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED BY SOURCE THEN INSERT (a) VALUES (1)
+--! ParseError 1:67 | INSERT of a row that is there | INSERT belongs to WHEN NOT MATCHED
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN UPDATE SET *
+--! UnsupportedError 1:53 | UPDATE SET * is not supported | list the columns
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN UPDATE SET a = 1, a = 2
+--! ParseError 1:71 | SET names a twice | -
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN UPDATE SET r.a = 1
+--! UnsupportedError 1:64 | a table's name in SET is not supported | write a: UPDATE changes columns of its own table alone
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.b)
+--! ParseError 1:81 | 1 values for 2 columns | -
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN INSERT *
+--! UnsupportedError 1:64 | INSERT without VALUES is not supported | write INSERT (columns) VALUES (values)
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN INSERT (a + 1) VALUES (s.b)
+--! ParseError 1:65 | a + 1 is not a name of a column | list the names alone
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN DELETE WHEN MATCHED THEN DO NOTHING
+--! ParseError 1:1 | clause 2 of MERGE is never reached | an earlier WHEN without AND takes all of its rows
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN DELETE RETURNING a
+--! UnsupportedError 1:12 | MERGE ... RETURNING is not supported | read the rows after the statement
+
+MERGE INTO db.r USING s ON r.b = s.b WHEN MATCHED THEN DELETE
+--! UnsupportedError 1:12 | schemas are not supported: db.r | write r
+
+MERGE r USING s ON r.b = s.b WHEN MATCHED THEN EXPLODE
+--! ParseError 1:48 | unknown option EXPLODE, near 'EXPLODE' | after 'EXPLODE' the text ends
+
+MERGE INTO r USING s WHEN MATCHED THEN DELETE
+--! ParseError 1:1 | MERGE needs USING, ON and WHEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
+
+WITH q AS (SELECT 1) MERGE INTO r USING q ON TRUE WHEN MATCHED THEN DELETE
+--! UnsupportedError 1:1 | WITH before MERGE is not supported | write USING (WITH ...) AS s
+
+TRUNCATE
+--! ParseError 1:1 | expected table name, near 'TRUNCATE' | after 'TRUNCATE' the text ends
+
+TRUNCATE r CASCADE
+--! UnsupportedError 1:1 | TRUNCATE ... CASCADE is not supported | write TRUNCATE a, b
+
+TRUNCATE r RESTART IDENTITY
+--! UnsupportedError 1:1 | TRUNCATE ... RESTART is not supported | write TRUNCATE a, b
+
+TRUNCATE TABLE IF EXISTS r
+--! UnsupportedError 1:1 | TRUNCATE ... IF EXISTS is not supported | write TRUNCATE a, b
+
+TRUNCATE db.r
+--! UnsupportedError 1:10 | schemas are not supported: db.r | write r
+
+BEGIN ISOLATION LEVEL SERIALIZABLE
+--! UnsupportedError 1:7 | BEGIN ... ISOLATION LEVEL SERIALIZABLE is not supported | a transaction sees the rows as they were at its statements, and its own
+
+BEGIN READ ONLY
+--! UnsupportedError 1:7 | BEGIN ... READ ONLY is not supported | a transaction sees the rows as they were at its statements, and its own
+
+START r
+--! UnsupportedError 1:1 | START is followed by TRANSACTION | write START TRANSACTION
+
+COMMIT AND CHAIN
+--! UnsupportedError 1:8 | COMMIT ... AND CHAIN is not supported | a transaction sees the rows as they were at its statements, and its own
+
+COMMIT PREPARED 'x'
+--! UnsupportedError 1:8 | COMMIT ... PREPARED X is not supported | a transaction sees the rows as they were at its statements, and its own
+
+ROLLBACK TO SAVEPOINT x
+--! UnsupportedError 1:1 | savepoints are not supported | ROLLBACK undoes all statements
+
+SAVEPOINT x
+--! UnsupportedError 1:1 | savepoints are not supported | ROLLBACK undoes all statements
+
+RELEASE SAVEPOINT x
+--! UnsupportedError 1:1 | savepoints are not supported | ROLLBACK undoes all statements
+
+BEGIN WORK x
+--! UnsupportedError 1:12 | BEGIN ... X is not supported | a transaction sees the rows as they were at its statements, and its own
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from viewlet.errors import Position
+from viewlet.frontend.duckdb_text import quoted
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,15 @@ class ForeignKey:
 
 
 Constraint = UniqueKey | Check | ForeignKey
+
+
+def constraint_text(constraint: Constraint) -> str:
+    """What stands for it in a CREATE TABLE."""
+    name = f"CONSTRAINT {quoted(constraint.name)}"
+    if isinstance(constraint, Check):
+        return f"{name} CHECK ({constraint.text})"
+    columns = ", ".join(map(quoted, constraint.columns))
+    if isinstance(constraint, UniqueKey):
+        return f"{name} UNIQUE ({columns})"
+    target = f"{quoted(constraint.table)} ({', '.join(map(quoted, constraint.target_columns))})"
+    return f"{name} FOREIGN KEY ({columns}) REFERENCES {target} ON DELETE {constraint.on_delete}"

@@ -20,6 +20,7 @@ from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.transaction import Transaction
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.planner.frontiers import Frontier
@@ -41,6 +42,8 @@ class DatabaseState:
         self.engine_name = engine_name
         self.definitions = Definitions()
         self.constraints = ConstraintChecks(engine)
+        self.transactions: dict[int, Transaction] = {}
+        """By the thread that began each."""
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
         self.meters: dict[str, RateMeter] = {}
@@ -51,6 +54,18 @@ class DatabaseState:
         self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._compiler = compiler
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """That of this thread, if it has begun one."""
+        return self.transactions.get(threading.get_ident()) if self.transactions else None
+
+    def refuse_in_transaction(self, what: str) -> None:
+        """What cannot be part of a batch."""
+        if self.transaction is not None:
+            raise StateError(
+                f"{what} cannot be part of a transaction", hint="COMMIT or ROLLBACK first"
+            )
 
     def compile(
         self, catalog: Catalog, queries: Sequence[Query], frontiers: Mapping[str, Frontier]

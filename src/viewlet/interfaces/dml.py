@@ -216,8 +216,8 @@ def _update(statement: Update, relation: Relation, rows: Rows) -> Effect:
     if statement.sources:
         table = f"{_numbered(relation)} AS {name}, {statement.sources}"
         once = _once(name)
-    assigned = dict(statement.assignments)
-    old, new = _changed(table, name, assigned, statement.where, relation, rows, {}, once)
+    assignments = dict(statement.assignments)
+    old, new = _changed(table, name, assignments, statement.where, relation, rows, {}, once)
     touched = rows.stored(relation, new) if statement.returning is not None else None
     changes = [Change(relation.name, old, -1), Change(relation.name, new)]
     return Effect(changes, old.num_rows, touched, deletes_cascade=False)
@@ -248,7 +248,7 @@ def _changed(
     columns = relation.columns
     old = [f"{name}.{quoted(c.name)} AS {_OLD}{i}" for i, c in enumerate(columns)]
     new = [
-        f"{_assigned(assigned[c.name], c)} AS {_NEW}{i}"
+        f"{assigned_text(assigned[c.name], c)} AS {_NEW}{i}"
         for i, c in enumerate(columns)
         if c.name in assigned
     ]
@@ -263,7 +263,7 @@ def _changed(
     return went, came
 
 
-def _assigned(text: str, column: Column) -> str:
+def assigned_text(text: str, column: Column) -> str:
     """A new value as the column's type; what becomes a DECIMAL is rounded as all rows are."""
     if text.strip().upper() == "DEFAULT":
         text = value_text(column.default)

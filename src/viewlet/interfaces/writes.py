@@ -27,6 +27,7 @@ from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
+from viewlet.interfaces.transaction import Transaction
 from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.schema import shown_value
 
@@ -78,6 +79,7 @@ class Writes:
                 route is None
                 or route.only is None
                 or route.static_users
+                or state.transactions
                 or state.constraints.concern(relation)
                 or state.is_delivering
                 or self._checkpoints.is_due
@@ -128,6 +130,8 @@ class Writes:
         with self._state.lock:
             began = now()
             self._prepare()
+            if (transaction := self._state.transaction) is not None:
+                return self._collect(transaction, changes, deletes_cascade=deletes_cascade)
             routed = [(self._route(_checked(change).relation), change) for change in changes]
             own = [(route, self._batch(route, change)) for route, change in routed]
             batches = self._completed(own, deletes_cascade=deletes_cascade)
@@ -137,6 +141,35 @@ class Writes:
         if journal is not None:
             journal.wait(ticket)
         return sum(len(batch) for _, batch in own)
+
+    def _collect(
+        self, transaction: Transaction, changes: Iterable[Change], *, deletes_cascade: bool
+    ) -> int:
+        """Changes that wait for COMMIT."""
+        with transaction.statement():
+            batches = []
+            for change in changes:
+                relation = self._route(_checked(change).relation).relation
+                batches.append((relation.name, make_batch(relation, change.rows, change.weights)))
+        for name, batch in batches:
+            transaction.add(name, batch)
+        transaction.deletes_cascade &= deletes_cascade
+        return sum(len(batch) for _, batch in batches)
+
+    def commit(self, transaction: Transaction) -> None:
+        """All changes of a transaction as one atomic batch."""
+        journal = self._state.journal
+        self._subscribers.wait_for_room()
+        with self._state.lock:
+            began = now()
+            self._prepare()
+            own = [(self._route(name), batch) for name, batch in transaction.batches]
+            batches = self._completed(own, deletes_cascade=transaction.deletes_cascade)
+            named = [(route.relation.name, batch) for route, batch in batches]
+            record = journal.prepare(named) if journal is not None else b""
+            ticket = self._apply_batches(batches, began, record)
+        if journal is not None:
+            journal.wait(ticket)
 
     def _completed(
         self, batches: Sequence[RoutedBatch], *, deletes_cascade: bool
@@ -165,6 +198,14 @@ class Writes:
                 )
             new = make_batch(relation, rows)
             new = batch_rows(new, last_of_each(relation, new))
+            transaction = self._state.transaction
+            if transaction is not None:
+                _, old = transaction.by_key(self._state.engine, relation, new)
+                old.weights = -old.weights
+                transaction.add(relation.name, old)
+                transaction.add(relation.name, new)
+                transaction.deletes_cascade = False
+                return len(new)
             _, old = rows_by_key(self._state.engine, relation, new)
             old.weights = -old.weights
             batches = self._completed([(route, old), (route, new)], deletes_cascade=False)
@@ -212,6 +253,7 @@ class Writes:
         from viewlet.engine.spark.frame_columns import check_frame
 
         state = self._state
+        state.refuse_in_transaction("a DataFrame")
         self._subscribers.wait_for_room()
         with state.lock:
             began = now()
