@@ -168,7 +168,11 @@ class Reads:
         return sources
 
     def _table(self, relation: Relation) -> pa.Table:
-        return to_arrow(table_columns(relation), self._state.engine.table(relation.name))
+        rows = self._state.engine.table(relation.name)
+        transaction = self._state.transaction
+        if transaction is not None:
+            rows = transaction.table(relation, rows)
+        return to_arrow(table_columns(relation), rows)
 
     def explain(self, view: str, stage: str, format: str) -> str:
         """One view at one stage, as text or for tools."""
