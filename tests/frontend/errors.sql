@@ -249,9 +249,6 @@ CREATE VIEW v AS SELECT a FROM r GROUP BY 3
 CREATE VIEW v AS SELECT a FROM r ORDER BY 3
 --! ResolutionError 1:43 | ORDER BY 3 is not a column of the result | positions are 1 to 1
 
-CREATE VIEW v AS SELECT a FROM r ORDER BY b
---! UnsupportedError 1:43 | ORDER BY needs a column of the select list | known are a
-
 CREATE VIEW v AS SELECT a FROM r GROUP BY a HAVING b > 1
 --! TypingError 1:52 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
 
@@ -275,9 +272,6 @@ CREATE VIEW v AS SELECT a FROM r WHERE d < NOW()
 
 CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE
 --! UnsupportedError 1:40 | CURRENT_DATE changes by itself, a view cannot follow it | keep the value in a table and join it
-
-CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b FROM s)
---! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
 
 CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b, x FROM s)
 --! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
@@ -383,14 +377,11 @@ CREATE VIEW v AS SELECT a FROM r -- comment
 WHERE b = 'x'
 --! TypingError 2:7 | 'x' does not read as INTEGER | -
 
-CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT r.b FROM r, s WHERE r.b = 1)
---! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
-
 CREATE VIEW v AS SELECT a FROM r LEFT JOIN s
 --! UnsupportedError 1:34 | the join has no condition | add ON ..., or CROSS JOIN
 
 CREATE VIEW v AS SELECT s.x FROM r, s ORDER BY s.xx
---! UnsupportedError 1:48 | ORDER BY needs a column of the select list | did you mean x?
+--! ResolutionError 1:48 | s has no column xx | did you mean x?
 
 CREATE VIEW v AS SELECT a FROM r WHERE (a, b) < (SELECT b, n FROM u)
 --! UnsupportedError 1:41 | (a, b) is not supported | -
@@ -400,9 +391,6 @@ CREATE VIEW v AS SELECT a FROM r WHERE (a, b) < ALL (SELECT b, n FROM u)
 
 CREATE VIEW v AS SELECT a FROM r GROUP BY a HAVING SUM(q) > 1
 --! ResolutionError 1:56 | no column q | known are a, b, c, d, e
-
-CREATE VIEW v AS SELECT id FROM t WHERE id = (SELECT a FROM t t2 WHERE t2.a = 1)
---! UnsupportedError 1:54 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
 
 CREATE VIEW v AS SELECT SUM(a) FILTER (WHERE b) FROM r
 --! TypingError 1:46 | WHERE needs a condition, b is INTEGER | compare it with something, for instance <> 0
@@ -961,4 +949,28 @@ RELEASE SAVEPOINT x
 
 BEGIN WORK x
 --! UnsupportedError 1:12 | BEGIN ... X is not supported | a transaction sees the rows as they were at its statements, and its own
+
+CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY b
+--! UnsupportedError 1:52 | ORDER BY needs a column of the select list | known are a
+
+CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY a + 1
+--! UnsupportedError 1:52 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
+
+CREATE VIEW v AS SELECT a FROM r UNION SELECT b FROM s ORDER BY a + 1
+--! UnsupportedError 1:65 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY a ORDER BY b
+--! TypingError 1:54 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT a, SUM(b) AS n FROM r GROUP BY a ORDER BY c + n
+--! TypingError 1:67 | column c is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(c)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT b, x FROM s)
+--! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY (SELECT b, x FROM s)
+--! TypingError 1:51 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY z.b
+--! ResolutionError 1:43 | no table z in FROM | known are r
 

@@ -14,6 +14,7 @@ from typing import Any
 from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
+from viewlet.interfaces.batch_history import BatchHistory
 from viewlet.interfaces.constraint_checks import ConstraintChecks
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.journal import DatabaseJournal
@@ -52,6 +53,7 @@ class DatabaseState:
         self.version = 0
         self.is_delivering = False
         self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
+        self.history: BatchHistory | None = None  # once somebody watches
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._compiler = compiler
 

@@ -344,6 +344,9 @@ class Writes:
         seconds, code_seconds = since(began)
         for timing in timings:
             timing.add(seconds, count, code_seconds)
+        if state.history is not None:
+            names = [route.relation.name for route in routes]
+            state.history.add(state.version, names, count, seconds)
         for route in routes:
             if route.pending:
                 self._maintenance.refresh_by_rows(route.later)
