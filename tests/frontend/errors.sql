@@ -84,9 +84,6 @@ CREATE TABLE z (a INT) WITH (fast = true)
 CREATE STREAM z (a INT) WITH (static = true)
 --! UnsupportedError 1:15 | a stream cannot be static | use CREATE TABLE
 
-CREATE TABLE z AS SELECT a FROM r
---! UnsupportedError 1:1 | CREATE TABLE ... AS is not supported | use CREATE MATERIALIZED VIEW ... AS
-
 CREATE TABLE db.z (a INT)
 --! UnsupportedError 1:14 | schemas are not supported: db.z | -
 
@@ -749,30 +746,6 @@ INSERT INTO r VALUES (1) ON CONFLICT (a + 1) DO NOTHING
 INSERT INTO r VALUES (1) ON CONFLICT (a) DO UPDATE SET r.b = 1
 --! UnsupportedError 1:56 | a table's name in SET is not supported | write b: UPDATE changes columns of its own table alone
 
-CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY b
---! UnsupportedError 1:52 | ORDER BY needs a column of the select list | known are a
-
-CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY a + 1
---! UnsupportedError 1:52 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
-
-CREATE VIEW v AS SELECT a FROM r UNION SELECT b FROM s ORDER BY a + 1
---! UnsupportedError 1:65 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
-
-CREATE VIEW v AS SELECT a FROM r GROUP BY a ORDER BY b
---! TypingError 1:54 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
-
-CREATE VIEW v AS SELECT a, SUM(b) AS n FROM r GROUP BY a ORDER BY c + n
---! TypingError 1:67 | column c is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(c)
-
-CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT b, x FROM s)
---! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
-
-CREATE VIEW v AS SELECT a FROM r ORDER BY (SELECT b, x FROM s)
---! TypingError 1:51 | a scalar subquery has 2 columns, not 1 | -
-
-CREATE VIEW v AS SELECT a FROM r ORDER BY z.b
---! ResolutionError 1:43 | no table z in FROM | known are r
-
 CREATE TABLE z (a INT DEFAULT 5 DEFAULT 6)
 --! ParseError 1:17 | column a has two defaults | -
 
@@ -973,4 +946,106 @@ RELEASE SAVEPOINT x
 
 BEGIN WORK x
 --! UnsupportedError 1:12 | BEGIN ... X is not supported | a transaction sees the rows as they were at its statements, and its own
+
+CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY b
+--! UnsupportedError 1:52 | ORDER BY needs a column of the select list | known are a
+
+CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY a + 1
+--! UnsupportedError 1:52 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
+
+CREATE VIEW v AS SELECT a FROM r UNION SELECT b FROM s ORDER BY a + 1
+--! UnsupportedError 1:65 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY a ORDER BY b
+--! TypingError 1:54 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT a, SUM(b) AS n FROM r GROUP BY a ORDER BY c + n
+--! TypingError 1:67 | column c is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(c)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT b, x FROM s)
+--! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY (SELECT b, x FROM s)
+--! TypingError 1:51 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY z.b
+--! ResolutionError 1:43 | no table z in FROM | known are r
+
+SHOW
+--! UnsupportedError 1:1 | SHOW is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+
+SHOW INDEXES
+--! UnsupportedError 1:1 | SHOW INDEXES is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+
+SHOW CREATE TABLE r
+--! UnsupportedError 1:1 | SHOW CREATE TABLE is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+
+SHOW COLUMNS FROM
+--! ParseError 1:1 | SHOW takes the name of one table or view | write SHOW COLUMNS FROM t
+
+SHOW COLUMNS FROM r, s
+--! ParseError 1:1 | SHOW takes the name of one table or view | write SHOW COLUMNS FROM t
+
+DESCRIBE
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+DESCRIBE r s
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+DESCRIBE 'r'
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+DESCRIBE SELECT 1
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+EXPLAIN
+--! ParseError 1:1 | EXPLAIN takes a view or a query | write EXPLAIN v
+
+EXPLAIN ANALYZE SELECT 1
+--! UnsupportedError 1:1 | EXPLAIN ANALYZE is not supported | write EXPLAIN SELECT ...
+
+EXPLAIN (FORMAT json) SELECT 1
+--! UnsupportedError 1:1 | EXPLAIN ( is not supported | write EXPLAIN SELECT ...
+
+EXPLAIN r s
+--! ParseError 1:1 | EXPLAIN takes a view or a query | write EXPLAIN v
+
+EXPLAIN DELETE FROM r
+--! ParseError 1:1 | EXPLAIN takes a view or a query | write EXPLAIN v
+
+SET
+--! ParseError 1:1 | SET needs a name and a value | write SET name = value
+
+SET x = 3
+--! UnsupportedError 1:1 | SET x is not supported | accepted, without effect, are application_name, client_encoding, client_min_messages, datestyle, extra_float_digits, search_path, standard_conforming_strings, timezone
+
+SET work_mem TO '4MB'
+--! UnsupportedError 1:1 | SET work_mem is not supported | accepted, without effect, are application_name, client_encoding, client_min_messages, datestyle, extra_float_digits, search_path, standard_conforming_strings, timezone
+
+SET search_path
+--! ParseError 1:1 | SET needs a name and a value | write SET name = value
+
+CREATE TABLE z (a) AS SELECT 1
+--! UnsupportedError 1:1 | CREATE TABLE with columns and AS is not supported | write CREATE TABLE t AS SELECT ..., with names by AS
+
+CREATE TABLE z AS
+--! ParseError 1:1 | the table has no columns | write (a INT, ...)
+
+CREATE TABLE db.z AS SELECT 1 AS a
+--! UnsupportedError 1:14 | schemas are not supported: db.z | write z
+
+CREATE TABLE z WITH (fast = true) AS SELECT 1 AS a
+--! UnsupportedError 1:22 | option fast=TRUE is not supported | write CREATE TABLE t AS SELECT ...
+
+CREATE TABLE "z z" AS SELECT 1 AS a
+--! UnsupportedError 1:14 | table name 'z z' is not supported | use letters, digits and _
+
+CREATE SCHEMA x
+--! UnsupportedError 1:1 | CREATE SCHEMA is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
+
+CREATE SCHEMA IF NOT EXISTS x
+--! UnsupportedError 1:1 | CREATE SCHEMA is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
+
+DROP SCHEMA x
+--! UnsupportedError 1:1 | DROP SCHEMA is not supported | drop a TABLE, a STREAM or a VIEW
 

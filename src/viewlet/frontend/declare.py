@@ -23,12 +23,13 @@ from viewlet.errors import (
     ViewletError,
 )
 from viewlet.frontend.maintenance_options import OPTIONS
+from viewlet.frontend.parameters import written
 from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.read_constraints import ConstraintReader, check_constraints
 from viewlet.frontend.refusals import CHANGING
 from viewlet.frontend.scalars import Constants
-from viewlet.frontend.statements import CreateRelation
-from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
+from viewlet.frontend.statements import CreateRelation, CreateTableAs
+from viewlet.frontend.syntax import did_you_mean, fault, plain_name, position_of, sql_of
 from viewlet.frontend.types import declared
 from viewlet.functions import Const
 from viewlet.schema import DECIMAL_DIGITS, Column, Relation, decode, encode, folded_name
@@ -49,22 +50,16 @@ def create_relation(
     static = _static(tree)
     if tree.expression is not None:
         raise UnsupportedError(
-            "CREATE TABLE ... AS is not supported",
+            "CREATE TABLE with columns and AS is not supported",
             position=start,
-            hint="use CREATE MATERIALIZED VIEW ... AS",
+            hint="write CREATE TABLE t AS SELECT ..., with names by AS",
         )
     if not isinstance(schema, exp.Schema) or not schema.expressions:
         raise ParseError("the table has no columns", position=start, hint="write (a INT, ...)")
     name = schema.this.name
     if schema.this.db:
         raise fault(UnsupportedError, f"schemas are not supported: {schema.this.db}.{name}", schema)
-    if not _NAME.fullmatch(name):
-        raise fault(
-            UnsupportedError,
-            f"table name {name!r} is not supported",
-            schema.this,
-            "use letters, digits and _",
-        )
+    _check_name(name, schema.this)
     reader = ConstraintReader(name, tokens, source)
     columns: list[Column] = []
     key: tuple[str, ...] = ()
@@ -106,6 +101,37 @@ def create_relation(
         bool(tree.args.get("replace")),
         tuple(reader.constraints),
     )
+
+
+def create_table_as(
+    tree: exp.Create, source: str, tokens: Sequence[Token], start: Position
+) -> CreateTableAs:
+    """CREATE TABLE name AS query [WITH [NO] DATA]"""
+    name = plain_name(tree.this)
+    _check_name(name, tree.this)
+    with_data = True
+    for part in _options(tree):
+        if not isinstance(part, exp.WithDataProperty):
+            raise _no_option(tree, part, "write CREATE TABLE t AS SELECT ...")
+        with_data = not part.args.get("no")
+    words = [token.text.upper() for token in tokens]
+    query = tokens[words.index("AS") + 1 :]
+    if words[-1] == "DATA":
+        query = query[: -3 if words[-3:] == ["WITH", "NO", "DATA"] else -2]
+    return CreateTableAs(
+        name,
+        written(source, query),
+        position_of(tree.this) or start,
+        bool(tree.args.get("exists")),
+        bool(tree.args.get("replace")),
+        with_data,
+    )
+
+
+def _check_name(name: str, node: exp.Expr) -> None:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits and _"
+        raise fault(UnsupportedError, f"table name {name!r} is not supported", node, hint)
 
 
 def _column(node: exp.ColumnDef, reader: ConstraintReader) -> tuple[Column, bool]:

@@ -22,8 +22,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
 from viewlet.frontend import changes
-from viewlet.frontend.declare import check_view_options, create_relation
+from viewlet.frontend.declare import check_view_options, create_relation, create_table_as
 from viewlet.frontend.duckdb_text import duckdb_text
+from viewlet.frontend.inspect import FIRST_WORDS as INSPECTION_WORDS
+from viewlet.frontend.inspect import read_inspection
 from viewlet.frontend.maintenance_options import options_of, read_alter, read_refresh
 from viewlet.frontend.merge import merge
 from viewlet.frontend.parameters import (
@@ -85,7 +87,8 @@ class ViewletDialect(Postgres):
             **{
                 word: kind
                 for word, kind in Postgres.Tokenizer.KEYWORDS.items()
-                if word != "REFRESH"  # whose rest would be one string
+                # The rest of these would be one string.
+                if word not in ("REFRESH", "SHOW", "EXPLAIN")
             },
             "LONG": TokenType.BIGINT,
         }
@@ -191,6 +194,8 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     _check_words(source, tokens)
     if tokens[0].text.upper() == "REFRESH":
         return read_refresh(tokens, source.position)
+    if tokens[0].text.upper() in INSPECTION_WORDS:
+        return read_inspection(tokens, source.text, source.position)
     if tokens[0].text.upper() in TRANSACTION_WORDS:
         return read_transaction(tokens, source.position)
     words = [token.text.upper() for token in tokens[:2]]
@@ -257,7 +262,8 @@ def _without_stream(tokens: list[Token]) -> tuple[list[Token], bool]:
 def _without_data(source: SourceText, tokens: list[Token]) -> list[Token]:
     """CREATE VIEW ... WITH DATA -> CREATE VIEW ...; a view WITH NO DATA there cannot be."""
     words = [token.text.upper() for token in tokens[-3:]]
-    if tokens[0].token_type is not TokenType.CREATE or words[-1] != "DATA":
+    is_table = any(token.token_type is TokenType.TABLE for token in tokens[:4])
+    if tokens[0].token_type is not TokenType.CREATE or is_table or words[-1] != "DATA":
         return tokens
     if words == ["WITH", "NO", "DATA"]:
         raise UnsupportedError(
@@ -355,6 +361,7 @@ _FIRST_WORDS = frozenset(
     (
         *("CREATE", "SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "COPY", "DROP", "VALUES"),
         *("REFRESH", "ALTER", "MERGE", "TRUNCATE", *TRANSACTION_WORDS),
+        *INSPECTION_WORDS,
     )
 )
 _BEFORE_KINDS = frozenset(("OR", "REPLACE", "MATERIALIZED"))
@@ -380,6 +387,8 @@ def _create(
     is_stream: bool,
 ) -> Statement:
     kind = str(tree.args.get("kind") or "").upper()
+    if kind == "TABLE" and tree.expression is not None and not isinstance(tree.this, exp.Schema):
+        return create_table_as(tree, source, tokens, start)
     if kind == "TABLE":
         return create_relation(tree, source, tokens, text, start, is_stream)
     if kind != "VIEW":

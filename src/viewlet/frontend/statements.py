@@ -191,6 +191,45 @@ class TransactionStatement:
     position: Position
 
 
+class InspectKind(Enum):
+    """What is asked of the database."""
+
+    TABLES = "tables"
+    VIEWS = "views"
+    COLUMNS = "columns"
+    VIEW_PLAN = "view plan"
+    QUERY_PLAN = "query plan"
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """SHOW, DESCRIBE or EXPLAIN of a table, a view, or the text of a query."""
+
+    kind: InspectKind
+    subject: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class SetOption:
+    """SET of what changes nothing here."""
+
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class CreateTableAs:
+    """CREATE TABLE name AS query; no rows of it WITH NO DATA."""
+
+    name: str
+    query: str
+    position: Position
+    if_not_exists: bool = False
+    replace: bool = False
+    with_data: bool = True
+
+
 @dataclass(frozen=True)
 class Copy:
     """COPY table FROM 'path'; the format is the option's or the file name's: csv or parquet.
@@ -238,6 +277,9 @@ Statement = (
     | InsertSelect
     | Delete
     | Update
+    | CreateTableAs
+    | Inspect
+    | SetOption
     | Merge
     | TransactionStatement
     | Truncate

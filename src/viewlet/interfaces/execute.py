@@ -12,10 +12,13 @@ from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
     CreateRelation,
+    CreateTableAs,
     CreateView,
     Drop,
+    Inspect,
     Merge,
     Select,
+    SetOption,
     Statement,
     TransactionStatement,
     TransactionVerb,
@@ -25,11 +28,13 @@ from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.current_rows import CurrentRows
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
-from viewlet.interfaces.dml import DataStatement, effect_of, returned
+from viewlet.interfaces.dml import Change, DataStatement, effect_of, returned
+from viewlet.interfaces.inspection_tables import inspected
 from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
+from viewlet.interfaces.table_from_rows import table_of_rows
 from viewlet.interfaces.transaction import Transaction
 from viewlet.interfaces.writes import Writes
 from viewlet.schema import Relation
@@ -92,6 +97,12 @@ class StatementExecutor:
             return self._definitions.alter_view(first)
         if isinstance(first, RefreshView):
             return self._definitions.refresh_view(first)
+        if isinstance(first, CreateTableAs):
+            return self._create_table_as(first, values)
+        if isinstance(first, Inspect):
+            return inspected(first, self._state)
+        if isinstance(first, SetOption):
+            return None
         if isinstance(first, TransactionStatement):
             try:
                 if first.verb is TransactionVerb.BEGIN:
@@ -127,6 +138,23 @@ class StatementExecutor:
             answer = returned(statement, effect, rows)
         self._writes.apply_batch(effect.changes, deletes_cascade=effect.deletes_cascade)
         return effect.count if answer is None else answer
+
+    def _create_table_as(self, statement: CreateTableAs, values: Mapping[str, Any]) -> int | None:
+        """The table with its rows; if they cannot be its rows, there is none."""
+        if statement.if_not_exists and statement.name in self._state.definitions.relations:
+            return None
+        source = CurrentRows(self._state, self._reads, values, statement.position)
+        rows = source.query(statement.query, {})
+        declaration = table_of_rows(statement, rows)
+        source.stored(declaration.relation, rows)
+        self._definitions.create_relation(declaration)
+        if not statement.with_data or not rows.num_rows:
+            return 0
+        try:
+            return self._writes.apply_batch([Change(statement.name, rows)])
+        except BaseException:
+            self._definitions.drop(Drop("table", statement.name, statement.position))
+            raise
 
     def _relation(self, name: str, position: Position) -> Relation:
         try:

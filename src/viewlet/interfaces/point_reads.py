@@ -82,7 +82,7 @@ class PointReads:
     def _table_rows(
         self, relation: Relation, keys_read: KeyReader, parameters: Mapping[str, Any]
     ) -> pa.Table | None:
-        if self._key_finder is None or not relation.key:
+        if self._key_finder is None or not relation.key or self._state.transaction is not None:
             return None
         key_columns = [relation.columns[relation.names.index(name)] for name in relation.key]
         keys = keys_read(key_columns, parameters)
