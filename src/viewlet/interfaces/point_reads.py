@@ -1,4 +1,4 @@
-"""Reads that do not grow with a view or table: how many rows there are, and those with some keys."""
+"""Reads that do not grow with a view or table: how many rows there are, those with some keys."""
 
 from __future__ import annotations
 

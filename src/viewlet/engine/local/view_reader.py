@@ -30,7 +30,6 @@ from viewlet.engine.values.vectors import Vector
 from viewlet.program.ir import View
 from viewlet.storage.columns import Array
 
-
 _MOST_FOLLOWED = 1024
 """Rows that a window may show, and records that a batch may change, for it to be followed."""
 

@@ -1,6 +1,6 @@
 """Columns of encoded values -> what a user reads: Python's values, and named rows of them.
 
-The same as `schema.decode` value by value, in loops of C: a column at a time, and rows from columns.
+The same as `schema.decode` value by value, in loops of C: a column at a time, rows from columns.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import decimal
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any
-
-import numpy as np
 
 from viewlet.engine.values.batching import Batch, plain_values
 from viewlet.schema import Kind, Scalar, Type, decode
