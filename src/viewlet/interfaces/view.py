@@ -242,7 +242,14 @@ def row_class(query: Query) -> Any:
 @lru_cache(1024)
 def _row_class(view: str, names: tuple[str, ...]) -> Any:
     """Making a class costs more than a small batch."""
-    return namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+    made: Any = namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+    made.__reduce__ = lambda row: (_row_again, (view, names, tuple(row)))
+    return made
+
+
+def _row_again(view: str, names: tuple[str, ...], values: Row) -> Any:
+    """A row from a pickle: its class is found by what it was made from, in any process."""
+    return _row_class(view, names)(*values)
 
 
 def point_keys(
