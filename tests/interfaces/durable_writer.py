@@ -14,8 +14,10 @@ import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
+import pandas  # noqa: F401 - before it is forked: what opening a database would import
+
 import viewlet
-import viewlet.engine.local.native_engine  # before it is forked: what connect would import
+import viewlet.engine.local.native_engine
 import viewlet.planner.viewlets
 from viewlet.interfaces import durable_database
 from viewlet.interfaces.database import Database

@@ -55,7 +55,7 @@ def run_and_kill(path: Path, level: str, draw: random.Random, acknowledged: int)
     # Some die while they open the database or replay the log, others after some batches.
     is_early = draw.random() < 0.2
     batches = draw.randrange(60)
-    ends_at = time.monotonic() + (draw.uniform(0.0, 0.8) if is_early else 90.0)
+    ends_at = time.monotonic() + (draw.uniform(0.0, 0.25) if is_early else 90.0)
     lines: list[bytes] = []
     partial = b""
     while time.monotonic() < ends_at and (is_early or len(lines) <= batches):
