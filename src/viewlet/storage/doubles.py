@@ -329,7 +329,9 @@ def element_minus(a: Element, b: Element) -> Element:
     high, error = two_sum(a[0], -b[0])
     if (raw_bits(error) | beside(a) | beside(b) == 0) & (abs(high) < LIMIT):
         return high, 0.0, 0.0, 0, 0
-    return wide_plus(a, (-b[0], -b[1], -b[2], 0, 0)) if b[3] | b[4] == 0 else any_plus(a, negated(b))
+    return (
+        wide_plus(a, (-b[0], -b[1], -b[2], 0, 0)) if b[3] | b[4] == 0 else any_plus(a, negated(b))
+    )
 
 
 @compiled
