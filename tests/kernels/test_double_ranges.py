@@ -1,4 +1,4 @@
-"""Ranges of DOUBLE keys with inf, -inf and NaN among keys and bounds, as the interpreter has them."""
+"""Ranges of DOUBLE keys, inf, -inf and NaN among them, as the interpreter has them."""
 
 from __future__ import annotations
 
