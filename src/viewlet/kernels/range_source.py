@@ -19,8 +19,8 @@ from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.kernels.tree_source import (
+    AddEntry,
     Entries,
-    add_entry,
     call_descent,
     copy_sum,
     enter_node,
@@ -29,6 +29,7 @@ from viewlet.kernels.tree_source import (
     inputs_of,
     order_key,
     order_type,
+    scan_entries,
     sum_locals,
     zero_sums,
 )
@@ -149,19 +150,14 @@ def _sum_inside(writer: Writer, node: ir.Range, number: str, tests: dict[bool, E
 
 def _sum_along(writer: Writer, node: ir.Range, number: str, test: EntryTest, upper: bool) -> None:
     """Add all of a tree up to a border, or from one on."""
-    size = entry_size(writer, node)
     with writer.nest(f"while {number} >= 0:"):
         entries = enter_node(writer, node, number)
-        at, last, level, ahead = entries.at, entries.last, entries.level, entries.ahead
+        at, last, level = entries.at, entries.last, entries.level
         if upper:
             _add_up_to(writer, node, entries, test)
             end = at
         else:
-            with writer.nest(f"while {last} - {ahead} >= {at}:"):
-                with writer.nest(f"if not ({test(writer, last)}):"):
-                    writer.line("break")
-                add_entry(writer, node, node.sums, last)
-                writer.line(f"{last} -= {size}")
+            _add_down_to(writer, node, entries, test)
             end = last
         writer.line(f"{number} = zero - 1")
         with writer.nest(f"if {level} > 0:"):
@@ -171,11 +167,29 @@ def _sum_along(writer: Writer, node: ir.Range, number: str, test: EntryTest, upp
 def _add_up_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest) -> None:
     """Add entries of a node from the current one on, as long as they lie before a border."""
     at, last, ahead = entries.at, entries.last, entries.ahead
-    with writer.nest(f"while {at} + {ahead} <= {last}:"):
-        with writer.nest(f"if not ({test(writer, f'{at} + {ahead}')}):"):
-            writer.line("break")
-        add_entry(writer, node, node.sums, at)
-        writer.line(f"{at} += {entry_size(writer, node)}")
+
+    def scan(add: AddEntry) -> None:
+        with writer.nest(f"while {at} + {ahead} <= {last}:"):
+            with writer.nest(f"if not ({test(writer, f'{at} + {ahead}')}):"):
+                writer.line("break")
+            add(at)
+            writer.line(f"{at} += {entry_size(writer, node)}")
+
+    scan_entries(writer, node, node.sums, at, scan)
+
+
+def _add_down_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest) -> None:
+    """Add entries of a node from its last one on downwards, as long as they lie behind a border."""
+    at, last, ahead = entries.at, entries.last, entries.ahead
+
+    def scan(add: AddEntry) -> None:
+        with writer.nest(f"while {last} - {ahead} >= {at}:"):
+            with writer.nest(f"if not ({test(writer, last)}):"):
+                writer.line("break")
+            add(last)
+            writer.line(f"{last} -= {entry_size(writer, node)}")
+
+    scan_entries(writer, node, node.sums, last, scan)
 
 
 def _strict_bound(value: str, is_in: str, upper: bool) -> str:

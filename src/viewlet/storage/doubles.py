@@ -315,6 +315,24 @@ def gather(a: Element, b: Element) -> Element:
 
 
 @compiled
+def plainly_gathered(a: Element, value: float) -> Element:
+    """a + value where `gathering_loss` is zero; numbers near LIMIT are for `beyond_limit`."""
+    return a[0] + value, a[1], a[2], a[3], a[4]
+
+
+@compiled
+def gathering_loss(a: Element, value: float) -> int:
+    """Zero where one addition of first words loses nothing, and is finite."""
+    return raw_bits(two_sum(a[0], value)[1])
+
+
+@compiled
+def beyond_limit(a: Element) -> int:
+    """Zero for a sum that may be gathered on."""
+    return 0 if abs(a[0]) < LIMIT else 1
+
+
+@compiled
 def gathered(a: Element) -> Element:
     """The sum of all that was gathered."""
     if raw_bits(a[1]) | raw_bits(a[2]) == 0:
