@@ -339,6 +339,7 @@ class Writes:
             if delivered:
                 state.journal.wait(ticket)  # listeners hear of what stands
         for route in routes:
+            route.batches += 1
             if not route.has_rows:
                 route.has_rows = True
                 if route.relation.is_stream:
