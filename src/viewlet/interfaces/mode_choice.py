@@ -2,7 +2,7 @@
 
     cost of a batch = seconds of a batch + reads for each batch * seconds of a refresh
 
-There are at most as many refreshes as batches: a read with nothing new costs nothing. Another way is
+There are at most as many refreshes as batches: a read with nothing new costs nothing. Another is
 tried where it is expected to cost a fifth less; what was measured then stands in place of the
 estimate, so that a way that did not pay is left again, and tried again only when reads have become
 so much rarer or more frequent that its own figures speak for it. Nothing here looks at a clock.
