@@ -55,6 +55,7 @@ class StatementExecutor:
         """The last statement's result: a table, a number of rows, or None."""
         statements, values = parse_with_parameters(sql_of(text), parameters)
         self._writes.wait_for_room()
+        self._writes.shared.settle()
         result: Any = None
         with self._state.lock:
             before = self._state.transaction
