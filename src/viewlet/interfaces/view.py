@@ -242,9 +242,13 @@ def row_class(query: Query) -> Any:
 @lru_cache(1024)
 def _row_class(view: str, names: tuple[str, ...]) -> Any:
     """Making a class costs more than a small batch."""
-    made: Any = namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+    made = _tuple_class(view.capitalize() if view.isidentifier() else "Row", names)
     made.__reduce__ = lambda row: (_row_again, (view, names, tuple(row)))
     return made
+
+
+def _tuple_class(name: str, names: tuple[str, ...]) -> Any:
+    return namedtuple(name, names, rename=True)
 
 
 def _row_again(view: str, names: tuple[str, ...], values: Row) -> Any:
