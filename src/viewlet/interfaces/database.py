@@ -228,10 +228,10 @@ class Database:
     ) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
-        `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
-        is undone. It may read the database and may not change it. Without a callback, `next()` of
-        the subscription is a future of the next batch. With `snapshot` the first batch is the
-        view as it is, with its version; every later change follows it, and none is in both.
+        `batch.inserted` and `batch.deleted` are sequences of rows. If the callback raises, the
+        batch is undone. It may read the database and may not change it. Without a callback,
+        `next()` of the subscription is a future of the next batch. With `snapshot` the first batch
+        is the view as it is, with its version; every later change follows it, none is in both.
 
         >>> subscription = db.subscribe("v", lambda batch: print(batch.inserted))
         >>> db.insert("r", (2, 8))

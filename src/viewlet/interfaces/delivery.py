@@ -13,7 +13,7 @@ from viewlet.interfaces.batch_queue import BatchQueue
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
-from viewlet.interfaces.view_rows import ViewRows
+from viewlet.interfaces.view_rows import RowSequence
 from viewlet.schema import Type, shown_value
 
 logger = logging.getLogger("viewlet")
@@ -98,7 +98,7 @@ class Subscribers:
         self.before_read(view)
         query = state.definitions.view(view).query
         batch = state.engine.columns(view)
-        rows = ViewRows(query, lambda: batch)
+        rows = RowSequence(query, lambda: batch)
         return ViewBatch(view, state.version, rows, [], snapshot=True, columns=_columns(query))
 
     def _call_first(self, callback: Callback, first: ViewBatch) -> None:
@@ -176,12 +176,12 @@ class Subscribers:
         return ViewBatch(view, self._state.version, inserted, deleted, columns=_columns(query))
 
 
-def _rows(query: Query, changed: ChangedRows) -> tuple[ViewRows, ViewRows]:
+def _rows(query: Query, changed: ChangedRows) -> tuple[RowSequence, RowSequence]:
     """The rows that went, and those that came."""
     if not changed.is_listed:
         return (
-            ViewRows(query, lambda: changed.batches[0]),
-            ViewRows(query, lambda: changed.batches[1]),
+            RowSequence(query, lambda: changed.batches[0]),
+            RowSequence(query, lambda: changed.batches[1]),
         )
     gone: list[Row] = []
     come: list[Row] = []
@@ -189,8 +189,8 @@ def _rows(query: Query, changed: ChangedRows) -> tuple[ViewRows, ViewRows]:
         check_copies(abs(weight))
         (come if weight > 0 else gone).extend([row] * abs(weight))
     return (
-        ViewRows(query, lambda: changed.batches[0], gone),
-        ViewRows(query, lambda: changed.batches[1], come),
+        RowSequence(query, lambda: changed.batches[0], gone),
+        RowSequence(query, lambda: changed.batches[1], come),
     )
 
 

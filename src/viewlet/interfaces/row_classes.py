@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from viewlet.calculus.query import Query
+from viewlet.engine.contract import Row
 
 
 def row_class(query: Query) -> Any:
@@ -17,4 +18,11 @@ def row_class(query: Query) -> Any:
 @lru_cache(1024)
 def _row_class(view: str, names: tuple[str, ...]) -> Any:
     """Making a class costs more than a small batch."""
-    return namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+    made: Any = namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+    made.__reduce__ = lambda row: (_row_again, (view, names, tuple(row)))
+    return made
+
+
+def _row_again(view: str, names: tuple[str, ...], values: Row) -> Any:
+    """A row from a pickle: its class is found by what it was made from, in any process."""
+    return _row_class(view, names)(*values)

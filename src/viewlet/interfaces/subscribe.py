@@ -22,7 +22,7 @@ import numpy as np
 from viewlet.engine.values.arrow import arrow_type, to_arrow
 from viewlet.errors import RangeError
 from viewlet.interfaces.json_values import json_row, json_text
-from viewlet.interfaces.view_rows import ViewRows
+from viewlet.interfaces.view_rows import RowSequence
 from viewlet.schema import Type
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ViewBatch:
         """
         import pyarrow as pa
 
-        if isinstance(self.deleted, ViewRows) and isinstance(self.inserted, ViewRows):
+        if isinstance(self.deleted, RowSequence) and isinstance(self.inserted, RowSequence):
             sides = [(self.deleted, -1), (self.inserted, 1)]
             tables = [
                 to_arrow(self.columns, rows.columns()).append_column(

@@ -22,7 +22,7 @@ from viewlet.interfaces.row_classes import row_class
 from viewlet.schema import decode
 
 
-class ViewRows(Sequence[Any]):
+class RowSequence(Sequence[Any]):
     """Looks like the list of its rows, and is equal to it.
 
     >>> waiting = db.subscribe("v").next()
@@ -78,7 +78,7 @@ class ViewRows(Sequence[Any]):
         return iter(self._rows)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, ViewRows):
+        if isinstance(other, RowSequence):
             return self._rows == other._rows
         return self._rows == other if isinstance(other, list) else NotImplemented
 

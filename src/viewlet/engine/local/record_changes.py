@@ -86,35 +86,44 @@ def _by_record(query: Query, touched: Touched, database: Database) -> tuple[Batc
             weighted_rows(new, new_counts), weighted_rows(old, old_counts)
         )
         return ChangedRows.of(query, changes).batches
-    # The row of each record before, -1 where it had none; records ascend on both sides.
-    old_rows = np.full(len(touched), -1)
-    old_rows[old_records] = np.arange(len(old_records))
-    partners = old_rows[new_records]
-    both = np.flatnonzero(partners >= 0)
-    both_old = partners[both]
+    if len(old_records) == len(new_records) == len(touched):
+        both_old = both = np.arange(len(touched))
+        was, now = old, new
+    else:
+        # The row of each record before, -1 where it had none.
+        old_rows = np.full(len(touched), -1)
+        old_rows[old_records] = np.arange(len(old_records))
+        partners = old_rows[new_records]
+        both = np.flatnonzero(partners >= 0)
+        both_old = partners[both]
+        was = [column.take(both_old) for column in old]
+        now = [column.take(both) for column in new]
     same = np.ones(len(both), bool)
-    for before, after in zip(old, new, strict=True):
-        same &= _equal(before, after, both_old, both)
-    more = new_counts[both[same]] - old_counts[both_old[same]]
+    for before, after in zip(was, now, strict=True):
+        same &= _equal(before, after)
     come, gone = new_counts.copy(), old_counts.copy()
-    come[both[same]] = np.maximum(more, 0)
-    gone[both_old[same]] = np.maximum(-more, 0)
+    if same.any():
+        more = new_counts[both[same]] - old_counts[both_old[same]]
+        come[both[same]] = np.maximum(more, 0)
+        gone[both_old[same]] = np.maximum(-more, 0)
     return _taken(old, gone), _taken(new, come)
 
 
-def _equal(before: Vector, after: Vector, old: Array, new: Array) -> Array:
+def _equal(before: Vector, after: Vector) -> Array:
     """Where a column has the same value, NULL or NaN among them."""
-    was, now = before.values[old], after.values[new]
+    was, now = before.values, after.values
     equal = was == now
     if was.dtype.kind == "f" and now.dtype.kind == "f":
         equal |= np.isnan(was) & np.isnan(now)
     if before.nulls is None and after.nulls is None:
         return np.asarray(equal, bool)
-    was_null, is_null = before.gaps()[old], after.gaps()[new]
+    was_null, is_null = before.gaps(), after.gaps()
     return np.asarray((was_null & is_null) | (equal & ~was_null & ~is_null), bool)
 
 
 def _taken(columns: list[Vector], counts: Array) -> Batch:
     rows = np.flatnonzero(counts)
+    if len(rows) == len(counts):
+        return Batch([v.values for v in columns], [v.nulls for v in columns], counts)
     taken = [column.take(rows) for column in columns]
     return Batch([v.values for v in taken], [v.nulls for v in taken], counts[rows])

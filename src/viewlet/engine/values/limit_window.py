@@ -63,15 +63,23 @@ class Window:
 
         Judged by the first column of ORDER BY, for all rows at once.
         """
-        border = None if self.border is None or not self.query.order else self.border
-        if border is None or changes.is_listed:
+        if self.border is None or not self.query.order:
             return changes.weighted()
         item = self.query.order[0]
-        gone, come = (_not_beyond(item, border[item.column], batch) for batch in changes.batches)
+        limit = self.border[item.column]
+        if changes.is_listed:
+            return [
+                change
+                for change in changes.weighted()
+                if not _is_beyond(item, limit, change[0][item.column])
+            ]
+        gone, come = (_not_beyond(item, limit, batch) for batch in changes.batches)
         return [(row, -weight) for row, weight in gone] + come
 
     def after(self, delta: Weighted, recompute: Callable[[], Window]) -> Window:
         """The window after rows came and went; `recompute` makes it from all rows."""
+        if not delta:
+            return self
         count_by_row = dict(self.rows)
         for row, weight in delta:
             count_by_row[row] = count_by_row.get(row, 0) + weight
@@ -99,6 +107,14 @@ class Window:
     def changes_since(self, before: Window) -> Weighted:
         """The rows that came into sight, and those that went out of it with negative weights."""
         return difference(self.visible(), before.visible())
+
+
+def _is_beyond(item: OrderItem, limit: Scalar, value: Scalar) -> bool:
+    """Whether a value surely comes after the limit; NULL and NaN are not looked at."""
+    if limit is None or value is None:
+        return False
+    after: bool = value < limit if item.descending else value > limit  # type: ignore[operator]
+    return after
 
 
 def _not_beyond(item: OrderItem, limit: Scalar, batch: Batch) -> Weighted:

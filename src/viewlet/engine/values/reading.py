@@ -227,7 +227,7 @@ def _quick_ranks(item: OrderItem, columns: list[Vector]) -> Array:
     is_plain = columns[item.column].nulls is None and values.dtype == np.int64
     if not is_plain:
         return _ranks(item, columns)
-    return ~values if item.descending else values
+    return np.asarray(~values if item.descending else values)
 
 
 def rows_of(batch: Batch) -> list[Row]:
