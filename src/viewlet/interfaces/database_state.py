@@ -22,7 +22,7 @@ from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
-from viewlet.interfaces.transaction import Transaction
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.planner.frontiers import Frontier
@@ -81,7 +81,7 @@ class DatabaseState:
         self.engine_name = engine_name
         self.definitions = Definitions()
         self.constraints = ConstraintChecks(engine)
-        self.transactions: dict[int, Transaction] = {}
+        self.transactions: dict[int, OpenTransaction] = {}
         """By the thread that began each."""
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
@@ -96,7 +96,7 @@ class DatabaseState:
         self._compiler = compiler
 
     @property
-    def transaction(self) -> Transaction | None:
+    def transaction(self) -> OpenTransaction | None:
         """That of this thread, if it has begun one."""
         return self.transactions.get(threading.get_ident()) if self.transactions else None
 

@@ -30,7 +30,7 @@ from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.shared_writes import SharedWrites
 from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
-from viewlet.interfaces.transaction import Transaction
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.schema import shown_value
 
@@ -214,7 +214,7 @@ class Writes:
         return sum(len(batch) for _, batch in own), ticket
 
     def _collect(
-        self, transaction: Transaction, changes: Iterable[Change], *, deletes_cascade: bool
+        self, transaction: OpenTransaction, changes: Iterable[Change], *, deletes_cascade: bool
     ) -> int:
         """Changes that wait for COMMIT."""
         with transaction.statement():
@@ -227,7 +227,7 @@ class Writes:
         transaction.deletes_cascade &= deletes_cascade
         return sum(len(batch) for _, batch in batches)
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: OpenTransaction) -> None:
         """All changes of a transaction as one atomic batch."""
         journal = self._state.journal
         self._subscribers.wait_for_room()
