@@ -113,12 +113,12 @@ def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> B
     select = with_bounds_inside(select)
     scope = Scope(parent=outer)
     branches: tuple[Branch, ...] = UNIT
-    from_ = select.args.get("from_")
+    from_, where = select.args.get("from_"), select.args.get("where")
     if from_ is not None:
-        clause = From(lowering, scope, needed_columns(select), qualifiers(select))
+        tables = qualifiers(select)
+        clause = From(lowering, scope, needed_columns(select), tables, where and where.this)
         branches = clause.lower(from_.this, select.args.get("joins") or ())
     items = output_items(select, scope)
-    where = select.args.get("where")
     if where is None:
         return Block(select, scope, branches, items)
     ties: tuple[Tie, ...] = ()

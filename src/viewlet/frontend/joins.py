@@ -30,6 +30,7 @@ from viewlet.frontend.joined import (
     product_count,
 )
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.possible_terms import possible_terms
 from viewlet.frontend.products import Branch, Table, crossed, extended, renamed, summed
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.scope import Scope, Source, numbered, unnumbered
@@ -43,14 +44,20 @@ class From:
     """Lowers the FROM clause of one SELECT into branches and a scope."""
 
     def __init__(
-        self, lowering: Lowering, scope: Scope, needed: Needed, tables: frozenset[str] = frozenset()
+        self,
+        lowering: Lowering,
+        scope: Scope,
+        needed: Needed,
+        tables: frozenset[str] = frozenset(),
+        where: exp.Expr | None = None,
     ) -> None:
-        """`needed` are the names of columns that the SELECT mentions, `tables` those of tables."""
+        """`needed` and `tables` are the names that the SELECT mentions, `where` is its own."""
         self.lowering = lowering
         self.variables = lowering.variables
         self.scope = scope
         self.needed = needed
         self.tables = tables
+        self.where = where
 
     def lower(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Branch, ...]:
         """The rows of all items between commas, crossed; their names go to the scope."""
@@ -72,6 +79,7 @@ class From:
         return self._crossed(joined_items, chain, first)
 
     def _crossed(self, left: Joined, right: Joined, node: exp.Expr) -> Joined:
+        right = possible_terms(self.lowering, self._scope_of(right), right, self.where)
         if is_crowded(left, right, "", MOST_INNER_PRODUCTS):
             left, right = self._with_variables(left), self._with_variables(right)
         left, right, _ = self._few_products(left, right, "", MOST_INNER_PRODUCTS, [], node)
