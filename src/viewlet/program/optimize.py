@@ -25,7 +25,7 @@ from viewlet.calculus.expr import (
     terms_of,
 )
 from viewlet.calculus.factorize import factorize, separate
-from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
+from viewlet.calculus.rewrite import canonical, census, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
@@ -192,6 +192,8 @@ def _join(left: Statement, right: Statement) -> Statement | None:
 
 def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
     """Names under which the right loop is the left one."""
+    if census(left.loop) != census(right.loop):
+        return None
     a, b = canonical(left.loop, left.keys), canonical(right.loop, right.keys)
     if a.text != b.text:
         return None
@@ -278,16 +280,13 @@ def _present_factors(term: Expr) -> Expr:
         return rebuild(term, (_present_factors(term.body),))
     if not isinstance(term, Exists):
         return term
-    factors = factors_of(term.body)
-    buffers = [isinstance(factor, MapRef) and is_buffer(factor) for factor in factors]
-    return exists_of(
-        product_of(
-            *(
-                replace(factor, column=PRESENCE) if at_buffer else factor
-                for factor, at_buffer in zip(factors, buffers, strict=True)
-            )
-        )
-    )
+    factors = [
+        replace(factor, column=PRESENCE)
+        if isinstance(factor, MapRef) and is_buffer(factor)
+        else factor
+        for factor in factors_of(term.body)
+    ]
+    return exists_of(product_of(*factors))
 
 
 def _counted(domain: Expr) -> list[Expr]:
