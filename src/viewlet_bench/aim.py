@@ -112,6 +112,7 @@ def _row(what: str, value: float, target: float, mode: str, *, at_least: bool = 
         "query": what,
         "engine": "viewlet",
         "workload": "aim",
+        "batch": BATCH,
         "mode": mode,
         "value": value,
         "target": target,

@@ -48,6 +48,7 @@ def _row(what: str, value: float, target: float, *, at_least: bool = False) -> R
         "query": what,
         "engine": "viewlet",
         "workload": "writers",
+        "batch": 1,
         "value": value,
         "target": target,
         "met": value >= target if at_least else value <= target,
