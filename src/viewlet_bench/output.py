@@ -81,9 +81,10 @@ def print_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> No
 def progress_line(row: Row) -> str:
     """One finished row, while others are still being measured."""
     shown = ("tuples_per_s", "p50_ms", "ratio", "growth", "overhead_ms", "jobs", "stages", "equal")
+    shown = (*shown, "value", "target", "met")
     figures = (f"{HEADINGS.get(n, n)} {cell(row[n])}" for n in shown if row.get(n) is not None)
     names = (row.get("part"), row["query"], row.get("engine") if "part" in row else None)
-    return f"{' '.join(str(n) for n in (*names, row['batch']) if n)}: {', '.join(figures)}"
+    return f"{' '.join(str(n) for n in (*names, row.get('batch')) if n)}: {', '.join(figures)}"
 
 
 def write_json(rows: Sequence[Row], file: Path) -> None:

@@ -36,8 +36,9 @@ def _reference() -> Engine:
 
 def _local() -> Engine:
     from viewlet.engine.local.native_engine import NativeEngine
+    from viewlet.planner.static_loader import static_loader
 
-    return NativeEngine()
+    return NativeEngine(static_loader)
 
 
 def _spark(**options: Any) -> Engine:
