@@ -261,9 +261,6 @@ CREATE VIEW v AS SELECT a FROM r LIMIT -1
 CREATE VIEW v AS WITH RECURSIVE q AS (SELECT a FROM r UNION ALL SELECT a FROM q) SELECT a FROM q
 --! UnsupportedError 1:33 | recursive table q is not supported | unroll it to the depth that you need, with joins
 
-CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT b FROM s WHERE s.b = r.b) q
---! UnsupportedError 1:51 | LATERAL is not supported | write a plain join
-
 CREATE VIEW v AS SELECT RANDOM() FROM r
 --! UnsupportedError 1:25 | RANDOM() changes by itself, a view cannot follow it | keep the value in a table and join it
 
@@ -772,4 +769,34 @@ CREATE VIEW v AS SELECT a FROM r ORDER BY (SELECT b, x FROM s)
 
 CREATE VIEW v AS SELECT a FROM r ORDER BY z.b
 --! ResolutionError 1:43 | no table z in FROM | known are r
+
+CREATE VIEW v AS SELECT r.a FROM r RIGHT JOIN LATERAL (SELECT b FROM s WHERE s.b = r.b) q ON TRUE
+--! ParseError 1:36 | RIGHT JOIN LATERAL is not a join | write JOIN LATERAL or LEFT JOIN LATERAL
+
+CREATE VIEW v AS SELECT r.a FROM r FULL JOIN LATERAL (SELECT b FROM s WHERE s.b = r.b) q ON TRUE
+--! ParseError 1:36 | FULL JOIN LATERAL is not a join | write JOIN LATERAL or LEFT JOIN LATERAL
+
+CREATE VIEW v AS SELECT r.a FROM r JOIN LATERAL (SELECT b FROM s WHERE s.b = r.b) q
+--! UnsupportedError 1:36 | the join has no condition | add ON ..., or CROSS JOIN
+
+CREATE VIEW v AS SELECT r.a FROM r, LATERAL (SELECT b FROM s WHERE s.b = z.b) q
+--! ResolutionError 1:74 | no table z in FROM | known are r, s
+
+CREATE VIEW v AS SELECT q.z FROM r, LATERAL (SELECT x FROM s WHERE s.b = r.b) q
+--! ResolutionError 1:25 | q has no column z | known are x
+
+CREATE VIEW v AS SELECT r.a FROM LATERAL (SELECT b FROM s) q, r
+--! UnsupportedError 1:50 | this cannot stand in FROM | -
+
+CREATE VIEW v AS SELECT r.a FROM r, LATERAL (SELECT b FROM s WHERE s.b = r.b) r
+--! ResolutionError 1:53 | r is in FROM more than once | give one of them another name, as in r AS r2
+
+CREATE VIEW v AS SELECT r.a FROM r, LATERAL generate_series(1, r.a) q
+--! UnsupportedError 1:45 | GENERATE_SERIES(1, r.a) is not supported | -
+
+CREATE VIEW v AS SELECT a FROM (SELECT a FROM r LIMIT a) q
+--! TypingError 1:55 | LIMIT needs a whole number | -
+
+CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT b FROM s) q(x, y)
+--! ResolutionError 1:51 | 2 column names for 1 columns | -
 

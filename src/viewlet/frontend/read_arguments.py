@@ -77,6 +77,8 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Table: ("this", "alias", "db", "joins", "only"),
     exp.TableAlias: ("this", "columns"),
     exp.Join: ("this", "on", "side", "kind", "using", "method"),
+    # `view` and `outer` are Hive's LATERAL VIEW and Oracle's APPLY.
+    exp.Lateral: ("this", "alias"),
     exp.Where: ("this",),
     exp.Group: ("expressions", "all", "rollup", "cube"),
     exp.Rollup: ("expressions",),
