@@ -800,3 +800,111 @@ CREATE VIEW v AS SELECT a FROM (SELECT a FROM r LIMIT a) q
 CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT b FROM s) q(x, y)
 --! ResolutionError 1:51 | 2 column names for 1 columns | -
 
+CREATE VIEW v AS SELECT CORR(a, e) FROM r
+--! TypingError 1:33 | CORR needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT CORR(e, a) FROM r
+--! TypingError 1:30 | CORR needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT COVAR_POP(a, b, c) FROM r
+--! ParseError 1:42 | the number of provided arguments (3) is greater than the maximum number of supported arguments (2), near ')' | -
+
+CREATE VIEW v AS SELECT CORR(DISTINCT a, b) FROM r
+--! ParseError 1:43 | something is missing near ')' | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE CORR(a, b) > 0
+--! UnsupportedError 1:40 | aggregate CORR cannot stand here | conditions on aggregates belong in HAVING
+
+CREATE VIEW v AS SELECT CORR(SUM(a), b) FROM r
+--! UnsupportedError 1:30 | aggregates cannot be nested | -
+
+CREATE VIEW v AS SELECT COUNT_IF(a) FROM r
+--! TypingError 1:34 | WHERE needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT EVERY(a + 1) FROM r
+--! TypingError 1:31 | BOOL_AND/OR needs a condition, a + 1 is BIGINT | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT BIT_AND(a) FROM r
+--! UnsupportedError 1:25 | aggregate BIT_AND is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
+
+CREATE VIEW v AS SELECT REGR_AVGX(d, a) FROM r
+--! TypingError 1:35 | REGR_AVGX needs a number, d is DATE | -
+
+CREATE VIEW v AS SELECT COVAR_SAMP(z, a) FROM r
+--! ResolutionError 1:36 | no column z | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a, CORR(a, b) FROM r
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY CORR(a, b)
+--! UnsupportedError 1:43 | aggregates cannot stand in GROUP BY | -
+
+CREATE VIEW v AS SELECT a, RANK() OVER (ORDER BY b) FROM r GROUP BY ROLLUP (a)
+--! ResolutionError 1:50 | no column b | known are value_1
+
+CREATE VIEW v AS SELECT b, RANK() OVER (ORDER BY SUM(c)) FROM r GROUP BY CUBE (a)
+--! ResolutionError 1:25 | no column b | known are value_1
+
+CREATE VIEW v AS SELECT a, RANK() OVER w FROM r GROUP BY ROLLUP (a)
+--! ResolutionError 1:40 | no window w | -
+
+CREATE VIEW v AS SELECT a, SUM(SUM(b)) OVER (PARTITION BY z) FROM r GROUP BY ROLLUP (a)
+--! ResolutionError 1:59 | no column z | known are value_1, value_2
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY ROLLUP (a) QUALIFY z > 1
+--! UnsupportedError 1:62 | QUALIFY needs a window function | write WHERE or HAVING instead
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY SUM(b)
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY RANK()
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY e + 1
+--! TypingError 1:43 | operator + needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY CASE WHEN a THEN 1 END
+--! TypingError 1:53 | WHEN needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY 2
+--! ResolutionError 1:43 | ORDER BY 2 is not a column of the result | positions are 1 to 1
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY a, 0
+--! ResolutionError 1:46 | ORDER BY 0 is not a column of the result | positions are 1 to 1
+
+CREATE VIEW v AS SELECT a, a FROM r ORDER BY a
+--! ResolutionError 1:46 | ORDER BY a is ambiguous | -
+
+CREATE VIEW v AS SELECT a AS k, b AS k FROM r ORDER BY k
+--! ResolutionError 1:56 | ORDER BY k is ambiguous | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE b > (SELECT x, b FROM s LIMIT 1)
+--! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT (SELECT * FROM s) FROM r
+--! TypingError 1:33 | a scalar subquery has 3 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE (SELECT b FROM s) LIKE 'x'
+--! TypingError 1:48 | LIKE needs a VARCHAR, (SELECT b FROM s) is INTEGER | write CAST((SELECT b FROM s) AS VARCHAR)
+
+CREATE VIEW v AS SELECT a FROM r WHERE (SELECT k FROM s) = 1
+--! TypingError 1:48 | the comparison mixes INTEGER and VARCHAR | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT a FROM r HAVING a > (SELECT b FROM s)
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT LEAD(a, 'x') OVER (ORDER BY b) FROM r
+--! TypingError 1:33 | LAG and LEAD needs a whole number | write it as a constant
+
+CREATE VIEW v AS SELECT LEAD(a, -b) OVER (ORDER BY b) FROM r
+--! TypingError 1:34 | LAG and LEAD needs a whole number | write it as a constant
+
+CREATE VIEW v AS SELECT NTH_VALUE(a, 0) OVER (ORDER BY b) FROM r
+--! TypingError 1:38 | NTH_VALUE needs a whole number from 1 on | write it as a constant
+
+CREATE VIEW v AS SELECT FIRST_VALUE() OVER (ORDER BY b) FROM r
+--! ParseError 1:37 | something is missing near ')' | -
+
+CREATE VIEW v AS SELECT REGR_SLOPE(a) FROM r
+--! TypingError 1:25 | REGR_SLOPE takes two arguments | -
+

@@ -171,6 +171,7 @@ def _compared(factors: Sequence[Expr], side: Joined) -> list[ScalarExpr]:
 
 
 def side_of(join: exp.Join) -> str:
+    """LEFT, RIGHT, FULL or nothing"""
     return (join.side or "").upper()
 
 

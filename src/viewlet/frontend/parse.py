@@ -51,6 +51,11 @@ from viewlet.frontend.view_options import plan_of
 class ViewletParser(PostgresParser):
     """Marks what the tree alone does not tell: which joins are commas, and where a join stands."""
 
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **PostgresParser.FUNCTIONS,
+        "EVERY": exp.LogicalAnd.from_arg_list,
+    }
+
     def _warn_unsupported(self) -> None:
         """What sqlglot cannot read becomes an error here, which says it once."""
 

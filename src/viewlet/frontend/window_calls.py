@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, cond
-from viewlet.frontend.aggregates import Grouped, Lifts
+from viewlet.frontend.aggregates import Grouped, Lifts, further_operands
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.products import Branch, Variables
@@ -89,7 +89,7 @@ def operands_of(function: exp.Expr) -> list[exp.Expr]:
         return list(operand.expressions)
     if operand is None or isinstance(operand, exp.Star):
         return []
-    return [operand, *(function.expressions if isinstance(function, exp.Count) else [])]
+    return [operand, *further_operands(function)]
 
 
 def hint_of(function: exp.Expr) -> str:
