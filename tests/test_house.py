@@ -24,7 +24,6 @@ THEMES = "the frontend's rules for what functions/ defines"
 KERNELS = "signals/kernels/ computes for the module of this name beside it"
 
 CLASSES = {
-    "Block": SIBLINGS,
     "Column": KERNEL_TEXT,
     "Database": "what users open; for evaluate(), whatever has contents for atoms",
     "Engine": SIBLINGS,

@@ -45,7 +45,7 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
-from viewlet.frontend.view_options import plan_of
+from viewlet.frontend.view_options import is_strict, plan_of
 
 
 class ViewletParser(PostgresParser):
@@ -69,7 +69,13 @@ class ViewletParser(PostgresParser):
 
     def _parse_property(self) -> Any:
         first = self._curr
-        parsed = super()._parse_property()
+        if first is not None and first.text.lower() == "strict" and self._next is not None:
+            # A word of Snowflake's on its own, and the name of an option of ours.
+            self._advance(2)
+            value = self._parse_primary() or self._parse_boolean() or exp.var("nothing")
+            parsed: Any = exp.Property(this=exp.var("strict"), value=value)
+        else:
+            parsed = super()._parse_property()
         for option in parsed if isinstance(parsed, list) else [parsed]:
             if isinstance(option, exp.Expr) and first is not None:
                 option.meta["start"] = first.start
@@ -396,6 +402,7 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
         if_not_exists=bool(tree.args.get("exists")),
         replace=bool(tree.args.get("replace")),
         plan=plan_of(tree),
+        strict=is_strict(tree),
         maintenance=options_of(tree),
     )
 

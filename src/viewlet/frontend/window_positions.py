@@ -11,7 +11,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.frontend.products import Branch, product
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import Typed, convert
-from viewlet.frontend.window_calls import NEIGHBORS, NUMBERS, Call
+from viewlet.frontend.window_calls import NEIGHBORS, NUMBERS, Call, whole_partition
 from viewlet.frontend.window_frames import (
     CURRENT,
     GROUPS,
@@ -73,7 +73,7 @@ class PositionStage(ValueStage):
             if (
                 call.frame.unit == RANGE
                 and not call.frame.is_whole
-                and isinstance(call.function, NEIGHBORS)
+                and isinstance(call.function, exp.FirstValue | exp.LastValue | exp.NthValue)
                 and not _is_first_of_all(call)
             ):
                 self._range_ends(rows, call, order, factors)
@@ -93,6 +93,7 @@ class PositionStage(ValueStage):
             lifted(factors),
             Narrowed(edge) if edge is not None else None,
             is_unique=self.is_unique,
+            recomputed="" if most or edge is not None else whole_partition(calls),
         )
         if numbers_only or not later:
             return numbers
@@ -147,7 +148,16 @@ class PositionStage(ValueStage):
                 frame = self._counted_frame(rows, call, position, dense.get(order, ""))
                 bindings[call.variable] = self.aggregate(call, (frame,), self.partition, factors)
         narrowed = self._narrowed(calls, positions)
-        return made_rows(self.lowering, rows, self.partition, factors, lifted(factors), narrowed)
+        recomputed = "" if narrowed is not None else whole_partition(calls)
+        return made_rows(
+            self.lowering,
+            rows,
+            self.partition,
+            factors,
+            lifted(factors),
+            narrowed,
+            recomputed=recomputed,
+        )
 
     def _narrowed(
         self, calls: Sequence[Call], positions: Mapping[tuple[OrderKey, ...], str]

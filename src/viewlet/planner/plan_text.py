@@ -21,8 +21,10 @@ from viewlet.planner.tree_maps import Rooted
 from viewlet.planner.view_tree import TreeNode
 
 
-def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
-    """The choice for a view, and the trees that it would have or has."""
+def plan_text(
+    view: str, choice: Choice, trees: Iterable[Rooted], recomputed: Iterable[str] = ()
+) -> str:
+    """The choice for a view, the trees that it would have or has, and what is `recomputed`."""
     lines = [f"view {view}: {choice.plan.value}, {choice.reason}"]
     for plan, estimate in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
         if estimate is not None:
@@ -31,6 +33,7 @@ def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
     shown = dict.fromkeys(_tree_text(rooted) for rooted in trees)
     if shown:
         lines += ["  trees", *shown]
+    lines += [f"  recomputed: {reason}" for reason in recomputed]
     return "\n".join(lines) + "\n"
 
 
