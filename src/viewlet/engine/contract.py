@@ -151,6 +151,15 @@ class Finder(Protocol):
 
 
 @runtime_checkable
+class Counting(Protocol):
+    """An engine that knows how many rows some views have, without reading them."""
+
+    def count(self, view: str) -> int | None:
+        """The rows that a user sees; None where they must be read to know."""
+        ...
+
+
+@runtime_checkable
 class KeyFinder(Protocol):
     """An engine that finds a table's rows by their primary keys, without reading the others."""
 

@@ -34,7 +34,7 @@ from viewlet.frontend.context import Lowering
 from viewlet.frontend.moments import FORMULAS, times
 from viewlet.frontend.nested import OVER_ONLY, RowScalars
 from viewlet.frontend.order_aggregates import OrderAggregates, is_order_aggregate
-from viewlet.frontend.pair_aggregates import PAIRED
+from viewlet.frontend.pair_aggregates import PAIRED, further_operands
 from viewlet.frontend.products import (
     Branch,
     Variables,
@@ -167,12 +167,7 @@ class Grouped(RowScalars):
             return self.groups[column.scalar]
         if isinstance(column.scalar, Const):
             return column
-        raise fault(
-            TypingError,
-            f"column {sql_of(node)} is neither grouped nor aggregated",
-            node,
-            f"add it to GROUP BY, or use it in an aggregate such as MIN({sql_of(node)})",
-        )
+        raise not_grouped(node)
 
     def _grouping(self, node: exp.Grouping) -> Typed:
         """GROUPING(a, b): a bit for each key, 1 where this grouping does not have it."""
@@ -445,12 +440,14 @@ class _GroupPairs:
         return self._grouped.spread(self._branches, self._values[which], self.count())
 
 
-def further_operands(node: exp.Expr) -> list[exp.Expr]:
-    """What an aggregate takes from a row beside its first operand."""
-    if isinstance(node, exp.Count):
-        return list(node.expressions)
-    second = node.args.get("expression")
-    return [second] if type(node) in PAIRED and second is not None else []
+def not_grouped(node: exp.Expr) -> Exception:
+    """A column that is many values where a group has one."""
+    return fault(
+        TypingError,
+        f"column {sql_of(node)} is neither grouped nor aggregated",
+        node,
+        f"add it to GROUP BY, or use it in an aggregate such as MIN({sql_of(node)})",
+    )
 
 
 def sum_type(type: Type) -> Type:

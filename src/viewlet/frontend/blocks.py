@@ -21,6 +21,7 @@ from viewlet.frontend.aggregates import (
     has_aggregate,
     has_extreme,
     has_window,
+    not_grouped,
 )
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.grouping_sets import Grouping, groupings_of
@@ -96,7 +97,12 @@ def block_rows(
     if groupings is None:
         return select_rows(lowering, block, needed)
     if has_windows(block):
-        over = windows_outside(block.select, block.items, lambda key: _group_item(key, block).node)
+        over = windows_outside(
+            block.select,
+            block.items,
+            lambda key: _group_item(key, block).node,
+            lambda column: not_grouped(column) if block.scope.owns(column) else None,
+        )
         return select_rows(lowering, from_where(lowering, over, outer), needed)
     tables = []
     hidden = [item for item in block.items if item.is_hidden]

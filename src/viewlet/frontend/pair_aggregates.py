@@ -96,3 +96,11 @@ PAIRED: dict[type[exp.Expr], tuple[Type, Callable[[PairSums], ScalarExpr]]] = {
     exp.RegrSxy: (DOUBLE, _of_some(_products)),
 }
 """Aggregate -> the type of its result, and its formula."""
+
+
+def further_operands(node: exp.Expr) -> list[exp.Expr]:
+    """What an aggregate takes from a row beside its first operand."""
+    if isinstance(node, exp.Count):
+        return list(node.expressions)
+    second = node.args.get("expression")
+    return [second] if type(node) in PAIRED and second is not None else []

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, cond
-from viewlet.frontend.aggregates import Grouped, Lifts, further_operands
+from viewlet.frontend.aggregates import Grouped, Lifts
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.pair_aggregates import further_operands
 from viewlet.frontend.products import Branch, Variables
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import sql_of

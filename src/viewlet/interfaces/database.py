@@ -12,11 +12,13 @@ of the views in an engine. A call that raises has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.contract import Engine
+from viewlet.frontend.statements import TransactionVerb
 from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import callback_of, name_of
 from viewlet.interfaces.batch_queue import BatchQueue, Policy
@@ -196,6 +198,29 @@ class Database:
         """
         return self._writes.sink(relation, weight, op)
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Changes inside are one atomic batch, applied at the end; an error takes all of them back.
+
+        Reads inside, of this thread, see its changes in tables; views and subscribers change at
+        the end. BEGIN, COMMIT and ROLLBACK do the same in SQL.
+
+        >>> with db.transaction():
+        ...     db.insert("r", (3, 4))
+        ...     db.execute("UPDATE r SET b = b + 1 WHERE a = 3")
+        1
+        1
+        >>> db.view("v")[3].total
+        5
+        """
+        self._executor.begin()
+        try:
+            yield
+        except BaseException:
+            self._executor.end(TransactionVerb.ROLLBACK)
+            raise
+        self._executor.end(TransactionVerb.COMMIT)
+
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(
@@ -203,10 +228,10 @@ class Database:
     ) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
-        `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
-        is undone. It may read the database and may not change it. Without a callback, `next()` of
-        the subscription is a future of the next batch. With `snapshot` the first batch is the
-        view as it is, with its version; every later change follows it, and none is in both.
+        `batch.inserted` and `batch.deleted` are sequences of rows. If the callback raises, the
+        batch is undone. It may read the database and may not change it. Without a callback,
+        `next()` of the subscription is a future of the next batch. With `snapshot` the first batch
+        is the view as it is, with its version; every later change follows it, none is in both.
 
         >>> subscription = db.subscribe("v", lambda batch: print(batch.inserted))
         >>> db.insert("r", (2, 8))

@@ -14,11 +14,14 @@ from typing import Any
 from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
+from viewlet.interfaces.batch_history import BatchHistory
+from viewlet.interfaces.constraint_checks import ConstraintChecks
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.transaction import Transaction
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.planner.frontiers import Frontier
@@ -39,6 +42,9 @@ class DatabaseState:
         self.engine = engine
         self.engine_name = engine_name
         self.definitions = Definitions()
+        self.constraints = ConstraintChecks(engine)
+        self.transactions: dict[int, Transaction] = {}
+        """By the thread that began each."""
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
         self.meters: dict[str, RateMeter] = {}
@@ -47,8 +53,21 @@ class DatabaseState:
         self.version = 0
         self.is_delivering = False
         self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
+        self.history: BatchHistory | None = None  # once somebody watches
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._compiler = compiler
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """That of this thread, if it has begun one."""
+        return self.transactions.get(threading.get_ident()) if self.transactions else None
+
+    def refuse_in_transaction(self, what: str) -> None:
+        """What cannot be part of a batch."""
+        if self.transaction is not None:
+            raise StateError(
+                f"{what} cannot be part of a transaction", hint="COMMIT or ROLLBACK first"
+            )
 
     def compile(
         self, catalog: Catalog, queries: Sequence[Query], frontiers: Mapping[str, Frontier]
@@ -61,6 +80,7 @@ class DatabaseState:
     def define(self, definitions: Definitions) -> None:
         """Believe in definitions that the engine has taken."""
         self.definitions = definitions
+        self.constraints.define(definitions.relations)
         self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
         self.meters = {
             view: self.meters.get(view, RateMeter(timings))
@@ -76,6 +96,7 @@ class DatabaseState:
         self.engine.undo()
         for upkeep in self.upkeeps.values():
             upkeep.undo(self.version)
+        self.constraints.undo(self.version)
         self.version += 1
 
     def refuse_while_delivering(self) -> None:
@@ -94,6 +115,7 @@ class DatabaseState:
     def close(self) -> None:
         """Let go of the engine; whoever takes the lock afterwards gets a StateError."""
         self.engine.close()
+        self.constraints.close()
         self.lock = _Closed()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import PlainRows
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.engine.values.intake import EVERYTHING
-from viewlet.errors import DataError, ViewletError
+from viewlet.errors import DataError, UnsupportedError, ViewletError
 from viewlet.interfaces.auto_choice import AutoChoice
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -27,6 +27,7 @@ from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
+from viewlet.interfaces.transaction import Transaction
 from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.schema import shown_value
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from viewlet.engine.spark.frame_columns import RowWeights
 
     FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int | str]
+
+RoutedBatch = tuple[RelationRoute, Batch]
 
 _MANY_ROWS = 50_000
 """From here on somebody may have to wait for a batch."""
@@ -76,6 +79,8 @@ class Writes:
                 route is None
                 or route.only is None
                 or route.static_users
+                or state.transactions
+                or state.constraints.concern(relation)
                 or state.is_delivering
                 or self._checkpoints.is_due
                 or len(row) != route.width
@@ -119,20 +124,60 @@ class Writes:
         with bar:
             return self.apply_batch(change_list)
 
-    def apply_batch(self, changes: Iterable[Change]) -> int:
+    def apply_batch(self, changes: Iterable[Change], *, deletes_cascade: bool = True) -> int:
         """All changes as one atomic batch; the number of its rows."""
         journal = self._state.journal
         with self._state.lock:
             began = now()
             self._prepare()
+            if (transaction := self._state.transaction) is not None:
+                return self._collect(transaction, changes, deletes_cascade=deletes_cascade)
             routed = [(self._route(_checked(change).relation), change) for change in changes]
-            batches = [(route, self._batch(route, change)) for route, change in routed]
+            own = [(route, self._batch(route, change)) for route, change in routed]
+            batches = self._completed(own, deletes_cascade=deletes_cascade)
             named = [(route.relation.name, batch) for route, batch in batches]
             record = journal.prepare(named) if journal is not None else b""
             ticket = self._apply_batches(batches, began, record)
         if journal is not None:
             journal.wait(ticket)
+        return sum(len(batch) for _, batch in own)
+
+    def _collect(
+        self, transaction: Transaction, changes: Iterable[Change], *, deletes_cascade: bool
+    ) -> int:
+        """Changes that wait for COMMIT."""
+        with transaction.statement():
+            batches = []
+            for change in changes:
+                relation = self._route(_checked(change).relation).relation
+                batches.append((relation.name, make_batch(relation, change.rows, change.weights)))
+        for name, batch in batches:
+            transaction.add(name, batch)
+        transaction.deletes_cascade &= deletes_cascade
         return sum(len(batch) for _, batch in batches)
+
+    def commit(self, transaction: Transaction) -> None:
+        """All changes of a transaction as one atomic batch."""
+        journal = self._state.journal
+        self._subscribers.wait_for_room()
+        with self._state.lock:
+            began = now()
+            self._prepare()
+            own = [(self._route(name), batch) for name, batch in transaction.batches]
+            batches = self._completed(own, deletes_cascade=transaction.deletes_cascade)
+            named = [(route.relation.name, batch) for route, batch in batches]
+            record = journal.prepare(named) if journal is not None else b""
+            ticket = self._apply_batches(batches, began, record)
+        if journal is not None:
+            journal.wait(ticket)
+
+    def _completed(
+        self, batches: Sequence[RoutedBatch], *, deletes_cascade: bool
+    ) -> list[RoutedBatch]:
+        """A batch with what foreign keys make follow; an error where it breaks a constraint."""
+        named = [(route.relation.name, batch) for route, batch in batches]
+        more = self._state.constraints.complete(named, deletes_cascade=deletes_cascade)
+        return [*batches, *((self._route(name), batch) for name, batch in more)]
 
     def upsert(self, name: str, rows: Any) -> int:
         """Rows in place of those with their primary keys, as one atomic batch; how many rows.
@@ -153,10 +198,18 @@ class Writes:
                 )
             new = make_batch(relation, rows)
             new = batch_rows(new, last_of_each(relation, new))
+            transaction = self._state.transaction
+            if transaction is not None:
+                _, old = transaction.by_key(self._state.engine, relation, new)
+                old.weights = -old.weights
+                transaction.add(relation.name, old)
+                transaction.add(relation.name, new)
+                transaction.deletes_cascade = False
+                return len(new)
             _, old = rows_by_key(self._state.engine, relation, new)
             old.weights = -old.weights
-            batches = [(route, old), (route, new)]
-            named = [(relation.name, batch) for _, batch in batches]
+            batches = self._completed([(route, old), (route, new)], deletes_cascade=False)
+            named = [(route.relation.name, batch) for route, batch in batches]
             record = journal.prepare(named) if journal is not None else b""
             ticket = self._apply_batches(batches, began, record)
         if journal is not None:
@@ -167,7 +220,8 @@ class Writes:
         """A change as the engine wants it; a log wants all of it, and the strings themselves."""
         state = self._state
         logged = state.journal is not None
-        intake = EVERYTHING if logged else state.engine.intake(route.instances)
+        is_checked = state.constraints.concern(route.relation.name)
+        intake = EVERYTHING if logged or is_checked else state.engine.intake(route.instances)
         if route.pending:  # what is kept is kept whole, in memory of its own
             intake = replace(intake, columns=None, buffers=None)
         return make_batch(route.relation, change.rows, change.weights, intake)
@@ -183,6 +237,8 @@ class Writes:
     ) -> int:
         fed = [(instance, batch) for route, batch in batches for instance in route.instances]
         self._state.engine.apply(fed)
+        named = [(route.relation.name, batch) for route, batch in batches]
+        self._state.constraints.applied(named, self._state.version + 1)
         for route, batch in batches:
             if route.later:
                 route.collect(batch, self._state.version + 1)
@@ -197,6 +253,7 @@ class Writes:
         from viewlet.engine.spark.frame_columns import check_frame
 
         state = self._state
+        state.refuse_in_transaction("a DataFrame")
         self._subscribers.wait_for_room()
         with state.lock:
             began = now()
@@ -209,6 +266,12 @@ class Writes:
             for change in changes:
                 name, frame, own = _frame_change(change)
                 route = self._route(name)
+                if state.constraints.concern(route.relation.name):
+                    raise UnsupportedError(
+                        f"the rows of a DataFrame cannot be held to the constraints of {name}:"
+                        " they do not pass the driver",
+                        hint=f'say db.insert("{name}", frame.toArrow())',
+                    )
                 check_frame(frame, route.relation, weights or own)
                 routes.append(route)
                 fed += [(instance, frame, weights or own) for instance in route.instances]
@@ -281,6 +344,9 @@ class Writes:
         seconds, code_seconds = since(began)
         for timing in timings:
             timing.add(seconds, count, code_seconds)
+        if state.history is not None:
+            names = [route.relation.name for route in routes]
+            state.history.add(state.version, names, count, seconds)
         for route in routes:
             if route.pending:
                 self._maintenance.refresh_by_rows(route.later)

@@ -41,6 +41,7 @@ from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.frontiers import EVERYTHING_EAGER, Frontier, joined_variables
+from viewlet.planner.grouped_views import with_grouped_views
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
 from viewlet.planner.plan_choice import Attempt, Budget, Choice, choose, compared
@@ -113,7 +114,7 @@ def explain_plan(catalog: Catalog, query: Query, *, keyed: bool = True) -> str:
     planner.view(query, Plan.TREE)
     planner.run()
     recomputed = recomputations(catalog, query, choice.plan, keyed=keyed)
-    return plan_text(query.name, choice, planner.trees.rooted, recomputed)
+    return plan_text(query, choice, planner.trees.rooted, recomputed)
 
 
 def recomputations(
@@ -204,11 +205,13 @@ class _Planner:
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
         self.trees = TreeMaps(catalog, self.maps)
+        self._unchanged: set[tuple[str, str, str]] = set()
+        """Columns of maps that read a relation whose changes cancel in them."""
 
     def view(self, query: Query, plan: Plan) -> View:
         """Allocate the view's own map and those that its lets and inner views read."""
         self.maps.plan = plan
-        planned_query = self._over_inner_maps(query)
+        planned_query = self._over_inner_maps(with_grouped_views(query))
         rows = conditions(planned_query.components[0][1])
         columns = {
             name: self._materializer.decorrelate(as_values(component, rows))
@@ -298,6 +301,7 @@ class _Planner:
             return
         difference = simplify(delta(definition, change), planned.keys)
         if difference == ZERO:
+            self._unchanged.add((planned.name, column, relation))
             return
         over_maps = self._materializer.expression(difference, frozenset((relation,)), frozenset())
         self.maintenance.update(relation, planned.name, column, schedule(over_maps))
@@ -331,6 +335,8 @@ class _Planner:
                 return ZERO
             definition = self.maps.by_name[atom.name].columns[atom.column]
             if relation not in self.maps.depends(definition):
+                return ZERO
+            if (atom.name, atom.column, relation) in self._unchanged:
                 return ZERO
             return MapRef(self.maps.change(atom.name), atom.column, atom.keys, buffer=True)
 

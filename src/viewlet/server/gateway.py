@@ -177,7 +177,9 @@ class Gateway:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def apply(self, changes: list[Change]) -> int:
+    def apply(self, changes: list[Change], *, deletes_cascade: bool = True) -> int:
         """Rows in or out, as one batch."""
         self.check_writable()
-        return self.database.apply(changes)
+        if deletes_cascade:
+            return self.database.apply(changes)
+        return self.database._writes.apply_batch(changes, deletes_cascade=False)
