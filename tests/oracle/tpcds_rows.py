@@ -68,7 +68,7 @@ class Tables:
             return None
         kind = column.type.kind
         is_fact = relation.name.endswith(("_sales", "_returns", "inventory"))
-        if name.endswith("_sk"):
+        if name.endswith("_sk") and kind is Kind.INTEGER:
             return self.choose.randint(1, _FEW * (2 if name in relation.key and is_fact else 1))
         known = self.values.get(name) or ()
         if known and self.choose.random() < 0.85:
