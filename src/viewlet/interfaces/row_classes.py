@@ -18,9 +18,13 @@ def row_class(query: Query) -> Any:
 @lru_cache(1024)
 def _row_class(view: str, names: tuple[str, ...]) -> Any:
     """Making a class costs more than a small batch."""
-    made: Any = namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
-    made.__reduce__ = lambda row: (_row_again, (view, names, tuple(row)))
-    return made
+    title = view.capitalize() if view.isidentifier() else "Row"
+    base: Any = namedtuple(title, names, rename=True)  # type: ignore[misc]
+
+    def reduced(row: Row) -> tuple[Any, ...]:
+        return _row_again, (view, names, tuple(row))
+
+    return type(title, (base,), {"__slots__": (), "__reduce__": reduced})
 
 
 def _row_again(view: str, names: tuple[str, ...], values: Row) -> Any:
