@@ -108,7 +108,28 @@ def explain_plan(catalog: Catalog, query: Query, *, keyed: bool = True) -> str:
     planner = _Planner(catalog, [query.name], keyed, Budget())
     planner.view(query, Plan.TREE)
     planner.run()
-    return plan_text(query, choice, planner.trees.rooted)
+    recomputed = recomputations(catalog, query, choice.plan, keyed=keyed)
+    return plan_text(query, choice, planner.trees.rooted, recomputed)
+
+
+def recomputations(
+    catalog: Catalog, query: Query, plan: Plan | None = None, *, keyed: bool = True
+) -> list[str]:
+    """What batches compute anew for a view instead of changing it, and why."""
+    reasons = list(dict.fromkeys(v.recomputed for v in query.inner if v.recomputed))
+    chosen = plan or plan_choice(catalog, query, keyed=keyed).plan
+    program = _planned(catalog, [query], [chosen], keyed, Budget())
+    whole = {
+        (statement.target, trigger.relation)
+        for trigger in program.triggers
+        for statement in trigger.statements
+        if statement.op == ":=" and not program.map(statement.target).buffer
+    }
+    for name, relation in sorted(whole):
+        reasons.append(
+            f"{name} by changes of {relation}: a nested value of it is tied to no row by ="
+        )
+    return reasons
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
