@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 RUN := $(VENV)/.run
 STAMP := $(VENV)/.installed
 
-.PHONY: install test test-all style bench demo docs hunt clean
+.PHONY: install browser test test-all cover style bench demo docs hunt clean
 
 install: $(STAMP)
 
@@ -24,10 +24,18 @@ demo: $(RUN)
 	$(BIN)/viewlet demo $(DEMO)
 
 test: install style
-	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n 2 -m "not slow"
 
-test-all: install style
+test-all: install style browser
 	$(BIN)/pytest -n 2
+
+# Debian's Chromium for the tests of the live page; without it, and without the right to install it, they are skipped.
+browser:
+	command -v chromium || (apt-get update -qq && apt-get install -y -qq chromium) || true
+
+# The fast tests with the lines that none of them runs; tracing makes them take nearly three times as long.
+cover: install
+	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered
 
 style: install
 	$(BIN)/ruff format --check .
@@ -47,6 +55,7 @@ docs: install
 	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
 	$(BIN)/python -m tests.sql_tables
 	$(BIN)/python -m viewlet_bench.report --page
+	VIEWLET_SCREENSHOTS=1 $(BIN)/pytest tests/server/test_page.py
 	$(BIN)/pytest tests/test_docs.py
 
 clean:

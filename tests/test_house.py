@@ -26,6 +26,8 @@ KERNELS = "signals/kernels/ computes for the module of this name beside it"
 CLASSES = {
     "Block": SIBLINGS,
     "Column": KERNEL_TEXT,
+    "Cursor": "PEP 249's, which names it; where the source of a kernel is written",
+    "DataError": "PEP 249's, which names it; of the family",
     "Database": "what users open; for evaluate(), whatever has contents for atoms",
     "Engine": SIBLINGS,
     "Expr": SIBLINGS,

@@ -49,6 +49,7 @@ EVERYTHING = set(ALLOWED)
 ALLOWED |= {
     "interfaces": EVERYTHING,
     "pipeline": EVERYTHING | {"interfaces"},
+    "dbapi": EVERYTHING | {"interfaces"},
     "server": EVERYTHING | {"interfaces"},
     "cli": EVERYTHING | {"interfaces", "pipeline", "server"},
 }

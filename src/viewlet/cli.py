@@ -46,7 +46,8 @@ class Format(StrEnum):
 
 
 WORKLOADS = (
-    "tpch", "tpcds", "job", "finance", "ingest", "maintenance", "spark", "linalg", "signals"
+    "tpch", "tpcds", "job", "finance", "ingest", "outlet", "maintenance", "spark", "linalg",
+    "signals",
 )  # fmt: skip
 
 

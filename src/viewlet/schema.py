@@ -146,6 +146,8 @@ class Column:
     type: Type
     nullable: bool = True
     limit: int | None = field(default=None, compare=False)
+    default: Any = field(default=None, compare=False)
+    """What a row has that leaves the column out, as a user reads it."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import viewlet
+from viewlet.errors import RangeError
 from viewlet.interfaces.database import Database
 
 
@@ -47,3 +48,22 @@ def test_a_bare_null_is_a_column(db: Database) -> None:
     assert db.view("w").to_arrow().to_pylist() == [{"x": None, "y": None}] * 2
     assert db.view("v").rows() == [(None,)] * 2
     assert db.query("SELECT x FROM v").num_rows == 2
+
+
+def test_the_least_bigint_has_no_absolute_value(db: Database) -> None:
+    db.execute("CREATE TABLE t (a BIGINT); CREATE VIEW v AS SELECT ABS(a) AS b FROM t")
+    db.insert("t", (-(2**63) + 1,))
+    with pytest.raises(RangeError, match="64-bit"):
+        db.insert("t", (-(2**63),))
+    assert db.view("v").rows() == [(2**63 - 1,)]
+
+
+def test_what_a_sum_takes_it_gives_back() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE t (a INT, b BIGINT)")
+        db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total FROM t GROUP BY a")
+        with pytest.raises(RangeError, match="64-bit"):
+            db.insert("t", (1, -(2**63)))  # its negative is no BIGINT: it could not be deleted
+        db.insert("t", [(1, -(2**63) + 1), (2, 2**63 - 1)])
+        db.delete("t", [(1, -(2**63) + 1), (2, 2**63 - 1)])
+        assert db.view("v").rows() == []

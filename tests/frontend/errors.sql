@@ -37,10 +37,10 @@ CREATE FUNCTION f() RETURNS INT AS 'x'
 --! UnsupportedError 1:1 | CREATE FUNCTION is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
 
 ALTER TABLE r ADD COLUMN z INT
---! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
+--! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
 
 GRANT SELECT ON r TO x
---! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
+--! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
 
 CREATE TABLE
 --! ParseError 1:8 | expected table name, near 'TABLE' | after 'TABLE' the text ends
@@ -72,20 +72,17 @@ CREATE TABLE z (a INT, PRIMARY KEY (q))
 CREATE TABLE z (a INT PRIMARY KEY, b INT, PRIMARY KEY (b))
 --! ParseError 1:56 | z has two primary keys | -
 
-CREATE TABLE z (a INT DEFAULT 5)
---! UnsupportedError 1:17 | DEFAULT 5 is not supported | a column may have a type, NOT NULL and PRIMARY KEY
+CREATE TABLE z (a INT DEFAULT RANDOM())
+--! UnsupportedError 1:31 | DEFAULT RANDOM() is not a constant | write a constant, and give other values with the rows
 
-CREATE TABLE z (a INT CHECK (a > 1))
---! UnsupportedError 1:17 | CHECK (a > 1) is not supported | a column may have a type, NOT NULL and PRIMARY KEY
+CREATE TABLE z (a INT CHECK (q > 1))
+--! ResolutionError 1:30 | no column q | known are a
 
 CREATE TABLE z (a INT) WITH (fast = true)
 --! UnsupportedError 1:24 | option fast=TRUE is not supported | the only option is WITH (static = true)
 
 CREATE STREAM z (a INT) WITH (static = true)
 --! UnsupportedError 1:15 | a stream cannot be static | use CREATE TABLE
-
-CREATE TABLE z AS SELECT a FROM r
---! UnsupportedError 1:1 | CREATE TABLE ... AS is not supported | use CREATE MATERIALIZED VIEW ... AS
 
 CREATE TABLE db.z (a INT)
 --! UnsupportedError 1:14 | schemas are not supported: db.z | -
@@ -249,9 +246,6 @@ CREATE VIEW v AS SELECT a FROM r GROUP BY 3
 CREATE VIEW v AS SELECT a FROM r ORDER BY 3
 --! ResolutionError 1:43 | ORDER BY 3 is not a column of the result | positions are 1 to 1
 
-CREATE VIEW v AS SELECT a FROM r ORDER BY b
---! UnsupportedError 1:43 | ORDER BY needs a column of the select list | known are a
-
 CREATE VIEW v AS SELECT a FROM r GROUP BY a HAVING b > 1
 --! TypingError 1:52 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
 
@@ -275,9 +269,6 @@ CREATE VIEW v AS SELECT a FROM r WHERE d < NOW()
 
 CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE
 --! UnsupportedError 1:40 | CURRENT_DATE changes by itself, a view cannot follow it | keep the value in a table and join it
-
-CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b FROM s)
---! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
 
 CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b, x FROM s)
 --! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
@@ -383,14 +374,11 @@ CREATE VIEW v AS SELECT a FROM r -- comment
 WHERE b = 'x'
 --! TypingError 2:7 | 'x' does not read as INTEGER | -
 
-CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT r.b FROM r, s WHERE r.b = 1)
---! UnsupportedError 1:52 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
-
 CREATE VIEW v AS SELECT a FROM r LEFT JOIN s
 --! UnsupportedError 1:34 | the join has no condition | add ON ..., or CROSS JOIN
 
 CREATE VIEW v AS SELECT s.x FROM r, s ORDER BY s.xx
---! UnsupportedError 1:48 | ORDER BY needs a column of the select list | did you mean x?
+--! ResolutionError 1:48 | s has no column xx | did you mean x?
 
 CREATE VIEW v AS SELECT a FROM r WHERE (a, b) < (SELECT b, n FROM u)
 --! UnsupportedError 1:41 | (a, b) is not supported | -
@@ -400,9 +388,6 @@ CREATE VIEW v AS SELECT a FROM r WHERE (a, b) < ALL (SELECT b, n FROM u)
 
 CREATE VIEW v AS SELECT a FROM r GROUP BY a HAVING SUM(q) > 1
 --! ResolutionError 1:56 | no column q | known are a, b, c, d, e
-
-CREATE VIEW v AS SELECT id FROM t WHERE id = (SELECT a FROM t t2 WHERE t2.a = 1)
---! UnsupportedError 1:54 | a scalar subquery must give one row: an aggregate, or a row found by its key | select MIN(...) or MAX(...) instead, or compare all columns of the primary key
 
 CREATE VIEW v AS SELECT SUM(a) FILTER (WHERE b) FROM r
 --! TypingError 1:46 | WHERE needs a condition, b is INTEGER | compare it with something, for instance <> 0
@@ -467,8 +452,8 @@ INSERT OVERWRITE TABLE r SELECT 1, 2
 INSERT INTO r (a INT) VALUES (1)
 --! ParseError 1:16 | a INT is not a name of a column | list the names alone
 
-INSERT INTO r DEFAULT VALUES
---! UnsupportedError 1:13 | DEFAULT VALUES is not supported | write the values
+CREATE TABLE z (a INT CHECK (a > (SELECT 1)))
+--! UnsupportedError 1:42 | a subquery in CHECK is not supported | use a foreign key, or a view that shows the rows that are wrong
 
 WITH q AS (SELECT 1) INSERT INTO r SELECT * FROM q
 --! UnsupportedError 1:6 | WITH before INSERT is not supported | write INSERT INTO ... WITH ... SELECT
@@ -485,11 +470,11 @@ DROP TABLE IF EXISTS r PURGE
 DROP TEMPORARY TABLE r
 --! UnsupportedError 1:22 | DROP ... TEMPORARY is not supported | -
 
-CREATE TABLE z (a INT REFERENCES r (a) ON DELETE CASCADE)
---! UnsupportedError 1:34 | this option of REFERENCES is not supported | delete or update the rows that refer as well
+CREATE TABLE z (a INT REFERENCES r (a) ON DELETE SET DEFAULT)
+--! UnsupportedError 1:34 | ON DELETE SET DEFAULT is not supported | ON DELETE can be NO ACTION, RESTRICT, CASCADE, SET NULL
 
-CREATE TABLE z (a INT, FOREIGN KEY (a) REFERENCES r (a) ON DELETE SET NULL)
---! UnsupportedError 1:51 | this option of REFERENCES is not supported | delete or update the rows that refer as well
+CREATE TABLE z (a INT, FOREIGN KEY (a) REFERENCES r (a) ON UPDATE CASCADE)
+--! UnsupportedError 1:51 | ON UPDATE CASCADE is not supported | ON UPDATE can be NO ACTION, RESTRICT
 
 CREATE TABLE z (a INT PRIMARY KEY DESC)
 --! UnsupportedError 1:17 | an order of a PRIMARY KEY is not supported | -
@@ -760,4 +745,307 @@ INSERT INTO r VALUES (1) ON CONFLICT (a + 1) DO NOTHING
 
 INSERT INTO r VALUES (1) ON CONFLICT (a) DO UPDATE SET r.b = 1
 --! UnsupportedError 1:56 | a table's name in SET is not supported | write b: UPDATE changes columns of its own table alone
+
+CREATE TABLE z (a INT DEFAULT 5 DEFAULT 6)
+--! ParseError 1:17 | column a has two defaults | -
+
+CREATE TABLE z (a INT DEFAULT 'x')
+--! DataError 1:31 | DEFAULT of column a is INTEGER, and 'x' is not | give a value that converts to INTEGER without loss
+
+CREATE TABLE z (a INT DEFAULT 99999999999)
+--! RangeError 1:31 | DEFAULT of column a: 99999999999 is out of range for INTEGER | -
+
+CREATE TABLE z (a TIMESTAMP DEFAULT CURRENT_TIMESTAMP)
+--! UnsupportedError 1:17 | DEFAULT CURRENT_TIMESTAMP is not a constant | write a constant, and give other values with the rows
+
+CREATE TABLE z (a INT, b INT DEFAULT a)
+--! ResolutionError 1:38 | a is not a constant | -
+
+CREATE TABLE z (a VARCHAR(2) DEFAULT 'xyz')
+--! RangeError 1:38 | DEFAULT of column a: 'xyz' has 3 characters, 2 are most | -
+
+CREATE TABLE z (a INT DEFAULT (SELECT 1))
+--! UnsupportedError 1:39 | DEFAULT (SELECT 1) is not a constant | write a constant, and give other values with the rows
+
+CREATE TABLE z (a BIGINT DEFAULT nextval('s'))
+--! UnsupportedError 1:34 | DEFAULT NEXTVAL('s') is not a constant | write a constant, and give other values with the rows
+
+CREATE TABLE z (a INT, CHECK (a + 1))
+--! TypingError 1:31 | NOT needs a condition, (a + 1) is BIGINT | compare it with something, for instance <> 0
+
+CREATE TABLE z (a INT, CHECK (a = 'x'))
+--! TypingError 1:31 | 'x' does not read as INTEGER | -
+
+CREATE TABLE z (a INT, CHECK (SUM(a) > 1))
+--! TypingError 1:31 | SUM(a) in CHECK | CHECK is about one row
+
+CREATE TABLE z (a INT, CHECK (r.a > 1))
+--! ResolutionError 1:31 | no table r in FROM | known are z
+
+CREATE TABLE z (a INT, CHECK (foo(a)))
+--! ResolutionError 1:31 | no function foo | did you mean floor?
+
+CREATE TABLE z (a INT, CHECK (ROW_NUMBER() OVER () > 1))
+--! TypingError 1:31 | ROW_NUMBER() OVER () in CHECK | CHECK is about one row
+
+CREATE TABLE z (a INT, CHECK (EXISTS (SELECT 1 FROM r)))
+--! UnsupportedError 1:46 | a subquery in CHECK is not supported | use a foreign key, or a view that shows the rows that are wrong
+
+CREATE TABLE z (a INT, CHECK ())
+--! ParseError 1:32 | something is missing near ')' | after ')' the text ends
+
+CREATE TABLE z (a INT, UNIQUE (q))
+--! ResolutionError 1:14 | constraint z_q_key names q, which z does not have | known are a
+
+CREATE TABLE z (a INT, UNIQUE (a, a))
+--! ResolutionError 1:32 | the key names a twice | -
+
+CREATE TABLE z (a INT UNIQUE NULLS NOT DISTINCT)
+--! UnsupportedError 1:17 | NULLS NOT DISTINCT is not supported | leave it out: rows with a NULL are no duplicates
+
+CREATE TABLE z (a INT, UNIQUE (a + 1))
+--! ParseError 1:34 | expecting ), near '+' | -
+
+CREATE STREAM z (a INT UNIQUE)
+--! UnsupportedError 1:15 | UNIQUE of a stream cannot be checked, since its rows are not kept | declare z with CREATE TABLE
+
+CREATE STREAM z (a INT REFERENCES r (a))
+--! UnsupportedError 1:15 | a foreign key of a stream cannot be checked, since its rows are not kept | declare z with CREATE TABLE
+
+CREATE TABLE z (a INT, FOREIGN KEY (q) REFERENCES r (a))
+--! ResolutionError 1:14 | constraint z_q_fkey names q, which z does not have | known are a
+
+CREATE TABLE z (a INT, b INT, FOREIGN KEY (a, b) REFERENCES r (a))
+--! ResolutionError 1:61 | 2 columns refer to 1 | a foreign key has as many columns as the key that it refers to
+
+CREATE TABLE z (a INT, b INT, FOREIGN KEY (a, b) REFERENCES r (a, b) MATCH FULL)
+--! UnsupportedError 1:61 | MATCH FULL is not supported | leave it out: a key with a NULL refers to nothing
+
+CREATE TABLE z (a INT NOT NULL REFERENCES r (a) ON DELETE SET NULL)
+--! ResolutionError 1:14 | ON DELETE SET NULL of a, which is NOT NULL | use ON DELETE CASCADE or RESTRICT
+
+CREATE TABLE z (a INT REFERENCES r (a) ON DELETE EXPLODE)
+--! ParseError 1:50 | invalid key constraint, near 'EXPLODE' | -
+
+CREATE TABLE z (a INT REFERENCES db.r (a))
+--! UnsupportedError 1:34 | schemas are not supported: db.r | write r
+
+CREATE TABLE z (a INT, EXCLUDE (a WITH =))
+--! UnsupportedError 1:33 | EXCLUDE (a WITH =) is not supported | a table may have columns, PRIMARY KEY, UNIQUE, CHECK and FOREIGN KEY
+
+CREATE TABLE z (a INT GENERATED ALWAYS AS IDENTITY)
+--! UnsupportedError 1:17 | GENERATED ALWAYS AS IDENTITY is not supported | a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and REFERENCES
+
+CREATE TABLE z (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED)
+--! UnsupportedError 1:24 | GENERATED ALWAYS AS (a + 1) STORED is not supported | a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and REFERENCES
+
+CREATE TABLE z (a INT COLLATE "C")
+--! UnsupportedError 1:17 | COLLATE "C" is not supported | a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and REFERENCES
+
+MERGE INTO r
+--! ParseError 1:12 | expected table name, near 'r' | after 'r' the text ends
+
+MERGE INTO r USING s
+--! ParseError 1:20 | something is missing near 's' | after 's' the text ends
+
+MERGE INTO r USING s ON r.b = s.b
+--! ParseError 1:33 | something is missing near 'b' | after 'b' the text ends
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED
+--! ParseError 1:40 | something is missing near 'MATCHED' | after 'MATCHED' the text ends
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN
+--! ParseError 1:48 | something is missing near 'THEN' | after 'THEN' the text ends
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN INSERT (a) VALUES (s.b)
+--! ParseError 1:53 | INSERT of a row that is there | INSERT belongs to WHEN NOT MATCHED
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN DELETE
+--! ParseError 1:57 | DELETE of a row that is not there | WHEN NOT MATCHED can INSERT or DO NOTHING
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN UPDATE SET a = s.b
+--! ParseError 1:57 | UPDATE of a row that is not there | WHEN NOT MATCHED can INSERT or DO NOTHING
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED BY SOURCE THEN INSERT (a) VALUES (1)
+--! ParseError 1:67 | INSERT of a row that is there | INSERT belongs to WHEN NOT MATCHED
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN UPDATE SET *
+--! UnsupportedError 1:53 | UPDATE SET * is not supported | list the columns
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN UPDATE SET a = 1, a = 2
+--! ParseError 1:71 | SET names a twice | -
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN UPDATE SET r.a = 1
+--! UnsupportedError 1:64 | a table's name in SET is not supported | write a: UPDATE changes columns of its own table alone
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.b)
+--! ParseError 1:81 | 1 values for 2 columns | -
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN INSERT *
+--! UnsupportedError 1:64 | INSERT without VALUES is not supported | write INSERT (columns) VALUES (values)
+
+MERGE INTO r USING s ON r.b = s.b WHEN NOT MATCHED THEN INSERT (a + 1) VALUES (s.b)
+--! ParseError 1:65 | a + 1 is not a name of a column | list the names alone
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN DELETE WHEN MATCHED THEN DO NOTHING
+--! ParseError 1:1 | clause 2 of MERGE is never reached | an earlier WHEN without AND takes all of its rows
+
+MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN DELETE RETURNING a
+--! UnsupportedError 1:12 | MERGE ... RETURNING is not supported | read the rows after the statement
+
+MERGE INTO db.r USING s ON r.b = s.b WHEN MATCHED THEN DELETE
+--! UnsupportedError 1:12 | schemas are not supported: db.r | write r
+
+MERGE r USING s ON r.b = s.b WHEN MATCHED THEN EXPLODE
+--! ParseError 1:48 | unknown option EXPLODE, near 'EXPLODE' | after 'EXPLODE' the text ends
+
+MERGE INTO r USING s WHEN MATCHED THEN DELETE
+--! ParseError 1:1 | MERGE needs USING, ON and WHEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
+
+WITH q AS (SELECT 1) MERGE INTO r USING q ON TRUE WHEN MATCHED THEN DELETE
+--! UnsupportedError 1:1 | WITH before MERGE is not supported | write USING (WITH ...) AS s
+
+TRUNCATE
+--! ParseError 1:1 | expected table name, near 'TRUNCATE' | after 'TRUNCATE' the text ends
+
+TRUNCATE r CASCADE
+--! UnsupportedError 1:1 | TRUNCATE ... CASCADE is not supported | write TRUNCATE a, b
+
+TRUNCATE r RESTART IDENTITY
+--! UnsupportedError 1:1 | TRUNCATE ... RESTART is not supported | write TRUNCATE a, b
+
+TRUNCATE TABLE IF EXISTS r
+--! UnsupportedError 1:1 | TRUNCATE ... IF EXISTS is not supported | write TRUNCATE a, b
+
+TRUNCATE db.r
+--! UnsupportedError 1:10 | schemas are not supported: db.r | write r
+
+BEGIN ISOLATION LEVEL SERIALIZABLE
+--! UnsupportedError 1:7 | BEGIN ... ISOLATION LEVEL SERIALIZABLE is not supported | a transaction sees the rows as they were at its statements, and its own
+
+BEGIN READ ONLY
+--! UnsupportedError 1:7 | BEGIN ... READ ONLY is not supported | a transaction sees the rows as they were at its statements, and its own
+
+START r
+--! UnsupportedError 1:1 | START is followed by TRANSACTION | write START TRANSACTION
+
+COMMIT AND CHAIN
+--! UnsupportedError 1:8 | COMMIT ... AND CHAIN is not supported | a transaction sees the rows as they were at its statements, and its own
+
+COMMIT PREPARED 'x'
+--! UnsupportedError 1:8 | COMMIT ... PREPARED X is not supported | a transaction sees the rows as they were at its statements, and its own
+
+ROLLBACK TO SAVEPOINT x
+--! UnsupportedError 1:1 | savepoints are not supported | ROLLBACK undoes all statements
+
+SAVEPOINT x
+--! UnsupportedError 1:1 | savepoints are not supported | ROLLBACK undoes all statements
+
+RELEASE SAVEPOINT x
+--! UnsupportedError 1:1 | savepoints are not supported | ROLLBACK undoes all statements
+
+BEGIN WORK x
+--! UnsupportedError 1:12 | BEGIN ... X is not supported | a transaction sees the rows as they were at its statements, and its own
+
+CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY b
+--! UnsupportedError 1:52 | ORDER BY needs a column of the select list | known are a
+
+CREATE VIEW v AS SELECT DISTINCT a FROM r ORDER BY a + 1
+--! UnsupportedError 1:52 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
+
+CREATE VIEW v AS SELECT a FROM r UNION SELECT b FROM s ORDER BY a + 1
+--! UnsupportedError 1:65 | ORDER BY needs a column of the select list | add the expression to the select list, with a name
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY a ORDER BY b
+--! TypingError 1:54 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT a, SUM(b) AS n FROM r GROUP BY a ORDER BY c + n
+--! TypingError 1:67 | column c is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(c)
+
+CREATE VIEW v AS SELECT a FROM r WHERE a = (SELECT b, x FROM s)
+--! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY (SELECT b, x FROM s)
+--! TypingError 1:51 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY z.b
+--! ResolutionError 1:43 | no table z in FROM | known are r
+
+SHOW
+--! UnsupportedError 1:1 | SHOW is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+
+SHOW INDEXES
+--! UnsupportedError 1:1 | SHOW INDEXES is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+
+SHOW CREATE TABLE r
+--! UnsupportedError 1:1 | SHOW CREATE TABLE is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+
+SHOW COLUMNS FROM
+--! ParseError 1:1 | SHOW takes the name of one table or view | write SHOW COLUMNS FROM t
+
+SHOW COLUMNS FROM r, s
+--! ParseError 1:1 | SHOW takes the name of one table or view | write SHOW COLUMNS FROM t
+
+DESCRIBE
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+DESCRIBE r s
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+DESCRIBE 'r'
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+DESCRIBE SELECT 1
+--! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
+
+EXPLAIN
+--! ParseError 1:1 | EXPLAIN takes a view or a query | write EXPLAIN v
+
+EXPLAIN ANALYZE SELECT 1
+--! UnsupportedError 1:1 | EXPLAIN ANALYZE is not supported | write EXPLAIN SELECT ...
+
+EXPLAIN (FORMAT json) SELECT 1
+--! UnsupportedError 1:1 | EXPLAIN ( is not supported | write EXPLAIN SELECT ...
+
+EXPLAIN r s
+--! ParseError 1:1 | EXPLAIN takes a view or a query | write EXPLAIN v
+
+EXPLAIN DELETE FROM r
+--! ParseError 1:1 | EXPLAIN takes a view or a query | write EXPLAIN v
+
+SET
+--! ParseError 1:1 | SET needs a name and a value | write SET name = value
+
+SET x = 3
+--! UnsupportedError 1:1 | SET x is not supported | accepted, without effect, are application_name, client_encoding, client_min_messages, datestyle, extra_float_digits, search_path, standard_conforming_strings, timezone
+
+SET work_mem TO '4MB'
+--! UnsupportedError 1:1 | SET work_mem is not supported | accepted, without effect, are application_name, client_encoding, client_min_messages, datestyle, extra_float_digits, search_path, standard_conforming_strings, timezone
+
+SET search_path
+--! ParseError 1:1 | SET needs a name and a value | write SET name = value
+
+CREATE TABLE z (a) AS SELECT 1
+--! UnsupportedError 1:1 | CREATE TABLE with columns and AS is not supported | write CREATE TABLE t AS SELECT ..., with names by AS
+
+CREATE TABLE z AS
+--! ParseError 1:1 | the table has no columns | write (a INT, ...)
+
+CREATE TABLE db.z AS SELECT 1 AS a
+--! UnsupportedError 1:14 | schemas are not supported: db.z | write z
+
+CREATE TABLE z WITH (fast = true) AS SELECT 1 AS a
+--! UnsupportedError 1:22 | option fast=TRUE is not supported | write CREATE TABLE t AS SELECT ...
+
+CREATE TABLE "z z" AS SELECT 1 AS a
+--! UnsupportedError 1:14 | table name 'z z' is not supported | use letters, digits and _
+
+CREATE SCHEMA x
+--! UnsupportedError 1:1 | CREATE SCHEMA is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
+
+CREATE SCHEMA IF NOT EXISTS x
+--! UnsupportedError 1:1 | CREATE SCHEMA is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
+
+DROP SCHEMA x
+--! UnsupportedError 1:1 | DROP SCHEMA is not supported | drop a TABLE, a STREAM or a VIEW
 

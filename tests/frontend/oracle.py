@@ -108,7 +108,11 @@ def duckdb_rows(
 
 def viewlet_rows(query: Query, memory: Memory, *, ordered: bool = False) -> list[tuple[Any, ...]]:
     found = evaluate_query(query, memory)
-    flat = sort_rows(query, found) if ordered else [r for r, n in found for _ in range(n)]
+    flat = (
+        sort_rows(query, found)
+        if ordered
+        else [r[: len(query.columns)] for r, n in found for _ in range(n)]
+    )
     return [
         tuple(decode(v, c.type) for v, c in zip(row, query.columns, strict=True)) for row in flat
     ]

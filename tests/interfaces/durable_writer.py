@@ -8,10 +8,17 @@ that whoever reads the lines knows what must be there.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+import pandas  # noqa: F401 - before it is forked: what opening a database would import
 
 import viewlet
+import viewlet.engine.local.native_engine
+import viewlet.planner.viewlets
 from viewlet.interfaces import durable_database
 from viewlet.interfaces.database import Database
 
@@ -39,22 +46,38 @@ def write(db: Database, number: int) -> None:
         db.insert("s", [(number, i / 4) for i in range(rows_of(number))])
 
 
-def main() -> None:
-    """Go on behind the last batch that the database has."""
-    path, level, seed = sys.argv[1:]
+def run(path: str, level: str, seed: int, say: Callable[[str], None]) -> None:
+    """Go on behind the last batch that the database has, until somebody ends the process."""
     durable_database.LOG_BYTES = 30_000  # snapshots often
     db = viewlet.connect(path, synchronous=level)  # type: ignore[arg-type]
     if "by_group" not in repr(db):
         db.execute(SCHEMA)
-    draw = random.Random(int(seed))
+    draw = random.Random(seed)
     number = last_batch(db) + 1
-    print("open", number - 1, flush=True)
+    say(f"open {number - 1}")
     while True:
         write(db, number)
-        print(number, flush=True)
+        say(str(number))
         if draw.random() < 0.01:
             db.checkpoint()
         number += 1
+
+
+def run_as_process(path: str, level: str, seed: int, lines: Connection) -> None:
+    """The same for a process that was made by another one and writes into its pipe."""
+    run(path, level, seed, lambda line: write_all(lines.fileno(), f"{line}\n".encode()))
+
+
+def write_all(file: int, data: bytes) -> None:
+    """All of it: a line that is there in half was not said."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def main() -> None:
+    """Run from the command line."""
+    path, level, seed = sys.argv[1:]
+    run(path, level, int(seed), lambda line: print(line, flush=True))
 
 
 def last_batch(db: Database) -> int:

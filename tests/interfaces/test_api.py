@@ -1,6 +1,8 @@
 """The public surface: definitions, batches, reads, subscriptions."""
 
+import copy
 import datetime as dt
+import pickle
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -668,3 +670,15 @@ def test_a_checkpoint_that_cannot_be_written(db: Database, tmp_path: Path) -> No
         ViewletError, match=r"the checkpoint cannot be written to .*Not a directory"
     ):
         db.checkpoint(str(tmp_path / "file" / "x"))
+
+
+def test_rows_are_pickled_and_copied(db: Database) -> None:
+    db.execute(SCHEMA)
+    db.execute(JOINED)
+    db.insert("r", (1, 10))
+    db.insert("s", (10, "1.50", DAY))
+    rows = db.view("v").rows()
+    for again in (pickle.loads(pickle.dumps(rows)), copy.deepcopy(rows)):
+        assert again == rows
+        assert again[0].total == Decimal("1.50")
+        assert type(again[0]) is type(rows[0])

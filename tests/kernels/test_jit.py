@@ -76,10 +76,12 @@ import ast, sys
 from viewlet.kernels.jit import compile_program, kernel
 from viewlet.program.text import parse_program
 from viewlet.native.compiled import code_of
+from viewlet.native.optimizer import OPTIMIZER
 module = compile_program(parse_program(sys.argv[1]))
 parsed, parse = [], ast.parse
 ast.parse = lambda *given, **more: parsed.append(given[0]) or parse(*given, **more)
 code_of(kernel(module, "r"))
+OPTIMIZER.wait()
 print(any("def on_r" in text for text in parsed))
 """
 

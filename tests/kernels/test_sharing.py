@@ -70,10 +70,10 @@ def single_body(text: str, relation: str) -> str:
     return text.split(f"def each_{relation}(", 1)[1].split("\ndef ", 1)[0]
 
 
-def test_axf_asks_once_for_count_and_once_for_sum() -> None:
-    """Not both in one descent: each has its own loop beside it, for prices that are not finite."""
+def test_axf_asks_once_for_count_and_sum() -> None:
+    """Although each has its own loop beside it, for prices that are not finite."""
     body = single_body(finance("axf"), "asks")
-    assert len(re.findall(r"= range_at_\d+\(", body)) == 2
+    assert len(re.findall(r"= range_at_\d+\(", body)) == 1
     assert body.count("find(slots_axf") == 1
 
 

@@ -296,6 +296,8 @@ with viewlet.connect() as db:
     db.insert("r", [(1, 2), (1, 3), (2, 5), (None, 7)])
     db.delete("r", [(1, 3)])
     print(sorted(map(tuple, db.view("v").rows()), key=repr))
+from viewlet.native.optimizer import OPTIMIZER
+OPTIMIZER.wait()
 """
 ANSWER = "[(1, 2), (2, 5), (None, 7)]"
 

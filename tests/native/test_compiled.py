@@ -17,6 +17,7 @@ from viewlet.errors import ProgramError
 from viewlet.native.code_cache import code_cache
 from viewlet.native.compiled import OUTLINED, Compiled, code_of, compiled, outlined
 from viewlet.native.instructions import Untranslatable
+from viewlet.native.optimizer import OPTIMIZER
 from viewlet.storage.arithmetic import plus, times
 from viewlet.storage.memory import load, store
 from viewlet.storage.multimap import refuse_null_key
@@ -136,12 +137,74 @@ def test_outlined_functions_are_called_where_they_are(tmp_path: Path) -> None:
     words = np.array([1])
     assert near(words.ctypes.data, 20) == 41
     assert far.body in OUTLINED  # type: ignore[attr-defined]
+    OPTIMIZER.wait()
     code = code_cache().read(near.symbol)  # type: ignore[attr-defined]
     assert code is not None and code.needs == (far.body,)  # type: ignore[attr-defined]
     assert far.body.encode() in code.binary  # type: ignore[attr-defined]
     with pytest.raises(OverflowError, match="64-bit integers"):
         near(words.ctypes.data, 2**63 - 50)
     assert words.tolist() == [2**63 - 9]
+
+
+@outlined
+def step_of(address: int) -> int:
+    return load(address, 0) * 3
+
+
+@compiled
+def stepped(address: int, turns: int) -> int:
+    total = 0
+    for _ in range(turns):
+        total = plus(total, step_of(address))
+    return total
+
+
+def test_better_code_takes_the_place_of_the_first_one() -> None:
+    """In the same object of Python: whoever has it runs the new code from the next call on."""
+    words = np.array([7])
+    address = words.ctypes.data
+    call = code_of(stepped)
+    assert call(address, 5) == 105
+    OPTIMIZER.wait()
+    assert not stepped.is_quick and not step_of.is_quick  # type: ignore[attr-defined]
+    assert code_of(stepped) is call
+    assert call(address, 5) == 105
+    with pytest.raises(OverflowError):
+        words[0] = 2**61
+        call(address, 5)
+    assert code_cache().read(stepped.symbol) is not None  # type: ignore[attr-defined]
+    assert code_cache().read(f"quick.{stepped.symbol}") is None  # type: ignore[attr-defined]
+
+
+QUICK = """
+from viewlet.native.compiled import compiled
+from viewlet.native.optimizer import OPTIMIZER
+import os, sys
+@compiled
+def twice(number: int) -> int:
+    return number + number
+assert twice(4) == 8 and twice.is_quick == (sys.argv[1] != "at once")
+child = os.fork()
+if not child:
+    OPTIMIZER.wait()
+    assert twice(5) == 10
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+OPTIMIZER.wait()
+assert twice(4) == 8 and not twice.is_quick
+"""
+
+
+def test_a_process_may_fork_and_end_while_code_is_optimized(tmp_path: Path) -> None:
+    program = tmp_path / "quick.py"
+    program.write_text(QUICK)
+    environment = os.environ | {
+        "VIEWLET_CACHE": str(tmp_path / "code"),
+        "VIEWLET_NATIVE": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    for how in ("quick", "at once"):
+        subprocess.run([sys.executable, program, how], check=True, timeout=60, env=environment)
 
 
 def test_the_gil_is_free_while_code_runs() -> None:
@@ -169,9 +232,11 @@ def run_apart(program: str) -> str:
 AGAIN = """
 import sys
 import numpy as np
+from viewlet.native.optimizer import OPTIMIZER
 from viewlet.storage.multimap import begin_all
 words = np.zeros(1, np.int64)
 begin_all(words.ctypes.data, 0, 1)
+OPTIMIZER.wait()
 print("numba" in sys.modules, "viewlet.native.machine" in sys.modules)
 """
 

@@ -269,3 +269,17 @@ def test_parameters() -> None:
     bound = with_parameters(text, [f"<{n}>" for n in range(1, 13)])
     assert bound == "SELECT '$1', \"$2\", <1>, <12> -- $3\n, $q$ $1 $q$ /* $4 */"
     assert without_public("SELECT 'public.x' FROM public.v") == "SELECT 'public.x' FROM        v"
+
+
+def test_merge_and_truncate(shop: Serving) -> None:
+    with connect(shop, autocommit=True) as connection:
+        merged = connection.execute(
+            "MERGE INTO sales USING (VALUES (1, 'south'), (2, 'west')) AS n (id, shop)"
+            " ON sales.id = n.id WHEN MATCHED THEN UPDATE SET shop = n.shop"
+            " WHEN NOT MATCHED THEN INSERT (id, shop) VALUES (n.id, n.shop)"
+        )
+        assert merged.statusmessage == "MERGE 2"
+        shops = connection.execute("SELECT shop FROM sales ORDER BY id").fetchall()
+        assert shops == [("south",), ("west",)]
+        assert connection.execute("TRUNCATE sales").statusmessage == "TRUNCATE TABLE"
+        assert connection.execute("SELECT COUNT(*) FROM totals").fetchone() == (0,)

@@ -59,7 +59,7 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class OrderItem:
-    """ORDER BY one output column, by its position."""
+    """ORDER BY one column of `row_columns`, by its position."""
 
     column: int
     descending: bool = False
@@ -91,6 +91,7 @@ class Query:
     `components` has COUNT first. `lets` are lifts over the keys which are computed when a row is
     read, for subqueries in HAVING and in the select list of a grouped query. `inner` are views that
     the expressions read, each after those that it reads itself. `plan` is what the user asked for.
+    `sorts` are values that ORDER BY names and nobody selects: rows have them until they are sorted.
     """
 
     name: str
@@ -105,6 +106,12 @@ class Query:
     offset: int = 0
     inner: tuple[InnerView, ...] = ()
     plan: Plan | None = None
+    sorts: tuple[OutputColumn, ...] = ()
+
+    @property
+    def row_columns(self) -> tuple[OutputColumn, ...]:
+        """The columns of a row before ORDER BY and LIMIT."""
+        return (*self.columns, *self.sorts)
 
 
 def expressions(query: Query) -> Iterator[Expr]:
@@ -144,7 +151,7 @@ def make_rows(
             environment = dict(full)
         if query.having is not None and _value(query.having, environment) is not True:
             continue
-        row = tuple(_value(column.scalar, environment) for column in query.columns)
+        row = tuple(_value(column.scalar, environment) for column in query.row_columns)
         count = multiplicity(weights.get(COUNT, 0))
         yield row, count if query.kind is ViewKind.BAG else 1
 
@@ -176,7 +183,7 @@ def sort_rows(query: Query, rows: list[tuple[tuple[Scalar, ...], int]]) -> list[
         non_null.sort(key=partial(_order_of, item.column), reverse=item.descending)
         rows = nulls + non_null if item.nulls_first else non_null + nulls
     end = None if query.limit is None else query.offset + query.limit
-    return repeated(rows, end)[query.offset :]
+    return [row[: len(query.columns)] for row in repeated(rows, end)[query.offset :]]
 
 
 def _order_of(column: int, entry: tuple[tuple[Scalar, ...], int]) -> Any:

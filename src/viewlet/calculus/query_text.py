@@ -6,6 +6,7 @@ view v[a] : group plan tree
   let (x := Sum[](s(c)))
   having count > x
   select a : INTEGER not null := a
+  sort INTEGER not null := count
   order by 1 desc nulls first
   limit 10 offset 5
 """
@@ -39,6 +40,9 @@ def query_text(query: Query) -> str:
         scalar = format_scalar(column.scalar)
         name = column.name if column.name.isidentifier() else format_constant(column.name)
         lines.append(f"  select {name} : {column.type}{null} := {scalar}")
+    for column in query.sorts:
+        null = "" if column.nullable else " not null"
+        lines.append(f"  sort {column.type}{null} := {format_scalar(column.scalar)}")
     for item in query.order:
         direction = "desc" if item.descending else "asc"
         nulls = "first" if item.nulls_first else "last"
@@ -134,6 +138,9 @@ class QueryParser(Parser):
         columns = []
         while self.accept("select"):
             columns.append(self.output_column())
+        sorts = []
+        while self.accept("sort"):
+            sorts.append(self.value_of_column("sort"))
         order = []
         while self.accept("order"):
             order.append(self.order_item())
@@ -151,6 +158,7 @@ class QueryParser(Parser):
             offset,
             tuple(inner),
             plan,
+            tuple(sorts),
         )
 
     def inner_view(self) -> InnerView:
@@ -192,6 +200,10 @@ class QueryParser(Parser):
         """NAME : TYPE [not null] := SCALAR"""
         name = self.column_name()
         self.expect(":")
+        return self.value_of_column(name)
+
+    def value_of_column(self, name: str) -> OutputColumn:
+        """TYPE [not null] := SCALAR"""
         type = self.type()
         nullable = self.nullable()
         self.expect(":=")

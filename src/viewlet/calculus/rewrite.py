@@ -7,7 +7,8 @@ Names are lexical only by convention: no variable that a Sum hides is ever bound
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -36,11 +37,11 @@ from viewlet.calculus.expr import (
     walk,
     with_fields,
 )
-from viewlet.calculus.fields import Role
+from viewlet.calculus.fields import Role, remembered
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import all_names, inputs, outputs
 from viewlet.calculus.text import TEXTS, to_text
-from viewlet.functions import Const, Ref, ScalarExpr, apply, fold
+from viewlet.functions import Const, Ref, ScalarExpr, apply, fold, free_variables
 from viewlet.functions import substitute as substitute_scalar
 
 
@@ -91,6 +92,7 @@ class Names:
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._used_names = set(reserved)
+        self._last_numbers: dict[str, int] = {}
 
     def reserve(self, names: Iterable[str]) -> None:
         """These names are given to nobody from now on."""
@@ -99,10 +101,11 @@ class Names:
     def fresh(self, name: str) -> str:
         """A name that was neither reserved nor given before: b_1, b_2, ..."""
         stem = name.rstrip("0123456789").rstrip("_") or name
-        for number in count(1):
+        for number in count(self._last_numbers.get(stem, 0) + 1):
             candidate = f"{stem}_{number}"
             if candidate not in self._used_names:
                 self._used_names.add(candidate)
+                self._last_numbers[stem] = number
                 return candidate
         raise AssertionError
 
@@ -239,6 +242,19 @@ def project(keys: Iterable[str], expr: Expr) -> Expr:
     return expr if bound <= keys else sum_over(keys & (bound | inputs(expr)), expr)
 
 
+@remembered
+def census(expr: Expr) -> frozenset[tuple[str, int]]:
+    """How many leaves and lifts of each kind and name: the same for all renamings and orders.
+
+    Most expressions that differ differ in this, and it costs much less than their canonical forms.
+    """
+    kinds: Counter[str] = Counter()
+    for part in walk(expr):
+        if not isinstance(part, Add | Mul | Sum):
+            kinds[f"{type(part).__name__} {part.name if isinstance(part, Atom) else ''}"] += 1
+    return frozenset(kinds.items())
+
+
 # --- canonical form -------------------------------------------------------------------------------
 
 
@@ -272,6 +288,43 @@ def _canonical(expr: Expr, keys: frozenset[str]) -> Canonical:
     return Canonical(to_text(_ordered(rename(ordered, numbering), {})[0]), numbering)
 
 
+@dataclass(frozen=True)
+class _Template:
+    """A text with names left open: pieces[0], names[0], pieces[1], names[1], ..., pieces[-1]."""
+
+    pieces: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def _filled(template: _Template, names: Mapping[str, str]) -> str:
+    """The text under other names."""
+    named = (
+        names[name] + piece for name, piece in zip(template.names, template.pieces[1:], strict=True)
+    )
+    return template.pieces[0] + "".join(named)
+
+
+def _template(names: Iterable[str], text: Callable[[Mapping[str, str]], str]) -> _Template:
+    """What `text` prints under other names, whatever these are."""
+    plain = text({})
+    mark = next(m for m in map(chr, count(1)) if m not in plain)
+    pieces = text({name: f"{mark}{name}{mark}" for name in names}).split(mark)
+    return _Template(tuple(pieces[::2]), tuple(pieces[1::2]))
+
+
+@lru_cache(maxsize=1 << 12)
+def _scalar_template(scalar: ScalarExpr) -> _Template:
+    def text(names: Mapping[str, str]) -> str:
+        return str(substitute_scalar(scalar, {old: Ref(new) for old, new in names.items()}))
+
+    return _template(free_variables(scalar), text)
+
+
+@remembered
+def _leaf_template(leaf: Expr) -> _Template:
+    return _template(all_names(leaf), lambda names: to_text(rename(leaf, names)))
+
+
 def _refine(expr: Expr, colors: Mapping[str, str]) -> dict[str, str]:
     """A variable's new color is its old one with the colored shapes of all its uses."""
     uses: dict[str, list[str]] = {name: [] for name in colors}
@@ -288,11 +341,10 @@ def _refine(expr: Expr, colors: Mapping[str, str]) -> dict[str, str]:
             return
         shape = here
         for scalar in own_scalars(e):
-            blank = {n: Ref(colors[n]) for n in all_names(e)}
-            shape = f"{here}:{substitute_scalar(scalar, blank)}"
+            template = _scalar_template(scalar)
+            shape = f"{here}:{_filled(template, colors)}"
             for name in sorted(all_names(e)):
-                marked = {**blank, name: Ref("@")}
-                uses[name].append(f"{shape}:{substitute_scalar(scalar, marked)}")
+                uses[name].append(f"{shape}:{_filled(template, {**colors, name: '@'})}")
         bound = e.variable if isinstance(e, Binder) else None
         if bound is not None:
             uses[bound].append(f"{shape}:={bodies.get(id(e), '')}")
@@ -335,7 +387,7 @@ def _ordered(
             parts, texts = members(e.factors)
             return Mul(parts), " * ".join(texts)
         if not children(e):
-            return e, to_text(rename(e, {name: color(name) for name in all_names(e)}))
+            return e, _filled(_leaf_template(e), {name: color(name) for name in all_names(e)})
         ordered = [go(part) for part in children(e)]
         if bodies is not None and isinstance(e, NestedValue):
             bodies[id(e)] = ordered[0][1]

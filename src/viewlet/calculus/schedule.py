@@ -24,6 +24,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.scope import NONE, Names, inputs, outputs
 from viewlet.calculus.text import to_text
 from viewlet.errors import ProgramError
+from viewlet.functions import demands_one_row
 
 
 class Costs(Protocol):
@@ -48,8 +49,11 @@ def schedule(expr: Expr, bound: Names = NONE, costs: Costs | None = None) -> Exp
 
 def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]:
     ordered: list[Expr] = []
+    late = _late(factors)
     while factors:
         ready = [f for f in factors if _ready(f, bound)]
+        early = [f for f in ready if id(f) not in late and outputs(f).isdisjoint(late.values())]
+        ready = early or ready
         tests = [f for f in ready if isinstance(f, Cond | Value)]
         if tests:
             # All at once, because they bind nothing that would change what comes next.
@@ -65,6 +69,21 @@ def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]
         ordered.append(schedule(best, bound, costs))
         bound |= outputs(best)
     return ordered
+
+
+def _late(factors: list[Expr]) -> dict[int, str]:
+    """What is computed for rows that are there alone, with the variables that it binds.
+
+    Where rows say which subquery is meant, one of several rows is an error only for those rows.
+    """
+    correlated = {f.variable for f in factors if isinstance(f, NestedValue) and inputs(f)}
+    return {
+        id(f): f.variable if isinstance(f, Assign) else ""
+        for f in factors
+        if isinstance(f, Assign | Cond | Value)
+        and demands_one_row(f.scalar)
+        and not correlated.isdisjoint(inputs(f))
+    }
 
 
 def _ready(factor: Expr, bound: Names) -> bool:

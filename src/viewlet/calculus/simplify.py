@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from viewlet.calculus.expr import (
     ONE,
-    Add,
     Assign,
     Atom,
     Binder,
@@ -34,11 +33,11 @@ from viewlet.calculus.expr import (
     mapped,
     product_of,
     terms_of,
-    walk,
 )
 from viewlet.calculus.rewrite import (
     Monomial,
     canonical,
+    census,
     expand,
     monomials_to_expr,
     rename,
@@ -345,11 +344,11 @@ def cancel(monomials: list[Monomial], keys: Names) -> list[Monomial]:
     if len(monomials) < 2:
         return monomials
     # Few monomials have an equal: what each is made of says so for much less than its identity.
-    censuses = [_census(monomial.factors) for monomial in monomials]
+    censuses = [census(product_of(*monomial.factors)) for monomial in monomials]
     common = Counter(censuses)
     by_factors: dict[object, Monomial] = {}
-    for monomial, census in zip(monomials, censuses, strict=True):
-        text = _identity(monomial.factors, keys) if common[census] > 1 else census
+    for monomial, own in zip(monomials, censuses, strict=True):
+        text = _identity(monomial.factors, keys) if common[own] > 1 else own
         like_term = by_factors.get(text)
         if like_term is None:
             by_factors[text] = monomial
@@ -358,18 +357,6 @@ def cancel(monomials: list[Monomial], keys: Names) -> list[Monomial]:
         assert isinstance(total, Const)
         by_factors[text] = Monomial(total, like_term.factors)
     return [m for m in by_factors.values() if m.coefficient not in (Const(0), Const(0.0))]
-
-
-def _census(factors: Factors) -> frozenset[tuple[str, int]]:
-    """How many leaves and lifts of each kind and name: the same for all renamings and orders."""
-    kinds: Counter[str] = Counter()
-    for factor in factors:
-        for node in walk(factor):
-            if isinstance(node, Add | Mul | Sum):
-                continue
-            atom = node.name if isinstance(node, Atom) else ""
-            kinds[f"{type(node).__name__} {atom}"] += 1
-    return frozenset(kinds.items())
 
 
 def _identity(factors: Factors, keys: Names) -> str:

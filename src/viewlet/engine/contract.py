@@ -156,6 +156,15 @@ class Finder(Protocol):
 
 
 @runtime_checkable
+class Counting(Protocol):
+    """An engine that knows how many rows some views have, without reading them."""
+
+    def count(self, view: str) -> int | None:
+        """The rows that a user sees; None where they must be read to know."""
+        ...
+
+
+@runtime_checkable
 class KeyFinder(Protocol):
     """An engine that finds a table's rows by their primary keys, without reading the others."""
 
@@ -167,6 +176,14 @@ class KeyFinder(Protocol):
 def visible_rows(query: Query, rows: Weighted) -> list[Row]:
     """Rows with multiplicities -> what the user reads."""
     return sort_rows(query, rows)
+
+
+def shown(query: Query, rows: Weighted) -> Weighted:
+    """Rows without the values that they are only ordered by."""
+    if not query.sorts:
+        return rows
+    cut = [(row[: len(query.columns)], weight) for row, weight in rows]
+    return weighted_difference(cut, ())
 
 
 def difference(new: Iterable[Row], old: Iterable[Row]) -> Weighted:

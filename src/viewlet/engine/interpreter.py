@@ -19,6 +19,7 @@ from viewlet.engine.contract import (
     Row,
     Weighted,
     difference,
+    shown,
     visible_rows,
     weighted_difference,
 )
@@ -186,7 +187,7 @@ class ReferenceEngine:
         finally:
             self._machine.store.update(now)
         if definition.query.limit is None and not definition.query.offset:
-            return weighted_difference(after, before)
+            return shown(definition.query, weighted_difference(after, before))
         return difference(
             visible_rows(definition.query, after), visible_rows(definition.query, before)
         )

@@ -17,6 +17,7 @@ from viewlet.frontend.parameters import StatementParameter, written
 from viewlet.frontend.read_arguments import check_node
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.statements import (
+    DEFAULT,
     Copy,
     Delete,
     Insert,
@@ -45,6 +46,8 @@ def insert(
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     alias = target.alias if isinstance(target, exp.Table) else ""
     query = tree.expression
+    if tree.args.get("default"):
+        return Insert(table, (), ((),), start, alias, conflict, returning)
     if isinstance(query, exp.Values) and not _is_computed(query):
         rows = []
         for row in query.expressions:
@@ -87,7 +90,7 @@ def _on_conflict(
     where = None
     if "UPDATE" in str(node.args.get("action")).upper():
         clauses = _clauses(parts["CONFLICT"], _SET_CLAUSES)
-        assignments = _assignments(node.expressions, clauses["SET"], text)
+        assignments = assignments_of(node.expressions, clauses["SET"], text)
         where = written(text, clauses["WHERE"]) if "WHERE" in clauses else None
     return OnConflict(tuple(keys), assignments, where, position_of(node) or Position(1, 1))
 
@@ -105,14 +108,15 @@ def _query(tree: exp.Insert, tokens: Sequence[Token]) -> Sequence[Token]:
     if tree.this.find(exp.TableAlias) is not None:
         at += 2 if tokens[at].token_type is TokenType.ALIAS else 1
     if isinstance(tree.this, exp.Schema):
-        depths = _depths(tokens[at:])
-        at += 1 + next(i for i, depth in enumerate(depths) if depth == 0 and i)
+        at += 1 + next(i for i, depth in enumerate(depths(tokens[at:])) if depth == 0 and i)
     return tokens[at:]
 
 
 def _constant(node: exp.Expr) -> object:
     if isinstance(node, exp.Parameter):
         return StatementParameter(node.name)
+    if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT":
+        return DEFAULT
     value = Constants().lower(node)
     if not isinstance(value.scalar, Const):
         raise fault(UnsupportedError, "VALUES needs constants", node)
@@ -131,19 +135,19 @@ def delete(tree: exp.Delete, text: str, tokens: Sequence[Token], start: Position
 def update(tree: exp.Update, text: str, tokens: Sequence[Token], start: Position) -> Update:
     """UPDATE table [AS alias] SET column = value, ... [FROM sources] [WHERE condition]"""
     parts = _clauses(tokens, _UPDATE_CLAUSES)
-    assignments = _assignments(tree.expressions, parts["SET"], text)
+    assignments = assignments_of(tree.expressions, parts["SET"], text)
     where = written(text, parts["WHERE"]) if "WHERE" in parts else None
     sources = written(text, parts["FROM"]) if "FROM" in parts else ""
     returning = _returning(parts, text)
     return Update(_target(tree)[0], assignments, where, start, _alias(tree), sources, returning)
 
 
-def _assignments(
+def assignments_of(
     nodes: Sequence[exp.Expr], tokens: Sequence[Token], text: str
 ) -> tuple[tuple[str, str], ...]:
     """a = 1, b = f(2, 3) -> ("a", "1"), ("b", "f(2, 3)")"""
     assignments: list[tuple[str, str]] = []
-    for part, tokens_of_part in zip(nodes, _listed(tokens), strict=True):
+    for part, tokens_of_part in zip(nodes, listed(tokens), strict=True):
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
             raise fault(ParseError, "SET needs column = value", part)
         if part.this.table:
@@ -246,7 +250,7 @@ def _clauses(tokens: Sequence[Token], names: frozenset[str]) -> dict[str, Sequen
     """
     parts: dict[str, list[Token]] = {"": []}
     name = ""
-    for at, (token, depth) in enumerate(zip(tokens, _depths(tokens), strict=True)):
+    for at, (token, depth) in enumerate(zip(tokens, depths(tokens), strict=True)):
         word = token.text.upper()
         before = tokens[at - 1].text.upper() if at else ""
         is_clause = (
@@ -267,10 +271,10 @@ def _clauses(tokens: Sequence[Token], names: frozenset[str]) -> dict[str, Sequen
     return dict(parts)
 
 
-def _listed(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+def listed(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     """a = 1, b = f(2, 3) -> [a = 1], [b = f(2, 3)]"""
     parts: list[list[Token]] = [[]]
-    for token, depth in zip(tokens, _depths(tokens), strict=True):
+    for token, depth in zip(tokens, depths(tokens), strict=True):
         if not depth and token.token_type is TokenType.COMMA:
             parts.append([])
         else:
@@ -282,7 +286,7 @@ _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
-def _depths(tokens: Sequence[Token]) -> Iterator[int]:
+def depths(tokens: Sequence[Token]) -> Iterator[int]:
     """How many brackets are open after each token."""
     depth = 0
     for token in tokens:

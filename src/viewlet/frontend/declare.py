@@ -1,65 +1,72 @@
 """CREATE TABLE and CREATE STREAM -> Relation.
 
-FOREIGN KEY and REFERENCES are read and not enforced, UNIQUE likewise: they say something about the
-data that viewlet does not need. CHECK, DEFAULT and generated columns change or reject rows, so
-they are refused.
+read_constraints.py reads what rows are held to. A DEFAULT is a constant; generated columns are
+refused.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
-from viewlet.errors import ParseError, Position, ResolutionError, TypingError, UnsupportedError
-from viewlet.frontend.maintenance_options import OPTIONS
-from viewlet.frontend.read_arguments import check_arguments
-from viewlet.frontend.statements import CreateRelation
-from viewlet.frontend.syntax import did_you_mean, fault, position_of, sql_of
-from viewlet.frontend.types import declared
-from viewlet.schema import DECIMAL_DIGITS, Column, Relation, folded_name
-
-_IGNORED = (
-    exp.Reference,
-    exp.UniqueColumnConstraint,
-    exp.CommentColumnConstraint,
-    exp.ForeignKey,
+from viewlet.errors import (
+    ParseError,
+    Position,
+    ResolutionError,
+    TypingError,
+    UnsupportedError,
+    ViewletError,
 )
+from viewlet.frontend.maintenance_options import OPTIONS
+from viewlet.frontend.parameters import written
+from viewlet.frontend.read_arguments import check_arguments
+from viewlet.frontend.read_constraints import ConstraintReader, check_constraints
+from viewlet.frontend.refusals import CHANGING
+from viewlet.frontend.scalars import Constants
+from viewlet.frontend.statements import CreateRelation, CreateTableAs
+from viewlet.frontend.syntax import did_you_mean, fault, plain_name, position_of, sql_of
+from viewlet.frontend.types import declared
+from viewlet.functions import Const
+from viewlet.schema import DECIMAL_DIGITS, Column, Relation, decode, encode, folded_name
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def create_relation(
-    tree: exp.Create, text: str, start: Position, is_stream: bool
+    tree: exp.Create,
+    source: str,
+    tokens: Sequence[Token],
+    text: str,
+    start: Position,
+    is_stream: bool,
 ) -> CreateRelation:
     """CREATE TABLE|STREAM name (column type ..., PRIMARY KEY (...)) -> its relation"""
     schema = tree.this
     static = _static(tree)
     if tree.expression is not None:
         raise UnsupportedError(
-            "CREATE TABLE ... AS is not supported",
+            "CREATE TABLE with columns and AS is not supported",
             position=start,
-            hint="use CREATE MATERIALIZED VIEW ... AS",
+            hint="write CREATE TABLE t AS SELECT ..., with names by AS",
         )
     if not isinstance(schema, exp.Schema) or not schema.expressions:
         raise ParseError("the table has no columns", position=start, hint="write (a INT, ...)")
     name = schema.this.name
     if schema.this.db:
         raise fault(UnsupportedError, f"schemas are not supported: {schema.this.db}.{name}", schema)
-    if not _NAME.fullmatch(name):
-        raise fault(
-            UnsupportedError,
-            f"table name {name!r} is not supported",
-            schema.this,
-            "use letters, digits and _",
-        )
+    _check_name(name, schema.this)
+    reader = ConstraintReader(name, tokens, source)
     columns: list[Column] = []
     key: tuple[str, ...] = ()
     for part in schema.expressions:
         declared_key: tuple[str, ...] = ()
         if isinstance(part, exp.ColumnDef):
-            column, in_key = _column(part)
+            column, in_key = _column(part, reader)
             if any(folded_name(other.name) == folded_name(column.name) for other in columns):
                 raise fault(ResolutionError, f"column {column.name} is declared twice", part)
             columns.append(column)
@@ -67,7 +74,7 @@ def create_relation(
         elif isinstance(part, exp.Identifier):
             raise fault(ParseError, f"column {part.name} has no type", part)
         else:
-            declared_key = _table_constraint(part)
+            declared_key = _table_constraint(part, reader)
         if declared_key and key:
             raise fault(ParseError, f"{name} has two primary keys", part)
         key = declared_key or key
@@ -84,31 +91,73 @@ def create_relation(
     if static and is_stream:
         raise fault(UnsupportedError, "a stream cannot be static", schema, "use CREATE TABLE")
     check_arguments(tree)
+    relation = Relation(name, tuple(columns), key, is_stream, static)
+    check_constraints(relation, reader.constraints, schema)
     return CreateRelation(
-        Relation(name, tuple(columns), key, is_stream, static),
+        relation,
         position_of(schema.this) or start,
         text,
         bool(tree.args.get("exists")),
         bool(tree.args.get("replace")),
+        tuple(reader.constraints),
     )
 
 
-def _column(node: exp.ColumnDef) -> tuple[Column, bool]:
+def create_table_as(
+    tree: exp.Create, source: str, tokens: Sequence[Token], start: Position
+) -> CreateTableAs:
+    """CREATE TABLE name AS query [WITH [NO] DATA]"""
+    name = plain_name(tree.this)
+    _check_name(name, tree.this)
+    with_data = True
+    for part in _options(tree):
+        if not isinstance(part, exp.WithDataProperty):
+            raise _no_option(tree, part, "write CREATE TABLE t AS SELECT ...")
+        with_data = not part.args.get("no")
+    words = [token.text.upper() for token in tokens]
+    query = tokens[words.index("AS") + 1 :]
+    if words[-1] == "DATA":
+        query = query[: -3 if words[-3:] == ["WITH", "NO", "DATA"] else -2]
+    return CreateTableAs(
+        name,
+        written(source, query),
+        position_of(tree.this) or start,
+        bool(tree.args.get("exists")),
+        bool(tree.args.get("replace")),
+        with_data,
+    )
+
+
+def _check_name(name: str, node: exp.Expr) -> None:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits and _"
+        raise fault(UnsupportedError, f"table name {name!r} is not supported", node, hint)
+
+
+def _column(node: exp.ColumnDef, reader: ConstraintReader) -> tuple[Column, bool]:
     if node.args.get("kind") is None:
         raise fault(ParseError, f"column {node.name} has no type", node)
     nullable, in_key = True, False
+    default: exp.Expr | None = None
     for constraint in node.args.get("constraints") or ():
         kind = constraint.args.get("kind")
         if isinstance(kind, exp.NotNullColumnConstraint):
             nullable = bool(kind.args.get("allow_null"))
         elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
             in_key = True
-        elif not isinstance(kind, _IGNORED):
+        elif isinstance(kind, exp.DefaultColumnConstraint):
+            if default is not None:
+                raise fault(ParseError, f"column {node.name} has two defaults", node)
+            default = kind.this
+        elif kind is not None and reader.read_column(kind, node.name, constraint.name):
+            continue
+        elif not isinstance(kind, exp.CommentColumnConstraint):
             raise fault(
                 UnsupportedError,
                 f"{kind.sql(dialect='postgres') if kind else 'this constraint'} is not supported",
                 node,
-                "a column may have a type, NOT NULL and PRIMARY KEY",
+                "a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and"
+                " REFERENCES",
             )
     kind = declared(_typed(node))
     if kind.type.precision > DECIMAL_DIGITS:
@@ -119,7 +168,31 @@ def _column(node: exp.ColumnDef) -> tuple[Column, bool]:
             f"write DECIMAL({DECIMAL_DIGITS},{min(kind.type.scale, DECIMAL_DIGITS)}) or DOUBLE;"
             " sums of it may have 38 digits",
         )
-    return Column(node.name, kind.type, nullable and not in_key, kind.limit), in_key
+    column = Column(node.name, kind.type, nullable and not in_key, kind.limit)
+    return (
+        column if default is None else replace(column, default=_default(column, default))
+    ), in_key
+
+
+def _default(column: Column, node: exp.Expr) -> Any:
+    """DEFAULT 1 + 1 -> 2, as the column holds it"""
+    if isinstance(node, exp.Null):
+        return None
+    if any(True for _ in node.find_all(exp.Query, exp.Anonymous, *CHANGING)):
+        raise fault(
+            UnsupportedError,
+            f"DEFAULT {sql_of(node)} is not a constant",
+            node,
+            "write a constant, and give other values with the rows",
+        )
+    value = Constants().lower(node)
+    if not isinstance(value.scalar, Const):
+        raise fault(UnsupportedError, f"DEFAULT {sql_of(node)} is not a constant", node)
+    try:
+        encoded = encode(decode(value.scalar.value, value.type), replace(column, nullable=True))
+    except ViewletError as error:
+        raise fault(type(error), f"DEFAULT of {error.message}", node, error.hint) from None
+    return decode(encoded, column.type)
 
 
 def _typed(node: exp.ColumnDef) -> exp.DataType:
@@ -129,20 +202,20 @@ def _typed(node: exp.ColumnDef) -> exp.DataType:
     return kind
 
 
-def _table_constraint(node: exp.Expr) -> tuple[str, ...]:
-    """PRIMARY KEY (a, b), with or without a name; other promises are ignored."""
+def _table_constraint(node: exp.Expr, reader: ConstraintReader, name: str = "") -> tuple[str, ...]:
+    """PRIMARY KEY (a, b), with or without a name -> (a, b); other constraints go to the reader."""
     if isinstance(node, exp.Constraint):
         (inner,) = node.expressions
-        return _table_constraint(inner)
+        return _table_constraint(inner, reader, node.name)
     if isinstance(node, exp.PrimaryKey):
         return tuple(part.name for part in node.expressions)
-    if isinstance(node, _IGNORED):
+    if reader.read_table(node, name):
         return ()
     raise fault(
         UnsupportedError,
         f"{node.sql(dialect='postgres')} is not supported",
         node,
-        "a table may have columns and PRIMARY KEY (...)",
+        "a table may have columns, PRIMARY KEY, UNIQUE, CHECK and FOREIGN KEY",
     )
 
 

@@ -16,7 +16,7 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from viewlet.errors import UnsupportedError
-from viewlet.frontend.syntax import fault, unwrapped, walk_level
+from viewlet.frontend.syntax import fault, unwrapped
 
 MOST_SETS = 64
 """Each is a view of its own to maintain."""
@@ -56,10 +56,24 @@ def groupings_of(select: exp.Select) -> list[Grouping] | None:
             group,
             "list those that you need in GROUPING SETS",
         )
-    _refuse_windows(select)
     sets = [_once(keys for part in choice for keys in part) for choice in product(*parts)]
     every = _once(key for keys in sets for key in keys)
     return [Grouping(keys, tuple(key for key in every if key not in keys)) for keys in sets]
+
+
+def leaves_of(select: exp.Select) -> list[exp.Expr]:
+    """The keys that GROUP BY names, as often and where it names them."""
+    group = select.args["group"]
+    leaves, pending = [], list(group.expressions)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, (*_SETS, exp.Tuple)):
+            pending = [*node.expressions, *pending]
+        elif isinstance(node, exp.Paren):
+            pending = [node.this, *pending]
+        else:
+            leaves.append(node)
+    return leaves
 
 
 def _sets(node: exp.Expr) -> list[Keys]:
@@ -98,15 +112,3 @@ def _cubed(parts: Sequence[Keys]) -> list[Keys]:
 
 def _once(keys: Iterable[exp.Expr]) -> Keys:
     return tuple(dict.fromkeys(keys))
-
-
-def _refuse_windows(select: exp.Select) -> None:
-    for item in select.expressions:
-        for part in walk_level(item):
-            if isinstance(part, exp.Window):
-                raise fault(
-                    UnsupportedError,
-                    "a window function over grouping sets is not supported",
-                    part,
-                    "put the grouping into a subquery, and the window around it",
-                )

@@ -36,8 +36,9 @@ from viewlet.frontend.refusals import refused_node
 from viewlet.frontend.scalars import COMPARISONS, Scalars
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import conjuncts_of, fault, unwrapped
+from viewlet.frontend.top_rows import has_ties, limit_of
 from viewlet.frontend.types import Typed, comparison
-from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply
+from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
 from viewlet.schema import BOOLEAN
 
 ZERO_COUNT = Const(0)
@@ -137,7 +138,8 @@ class RowScalars(Scalars):
         return self.lowering.query(self.lowering, node, self.scope, needed)
 
     def _scalar_subquery(self, node: exp.Expr) -> Typed:
-        """(SELECT ...) as a value: an aggregate, or the one row that a key selects."""
+        """(SELECT ...) as a value: an aggregate, the one row that a key selects, or
+        (n := Sum[](q)) * (m := max v in Sum[v](q * (v := c))) as case(single(n), m, NULL)"""
         table = self.subquery(node)
         if len(table.columns) != 1:
             raise fault(
@@ -154,18 +156,14 @@ class RowScalars(Scalars):
                         test = apply("and", test, other)
                     return Typed(apply("case", test, value.scalar, Const(None)), value.type)
                 return value
-        if not self._selects_by_key(node):
-            raise fault(
-                UnsupportedError,
-                "a scalar subquery must give one row: an aggregate, or a row found by its key",
-                node,
-                "select MIN(...) or MAX(...) instead, or compare all columns of the primary key",
-            )
         target = self.variables.fresh("row", nullable=True)
         body = summed(self.variables, (target,), branches, assign(target, value.scalar))
         variable = self.variables.fresh("scalar", nullable=True)
         self.prelude.append(extreme(variable, "max", target, body))
-        return Typed(Ref(variable), value.type)
+        if self._selects_by_key(node) or _is_first_row(node):
+            return Typed(Ref(variable), value.type)
+        number = self.count("rows_of_scalar", summed(self.variables, (), branches))
+        return Typed(apply("case", apply("single", number), Ref(variable), NULL), value.type)
 
     def _selects_by_key(self, node: exp.Expr) -> bool:
         """Whether WHERE fixes every column of a declared key of the only relation in FROM."""
@@ -195,6 +193,13 @@ class RowScalars(Scalars):
                     if is_own(own) and not any(is_own(c) for c in other.find_all(exp.Column)):
                         fixed.add(own.name)
         return bool(relation.key) and fixed.issuperset(relation.key)
+
+
+def _is_first_row(node: exp.Expr) -> bool:
+    """Whether LIMIT leaves one row at most."""
+    while isinstance(node, exp.Subquery):
+        node = node.this
+    return not has_ties(node) and limit_of(node)[0] in (0, 1)
 
 
 def _one_row(branch: Branch) -> tuple[list[Expr] | None, list[ScalarExpr]]:

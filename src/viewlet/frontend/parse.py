@@ -22,9 +22,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
 from viewlet.frontend import changes
-from viewlet.frontend.declare import check_view_options, create_relation
+from viewlet.frontend.declare import check_view_options, create_relation, create_table_as
 from viewlet.frontend.duckdb_text import duckdb_text
+from viewlet.frontend.inspect import FIRST_WORDS as INSPECTION_WORDS
+from viewlet.frontend.inspect import read_inspection
 from viewlet.frontend.maintenance_options import options_of, read_alter, read_refresh
+from viewlet.frontend.merge import merge
 from viewlet.frontend.parameters import (
     bound_values,
     is_dollar,
@@ -35,7 +38,7 @@ from viewlet.frontend.parameters import (
     written,
 )
 from viewlet.frontend.read_arguments import check_arguments
-from viewlet.frontend.statements import CreateView, Drop, Select, Statement
+from viewlet.frontend.statements import CreateView, Drop, Select, Statement, Truncate
 from viewlet.frontend.syntax import (
     COMMA,
     POSITION,
@@ -45,6 +48,8 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
+from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
+from viewlet.frontend.transactions import read_transaction
 from viewlet.frontend.view_options import plan_of
 
 
@@ -82,7 +87,8 @@ class ViewletDialect(Postgres):
             **{
                 word: kind
                 for word, kind in Postgres.Tokenizer.KEYWORDS.items()
-                if word != "REFRESH"  # whose rest would be one string
+                # The rest of these would be one string.
+                if word not in ("REFRESH", "SHOW", "EXPLAIN")
             },
             "LONG": TokenType.BIGINT,
         }
@@ -188,6 +194,10 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     _check_words(source, tokens)
     if tokens[0].text.upper() == "REFRESH":
         return read_refresh(tokens, source.position)
+    if tokens[0].text.upper() in INSPECTION_WORDS:
+        return read_inspection(tokens, source.text, source.position)
+    if tokens[0].text.upper() in TRANSACTION_WORDS:
+        return read_transaction(tokens, source.position)
     words = [token.text.upper() for token in tokens[:2]]
     if words in (["ALTER", "MATERIALIZED"], ["ALTER", "VIEW"]):
         return read_alter(tokens, source.position, text)
@@ -210,9 +220,13 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):
-        return _create(tree, text, start, is_stream)
+        return _create(tree, source.text, tokens, text, start, is_stream)
     if isinstance(tree, exp.Drop):
         return _drop(tree, start, is_stream)
+    if isinstance(tree, exp.Merge):
+        return merge(tree, source, tokens, start)
+    if isinstance(tree, exp.TruncateTable):
+        return truncate(tree, start)
     if not isinstance(tree, exp.Insert | exp.Delete | exp.Update | exp.Copy):
         raise _no_statement(source, tokens)
     check_arguments(tree)
@@ -248,7 +262,8 @@ def _without_stream(tokens: list[Token]) -> tuple[list[Token], bool]:
 def _without_data(source: SourceText, tokens: list[Token]) -> list[Token]:
     """CREATE VIEW ... WITH DATA -> CREATE VIEW ...; a view WITH NO DATA there cannot be."""
     words = [token.text.upper() for token in tokens[-3:]]
-    if tokens[0].token_type is not TokenType.CREATE or words[-1] != "DATA":
+    is_table = any(token.token_type is TokenType.TABLE for token in tokens[:4])
+    if tokens[0].token_type is not TokenType.CREATE or is_table or words[-1] != "DATA":
         return tokens
     if words == ["WITH", "NO", "DATA"]:
         raise UnsupportedError(
@@ -305,7 +320,7 @@ def _no_statement(source: SourceText, tokens: Sequence[Token]) -> UnsupportedErr
         f"{tokens[0].text.upper()} is not a statement of viewlet",
         position=source.position(tokens[0].start),
         hint="statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
-        " COPY, DROP, REFRESH, ALTER VIEW and SELECT",
+        " MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT",
     )
 
 
@@ -345,7 +360,8 @@ def _parse_error(source: SourceText, error: SqlglotParseError, tokens: list[Toke
 _FIRST_WORDS = frozenset(
     (
         *("CREATE", "SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "COPY", "DROP", "VALUES"),
-        *("REFRESH", "ALTER"),
+        *("REFRESH", "ALTER", "MERGE", "TRUNCATE", *TRANSACTION_WORDS),
+        *INSPECTION_WORDS,
     )
 )
 _BEFORE_KINDS = frozenset(("OR", "REPLACE", "MATERIALIZED"))
@@ -362,10 +378,19 @@ _RESERVED = frozenset(
 # --- statements -----------------------------------------------------------------------------------
 
 
-def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> Statement:
+def _create(
+    tree: exp.Create,
+    source: str,
+    tokens: Sequence[Token],
+    text: str,
+    start: Position,
+    is_stream: bool,
+) -> Statement:
     kind = str(tree.args.get("kind") or "").upper()
+    if kind == "TABLE" and tree.expression is not None and not isinstance(tree.this, exp.Schema):
+        return create_table_as(tree, source, tokens, start)
     if kind == "TABLE":
-        return create_relation(tree, text, start, is_stream)
+        return create_relation(tree, source, tokens, text, start, is_stream)
     if kind != "VIEW":
         raise UnsupportedError(
             f"CREATE {kind} is not supported",
@@ -393,6 +418,19 @@ def _create(tree: exp.Create, text: str, start: Position, is_stream: bool) -> St
         plan=plan_of(tree),
         maintenance=options_of(tree),
     )
+
+
+def truncate(tree: exp.TruncateTable, start: Position) -> Truncate:
+    """TRUNCATE [TABLE] a, b"""
+    for argument in ("identity", "option", "cluster", "partition", "exists"):
+        if tree.args.get(argument):
+            word = str(tree.args[argument]).upper()
+            raise UnsupportedError(
+                f"TRUNCATE ... {'IF EXISTS' if argument == 'exists' else word} is not supported",
+                position=start,
+                hint="write TRUNCATE a, b",
+            )
+    return Truncate(tuple(plain_name(table) for table in tree.expressions), start)
 
 
 def _drop(tree: exp.Drop, start: Position, is_stream: bool) -> Drop:

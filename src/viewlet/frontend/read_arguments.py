@@ -28,7 +28,7 @@ _QUERY = ("with_", "order", "limit", "offset")
 _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     # Statements.
     exp.Create: ("this", "kind", "expression", "exists", "properties", "replace"),
-    exp.Insert: ("this", "expression", "conflict", "returning"),
+    exp.Insert: ("this", "expression", "conflict", "returning", "default"),
     exp.OnConflict: ("conflict_keys", "action", "expressions", "where"),
     exp.Delete: ("this", "using", "where", "returning"),
     exp.Update: ("this", "expressions", "from_", "where", "returning"),
@@ -48,7 +48,9 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.CommentColumnConstraint: ("this",),
     exp.Constraint: ("this", "expressions"),
     exp.PrimaryKey: ("expressions", "include"),
-    # Keys of other tables are not enforced, nor is when and how they would be.
+    exp.CheckColumnConstraint: ("this",),
+    exp.DefaultColumnConstraint: ("this",),
+    # read_constraints.py looks at the options.
     exp.ForeignKey: ("expressions", "reference", "delete", "update", "options"),
     exp.Reference: ("this", "expressions", "options"),
     exp.IndexParameters: (),
@@ -182,25 +184,12 @@ READ: Mapping[type[exp.Expr], frozenset[str]] = {
 _MOMENT = frozenset(("this",))
 """Of an aggregate in the table of frontend.moments, whatever is added there."""
 
-_CHECKED = frozenset(("NO ACTION", "RESTRICT"))
-_ENFORCING = frozenset(
-    (
-        *("DEFERRABLE", "NOT DEFERRABLE", "INITIALLY DEFERRED", "INITIALLY IMMEDIATE"),
-        *("ENFORCED", "NOT ENFORCED", "MATCH FULL", "MATCH PARTIAL", "MATCH SIMPLE"),
-        *(f"ON {verb} {action}" for verb in ("DELETE", "UPDATE") for action in sorted(_CHECKED)),
-    )
-)
-
 WORDS: Mapping[tuple[type[exp.Expr], str], frozenset[str]] = {
     (exp.Join, "side"): frozenset(("LEFT", "RIGHT", "FULL")),
     (exp.Join, "kind"): frozenset(("INNER", "OUTER", "CROSS", "SEMI", "ANTI")),
     (exp.Join, "method"): frozenset(("NATURAL",)),
     (exp.Fetch, "direction"): frozenset(("FIRST", "NEXT")),
     (exp.Trim, "position"): frozenset(("BOTH", "LEADING", "TRAILING")),
-    (exp.ForeignKey, "delete"): _CHECKED,
-    (exp.ForeignKey, "update"): _CHECKED,
-    (exp.ForeignKey, "options"): _ENFORCING,
-    (exp.Reference, "options"): _ENFORCING,
 }
 """What the arguments that are words can say."""
 

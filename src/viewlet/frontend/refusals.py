@@ -28,7 +28,7 @@ _FUNCTION_NAMES = [
     *(spelling.partition(" ")[0].lower() for spelling in CALLS),
 ]
 
-_CHANGING = (
+CHANGING = (
     *(exp.Rand, exp.Uuid, exp.CurrentUser),
     *(exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp),
 )
@@ -49,7 +49,6 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
     (exp.Insert, "overwrite"): ("INSERT OVERWRITE", "use DELETE, and then INSERT INTO"),
     (exp.Insert, "alternative"): ("INSERT OR ...", _MERGED),
     (exp.Insert, "ignore"): ("INSERT IGNORE", _MERGED),
-    (exp.Insert, "default"): ("DEFAULT VALUES", "write the values"),
     (exp.Insert, "where"): ("INSERT ... REPLACE WHERE", "use DELETE, and then INSERT INTO"),
     (exp.Delete, "with_"): ("WITH before DELETE", "put the query into WHERE"),
     (exp.Delete, "tables"): ("DELETE t FROM ... JOIN", "write WHERE ... IN (SELECT ...)"),
@@ -59,12 +58,6 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
     (exp.Update, "limit"): ("UPDATE ... LIMIT", _BY_KEY),
     (exp.Update, "order"): ("UPDATE ... ORDER BY", _BY_KEY),
     (exp.Drop, "cascade"): ("DROP ... CASCADE", "drop what depends on it first"),
-    (exp.ForeignKey, "delete"): ("ON DELETE", "delete the rows that refer as well"),
-    (exp.ForeignKey, "update"): ("ON UPDATE", "update the rows that refer as well"),
-    (exp.Reference, "options"): (
-        "this option of REFERENCES",
-        "delete or update the rows that refer as well",
-    ),
     (exp.IndexParameters, "include"): ("INCLUDE", "leave it out"),
     (exp.PrimaryKeyColumnConstraint, "desc"): ("an order of a PRIMARY KEY", None),
     (exp.PrimaryKey, "expressions"): ("an order of a PRIMARY KEY", None),
@@ -140,7 +133,7 @@ def refused_node(node: exp.Expr) -> ViewletError:
     if isinstance(node, exp.Anonymous):
         suggestion = did_you_mean(node.name.lower(), _FUNCTION_NAMES)
         return fault(ResolutionError, f"no function {node.name.lower()}", node, suggestion)
-    if isinstance(node, _CHANGING):
+    if isinstance(node, CHANGING):
         return fault(
             UnsupportedError,
             f"{_written(node)} changes by itself, a view cannot follow it",

@@ -18,11 +18,15 @@ from viewlet.frontend.types import Typed
 
 @dataclass(frozen=True)
 class Item:
-    """An output column: an expression still to be lowered, or a column that * stood for."""
+    """An output column: an expression still to be lowered, or a column that * stood for.
+
+    `is_hidden`: ORDER BY alone names it.
+    """
 
     name: str
     node: exp.Expr
     column: Typed | None = None
+    is_hidden: bool = False
 
 
 def output_items(select: exp.Select, scope: Scope) -> list[Item]:
@@ -147,21 +151,43 @@ def _refuse_order_below(query: exp.Expr) -> None:
         below = below.this
 
 
-def order_of(query: exp.Expr, items: Sequence[Item]) -> tuple[OrderItem, ...]:
-    """ORDER BY by output position, output name, or an expression of the select list."""
+def order_of(
+    query: exp.Expr, items: Sequence[Item], scope: Scope | None = None
+) -> tuple[tuple[OrderItem, ...], list[Item]]:
+    """ORDER BY by positions of the select list and after it, and the items that come after it.
+
+    Those are expressions that are not selected; they need the scope of the SELECT that they are of.
+    """
     order = query.args.get("order")
-    if order is None:
-        return ()
-    result = []
-    for ordered in order.expressions:
+    result: list[OrderItem] = []
+    hidden: list[Item] = []
+    for ordered in order.expressions if order is not None else ():
         column = _ordered_column(ordered.this, items)
+        if column is None:
+            if scope is None:
+                raise _not_selected(ordered.this, items)
+            item = Item("sort_key", _with_names_replaced(ordered.this, items, scope), None, True)
+            column = len(items) + len(hidden)
+            hidden.append(item)
         descending = bool(ordered.args.get("desc"))
         first = ordered.args.get("nulls_first")
         result.append(OrderItem(column, descending, descending if first is None else bool(first)))
-    return tuple(result)
+    return tuple(result), hidden
 
 
-def _ordered_column(node: exp.Expr, items: Sequence[Item]) -> int:
+def _with_names_replaced(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr:
+    """ORDER BY n + 1 over SELECT COUNT(*) AS n -> COUNT(*) + 1; columns come before output names"""
+    names = {item.name: item.node for item in items if item.column is None}
+
+    def replaced(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column) or part.table or part.name not in names:
+            return part
+        return part if scope.owns(part) else exp.Paren(this=names[part.name].copy())
+
+    return node.copy().transform(replaced)
+
+
+def _ordered_column(node: exp.Expr, items: Sequence[Item]) -> int | None:
     names = [item.name for item in items]
     if isinstance(node, exp.Literal) and not node.is_string:
         if node.name.isdigit() and 1 <= int(node.name) <= len(items):
@@ -178,22 +204,28 @@ def _ordered_column(node: exp.Expr, items: Sequence[Item]) -> int:
             raise fault(ResolutionError, f"ORDER BY {node.name} is ambiguous", node)
         if matches:
             return matches[0]
-    for position, item in enumerate(items):
-        if _same(node, item):
-            return position
+    return next((position for position, item in enumerate(items) if _same(node, item)), None)
+
+
+def _not_selected(node: exp.Expr, items: Sequence[Item]) -> Exception:
+    """DISTINCT and UNION have no rows beside the selected columns."""
     hint = "add the expression to the select list, with a name"
     if isinstance(node, exp.Column):
-        hint = did_you_mean(node.name, names) or hint
-    raise fault(UnsupportedError, "ORDER BY needs a column of the select list", node, hint)
+        hint = did_you_mean(node.name, [item.name for item in items]) or hint
+    return fault(UnsupportedError, "ORDER BY needs a column of the select list", node, hint)
 
 
 def _same(node: exp.Expr, item: Item) -> bool:
     if isinstance(node, exp.Column) and isinstance(item.node, exp.Column):
-        tables = {node.table, item.node.table} - {""}
-        return node.name == item.node.name and len(tables) <= 1
+        return is_same_column(node, item.node)
     if item.column is not None:
         return isinstance(node, exp.Column) and node.name == item.name
     return node == item.node
+
+
+def is_same_column(one: exp.Column, other: exp.Column) -> bool:
+    """a and r.a, if there is one table"""
+    return one.name == other.name and len({one.table, other.table} - {""}) <= 1
 
 
 def has_subquery(node: exp.Expr) -> bool:

@@ -7,12 +7,14 @@ DuckDB, which reads the same dialect); views keep their syntax tree, which only 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from sqlglot import exp
 
 from viewlet.calculus.query import Plan
 from viewlet.errors import Position
+from viewlet.frontend.constraints import Constraint
 from viewlet.frontend.maintenance_options import (
     NO_OPTIONS,
     AlterView,
@@ -31,6 +33,7 @@ class CreateRelation:
     text: str
     if_not_exists: bool = False
     replace: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,19 @@ class OnConflict:
 
 
 @dataclass(frozen=True)
+class DefaultValue:
+    """DEFAULT in the place of a value."""
+
+
+DEFAULT = DefaultValue()
+
+
+@dataclass(frozen=True)
 class Insert:
     """INSERT INTO table [AS alias] [(columns)] VALUES [ON CONFLICT ...] [RETURNING ...].
 
-    Rows are Python values as users write them, or parameters.
+    Rows are Python values as users write them, parameters, or DEFAULT; one of no values is made of
+    defaults.
     """
 
     table: str
@@ -115,6 +127,109 @@ class Update:
     returning: str | None = None
 
 
+class MergeCase(Enum):
+    """Which rows a clause of MERGE is about."""
+
+    MATCHED = "matched"
+    NO_TARGET = "rows of the source that match none of the table"
+    NO_SOURCE = "rows of the table that match none of the source"
+
+
+class MergeAction(Enum):
+    """What a clause of MERGE does with its rows."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """WHEN ... [AND condition] THEN ...; columns with their values for INSERT and UPDATE."""
+
+    case: MergeCase
+    condition: str | None
+    action: MergeAction
+    columns: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Merge:
+    """MERGE INTO table [AS alias] USING source ON on WHEN ..."""
+
+    table: str
+    alias: str
+    source: str
+    on: str
+    clauses: tuple[MergeClause, ...]
+    position: Position
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """TRUNCATE [TABLE] a, b: all rows of each."""
+
+    tables: tuple[str, ...]
+    position: Position
+
+
+class TransactionVerb(Enum):
+    """What a statement does to a transaction."""
+
+    BEGIN = "BEGIN"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+
+
+@dataclass(frozen=True)
+class TransactionStatement:
+    """BEGIN, COMMIT or ROLLBACK."""
+
+    verb: TransactionVerb
+    position: Position
+
+
+class InspectKind(Enum):
+    """What is asked of the database."""
+
+    TABLES = "tables"
+    VIEWS = "views"
+    COLUMNS = "columns"
+    VIEW_PLAN = "view plan"
+    QUERY_PLAN = "query plan"
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """SHOW, DESCRIBE or EXPLAIN of a table, a view, or the text of a query."""
+
+    kind: InspectKind
+    subject: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class SetOption:
+    """SET of what changes nothing here."""
+
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class CreateTableAs:
+    """CREATE TABLE name AS query; no rows of it WITH NO DATA."""
+
+    name: str
+    query: str
+    position: Position
+    if_not_exists: bool = False
+    replace: bool = False
+    with_data: bool = True
+
+
 @dataclass(frozen=True)
 class Copy:
     """COPY table FROM 'path'; the format is the option's or the file name's: csv or parquet.
@@ -162,6 +277,12 @@ Statement = (
     | InsertSelect
     | Delete
     | Update
+    | CreateTableAs
+    | Inspect
+    | SetOption
+    | Merge
+    | TransactionStatement
+    | Truncate
     | Copy
     | Drop
     | Select

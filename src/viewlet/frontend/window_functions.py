@@ -49,7 +49,10 @@ class Windows:
         named: Mapping[str, exp.Window],
         scope: Scope,
         branches: tuple[Branch, ...],
+        ties: tuple[Typed, ...] = (),
     ) -> None:
+        """`ties` partition every window, because rows outside choose among them later."""
+        self.ties = ties
         self.lowering = lowering
         self.variables = lowering.variables
         self.named = named
@@ -94,7 +97,7 @@ class Windows:
                 raise fault(UnsupportedError, "FILTER belongs to an aggregate", node)
             operands[id(filter_)] = scalars.boolean(filter_, "FILTER")
         order = tuple(self._ordered(part, scalars) for part in text.order)
-        partition = tuple(scalars.lower(part) for part in text.partition)
+        partition = (*self.ties, *(scalars.lower(part) for part in text.partition))
         if ignores and isinstance(function, exp.Lag | exp.Lead | exp.NthValue):
             raise fault(
                 UnsupportedError,

@@ -1,14 +1,16 @@
-"""Functions that give one of their arguments: CASE, COALESCE, NULLIF, LEAST and GREATEST."""
+"""Functions that give one of their arguments: CASE, COALESCE, NULLIF, LEAST and GREATEST; and the
+test that there is one row at most to take a value from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from viewlet.errors import RangeFailure
 from viewlet.functions import kernel_forms as source
 from viewlet.functions.comparison import less_vectors, same
 from viewlet.functions.evaluation import JUMP, POP, UNLESS_NULL, UNLESS_TRUE, Item, Label
-from viewlet.functions.kernel_forms import BOOL, Code, Source
+from viewlet.functions.kernel_forms import BOOL, Code, Source, expression
 from viewlet.functions.record import (
     FIRST_NOT_NULL,
     SOMETIMES_NULL,
@@ -302,3 +304,34 @@ for _name, _choose, _native, _is_better in (
             hint="",
         )
     )
+
+
+# single(n)
+
+_several_rows = RangeFailure(
+    "a subquery that stands for a value has more than one row",
+    "select MIN(...) or MAX(...), or add ORDER BY ... LIMIT 1 to the subquery",
+)
+
+
+def single(count: int) -> bool:
+    """TRUE, or the error that PostgreSQL gives where a scalar subquery has several rows."""
+    if count > 1:
+        _several_rows()
+    return True
+
+
+define(
+    ScalarFunction(
+        name="single",
+        meaning=single,
+        result=Physical.BOOL,
+        nulls=STRICT,
+        sql=Internal("a query in parentheses that stands for a value"),
+        kernel=expression("single({0})", natives=(single,)),
+        vector=by_row,
+        monotone=NOT_MONOTONE,
+        hint="",
+        can_refuse=True,
+    )
+)

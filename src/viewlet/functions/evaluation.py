@@ -102,6 +102,11 @@ def can_refuse(scalar: ScalarExpr) -> bool:
     return any(record.can_refuse for record in _functions(scalar))
 
 
+def demands_one_row(scalar: ScalarExpr) -> bool:
+    """Whether it is an error for a subquery of the scalar to have several rows."""
+    return any(record.name == "single" for record in _functions(scalar))
+
+
 def _functions(scalar: ScalarExpr) -> Iterator[ScalarFunction]:
     pending = [scalar]
     while pending:

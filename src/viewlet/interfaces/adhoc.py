@@ -59,6 +59,15 @@ class QueryLimits:
 NO_LIMITS = QueryLimits()
 
 
+@dataclass(frozen=True)
+class QueryInputs:
+    """The sources that a query reads, the parameters that it names, and its syntax tree."""
+
+    sources: list[str]
+    parameters: set[str]
+    tree: Any
+
+
 class AdHoc:
     """Private DuckDBs that hold no rows between queries; with `files` they read these as well.
 
@@ -70,14 +79,12 @@ class AdHoc:
         self._free: list[Any] = []
         self._lock = threading.Lock()
 
-    def inputs(
-        self, text: str, sources: Iterable[str], streams: frozenset[str]
-    ) -> tuple[list[str], set[str]]:
-        """Those of the `sources` that a SELECT reads, and the parameters that it names; an error
-        where it names any other source."""
+    def inputs(self, text: str, sources: Iterable[str], streams: frozenset[str]) -> QueryInputs:
+        """What a SELECT reads of the `sources`; an error where it names any other source."""
         with self._connection() as connection:
             tree = _syntax(connection, text)
-        return sources_read(tree, text, sources, streams, self._files), parameters_read(tree)
+        names = sources_read(tree, text, sources, streams, self._files)
+        return QueryInputs(names, parameters_read(tree), tree)
 
     def query(
         self,

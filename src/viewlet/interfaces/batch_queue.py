@@ -25,6 +25,10 @@ Policy = Literal["wait", "coalesce", "drop"]
 POLICIES = ("wait", "coalesce", "drop")
 
 
+_UNMERGED = 64
+"""Batches that a queue keeps as they are before it merges them."""
+
+
 class BatchQueue:
     """The batches that one reader has not seen."""
 
@@ -52,6 +56,9 @@ class BatchQueue:
 
     def put(self, batch: ViewBatch) -> None:
         """A batch that stands; a snapshot always has room."""
+        if self._capacity is None:
+            self._batches.append(batch)  # an operation that needs no lock
+            return
         with self._changed:
             is_full = self._capacity is not None and len(self._batches) >= self._capacity
             if self._net or (is_full and self._full == "coalesce"):
@@ -111,9 +118,21 @@ class _NetChange:
     def __init__(self, first: ViewBatch) -> None:
         self._last = first
         self._weights: Counter[Any] = Counter()
+        self._unmerged: list[ViewBatch] = []
 
     def add(self, batch: ViewBatch) -> None:
+        """Merged when somebody asks, or when so many wait that merging makes them fewer."""
         self._last = batch
+        self._unmerged.append(batch)
+        if len(self._unmerged) >= _UNMERGED:
+            self._merge()
+
+    def _merge(self) -> None:
+        for batch in self._unmerged:
+            self._merge_one(batch)
+        self._unmerged = []
+
+    def _merge_one(self, batch: ViewBatch) -> None:
         for rows, weight in ((batch.inserted, 1), (batch.deleted, -1)):
             for row in rows:
                 key = _with_one_nan(row)
@@ -122,6 +141,7 @@ class _NetChange:
                     del self._weights[key]
 
     def batch(self) -> ViewBatch:
+        self._merge()
         inserted = _repeated((row, weight) for row, weight in self._weights.items())
         deleted = _repeated((row, -weight) for row, weight in self._weights.items())
         return replace(self._last, inserted=inserted, deleted=deleted)

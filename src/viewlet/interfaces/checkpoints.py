@@ -47,7 +47,7 @@ class Checkpoints:
         self._state.refuse_while_delivering()
         if directory is None and self.write_own is not None:
             with self._state.lock:
-                return self.write_own()
+                return self._noted(self.write_own())
         chosen = self._directory if directory is None else path_of(directory)
         if chosen is None:
             raise StateError(
@@ -58,7 +58,12 @@ class Checkpoints:
         with state.lock, waiting(f"writing a checkpoint to {chosen}"):
             written = write_checkpoint(chosen, self.contents())
             self.is_due = False
-            return written
+            return self._noted(written)
+
+    def _noted(self, written: str) -> str:
+        if self._state.history is not None:
+            self._state.history.add_checkpoint(self._state.version, written)
+        return written
 
     def contents(self) -> DatabaseContents:
         """What is to be saved now."""

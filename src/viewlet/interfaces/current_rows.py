@@ -43,5 +43,10 @@ class CurrentRows:
 
     def by_key(self, relation: Relation, rows: pa.Table) -> tuple[list[bool], pa.Table]:
         """Which rows have a key that the table has, and the table's rows with those keys."""
-        is_there, old = rows_by_key(self._state.engine, relation, make_batch(relation, rows))
+        engine, batch = self._state.engine, make_batch(relation, rows)
+        transaction = self._state.transaction
+        if transaction is not None:
+            is_there, old = transaction.by_key(engine, relation, batch)
+        else:
+            is_there, old = rows_by_key(engine, relation, batch)
         return is_there.tolist(), to_arrow(table_columns(relation), old)

@@ -12,11 +12,14 @@ of the views in an engine. A call that raises has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from viewlet.engine.contract import Engine
+from viewlet.frontend.statements import TransactionVerb
 from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import callback_of, name_of
 from viewlet.interfaces.batch_queue import BatchQueue, Policy
@@ -98,8 +101,17 @@ class Database:
 
     # --- changes ----------------------------------------------------------------------------------
 
-    def insert(self, relation: str, rows: Any) -> int:
+    @overload
+    def insert(self, relation: str, rows: Any, *, wait: Literal[True] = True) -> int: ...
+
+    @overload
+    def insert(self, relation: str, rows: Any, *, wait: Literal[False]) -> Future[int]: ...
+
+    def insert(self, relation: str, rows: Any, *, wait: bool = True) -> int | Future[int]:
         """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars.
+
+        Without `wait` it is left to whoever has the database next, who puts what has gathered into
+        one batch: a future of the number of rows. One writer's changes stay in order.
 
         >>> db.insert("r", (3, 4))
         1
@@ -107,29 +119,51 @@ class Database:
         2
         >>> db.view("v")[3].total
         10
+        >>> db.insert("r", (3, 1), wait=False).result()
+        1
         """
+        if not wait:
+            return self._writes.leave_rows(relation, rows, 1)
         if type(rows) is tuple and self._writes.apply_row(relation, rows, 1):
             return 1
         return self._writes.apply([Change(relation, rows, 1)])
 
-    def inserter(self, relation: str) -> Callable[..., None]:
+    @overload
+    def inserter(self, relation: str, *, wait: Literal[True] = True) -> Callable[..., None]: ...
+
+    @overload
+    def inserter(self, relation: str, *, wait: Literal[False]) -> Callable[..., Future[int]]: ...
+
+    def inserter(self, relation: str, *, wait: bool = True) -> Callable[..., Any]:
         """A function that inserts one row, given as its values: the quickest way for single rows.
+
+        Without `wait` it gives a future, as `insert` does.
 
         >>> put = db.inserter("r")
         >>> put(3, 4)
         >>> db.view("v")[3].total
         4
         """
-        return self._writes.inserter(relation)
+        return self._writes.inserter(relation) if wait else self._writes.later_inserter(relation)
 
-    def delete(self, relation: str, rows: Any) -> int:
+    @overload
+    def delete(self, relation: str, rows: Any, *, wait: Literal[True] = True) -> int: ...
+
+    @overload
+    def delete(self, relation: str, rows: Any, *, wait: Literal[False]) -> Future[int]: ...
+
+    def delete(self, relation: str, rows: Any, *, wait: bool = True) -> int | Future[int]:
         """Delete rows, each one copy; a row that a table does not have is a DataError.
+
+        Without `wait` it gives a future, as `insert` does.
 
         >>> db.delete("r", [(1, 2)])
         1
         >>> db.view("v")[1].total
         3
         """
+        if not wait:
+            return self._writes.leave_rows(relation, rows, -1)
         if type(rows) is tuple and self._writes.apply_row(relation, rows, -1):
             return 1
         return self._writes.apply([Change(relation, rows, -1)])
@@ -150,15 +184,23 @@ class Database:
         """
         return self._writes.upsert(relation, rows)
 
-    def apply(self, changes: Iterable[Change]) -> int:
+    @overload
+    def apply(self, changes: Iterable[Change], *, wait: Literal[True] = True) -> int: ...
+
+    @overload
+    def apply(self, changes: Iterable[Change], *, wait: Literal[False]) -> Future[int]: ...
+
+    def apply(self, changes: Iterable[Change], *, wait: bool = True) -> int | Future[int]:
         """Apply changes to any relations as one atomic batch; the number of rows in it.
+
+        Without `wait` it gives a future, as `insert` does.
 
         >>> db.apply([viewlet.Change("r", (1, 2), -1), viewlet.Change("r", [(1, 20), (2, 5)])])
         3
         >>> db.view("v")[1].total
         23
         """
-        return self._writes.apply(changes)
+        return self._writes.apply(changes) if wait else self._writes.leave(changes)
 
     def apply_spark(
         self,
@@ -207,6 +249,29 @@ class Database:
         """
         return self._writes.sink(relation, weight, op)
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Changes inside are one atomic batch, applied at the end; an error takes all of them back.
+
+        Reads inside, of this thread, see its changes in tables; views and subscribers change at
+        the end. BEGIN, COMMIT and ROLLBACK do the same in SQL.
+
+        >>> with db.transaction():
+        ...     db.insert("r", (3, 4))
+        ...     db.execute("UPDATE r SET b = b + 1 WHERE a = 3")
+        1
+        1
+        >>> db.view("v")[3].total
+        5
+        """
+        self._executor.begin()
+        try:
+            yield
+        except BaseException:
+            self._executor.end(TransactionVerb.ROLLBACK)
+            raise
+        self._executor.end(TransactionVerb.COMMIT)
+
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(
@@ -214,10 +279,10 @@ class Database:
     ) -> Subscription:
         """Call `callback(batch)` after every batch that changed the view.
 
-        `batch.inserted` and `batch.deleted` are lists of rows. If the callback raises, the batch
-        is undone. It may read the database and may not change it. Without a callback, `next()` of
-        the subscription is a future of the next batch. With `snapshot` the first batch is the
-        view as it is, with its version; every later change follows it, and none is in both.
+        `batch.inserted` and `batch.deleted` are sequences of rows. If the callback raises, the
+        batch is undone. It may read the database and may not change it. Without a callback,
+        `next()` of the subscription is a future of the next batch. With `snapshot` the first batch
+        is the view as it is, with its version; every later change follows it, none is in both.
 
         >>> subscription = db.subscribe("v", lambda batch: print(batch.inserted))
         >>> db.insert("r", (2, 8))
@@ -383,6 +448,7 @@ class Database:
         """Let go of the engine; the database cannot be used afterwards."""
         if self._state.is_closed:
             return
+        self._writes.shared.settle()
         with self._state.lock:
             if self._directory is not None:
                 journal = self._state.journal

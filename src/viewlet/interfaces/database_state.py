@@ -1,24 +1,28 @@
 """What the parts of a database share: engine, definitions, version, and the one lock.
 
 Every public call holds the lock, so a reader in another thread sees the state between batches,
-never inside one. `execute`, `writes`, `reads` and `checkpoints` each do one thing to it.
+never inside one. `execute`, `writes`, `reads` and `checkpoints` each do one thing to it. A writer
+that finds it held leaves what it has, and whoever lets go of the lock sees to that.
 """
 
 from __future__ import annotations
 
 import threading
+from _thread import RLock
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
+from viewlet.interfaces.batch_history import BatchHistory
+from viewlet.interfaces.constraint_checks import ConstraintChecks
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.planner.frontiers import Frontier
@@ -27,6 +31,43 @@ from viewlet.schema import Catalog
 
 Compiler = Callable[..., Program]
 """Queries over a catalog -> the program that maintains them all; `frontiers` where they differ."""
+
+
+class Lock(Protocol):
+    """What a thread holds that uses the engine; once or several times over."""
+
+    freed: Callable[[], None]
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def is_mine(self) -> bool:
+        """Whether this thread has it."""
+        ...
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """False if another thread has it, and one would not wait."""
+        ...
+
+    def release(self) -> None:
+        """Once for every time that it was acquired."""
+        ...
+
+
+class DatabaseLock(RLock):  # type: ignore[misc]  # it is final for typeshed alone
+    """Whoever lets go of it with `with` says so to `freed`; who releases it sees to that itself."""
+
+    freed: Callable[[], None] = staticmethod(lambda: None)
+
+    def is_mine(self) -> bool:
+        """Whether this thread has it."""
+        owned: bool = self._is_owned()  # type: ignore[attr-defined]
+        return owned
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        self.freed()
 
 
 class DatabaseState:
@@ -39,6 +80,9 @@ class DatabaseState:
         self.engine = engine
         self.engine_name = engine_name
         self.definitions = Definitions()
+        self.constraints = ConstraintChecks(engine)
+        self.transactions: dict[int, OpenTransaction] = {}
+        """By the thread that began each."""
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
         self.meters: dict[str, RateMeter] = {}
@@ -47,8 +91,21 @@ class DatabaseState:
         self.version = 0
         self.is_delivering = False
         self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
-        self.lock: AbstractContextManager[Any] = threading.RLock()
+        self.history: BatchHistory | None = None  # once somebody watches
+        self.lock: Lock = DatabaseLock()
         self._compiler = compiler
+
+    @property
+    def transaction(self) -> OpenTransaction | None:
+        """That of this thread, if it has begun one."""
+        return self.transactions.get(threading.get_ident()) if self.transactions else None
+
+    def refuse_in_transaction(self, what: str) -> None:
+        """What cannot be part of a batch."""
+        if self.transaction is not None:
+            raise StateError(
+                f"{what} cannot be part of a transaction", hint="COMMIT or ROLLBACK first"
+            )
 
     def compile(
         self, catalog: Catalog, queries: Sequence[Query], frontiers: Mapping[str, Frontier]
@@ -61,6 +118,7 @@ class DatabaseState:
     def define(self, definitions: Definitions) -> None:
         """Believe in definitions that the engine has taken."""
         self.definitions = definitions
+        self.constraints.define(definitions.relations)
         self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
         self.meters = {
             view: self.meters.get(view, RateMeter(timings))
@@ -76,6 +134,7 @@ class DatabaseState:
         self.engine.undo()
         for upkeep in self.upkeeps.values():
             upkeep.undo(self.version)
+        self.constraints.undo(self.version)
         self.version += 1
 
     def refuse_while_delivering(self) -> None:
@@ -86,6 +145,10 @@ class DatabaseState:
                 hint="put the change on a queue and apply it after the batch",
             )
 
+    def has_closed(self) -> bool:
+        """The same, asked again: another thread may have closed it since."""
+        return self.is_closed
+
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
@@ -94,16 +157,35 @@ class DatabaseState:
     def close(self) -> None:
         """Let go of the engine; whoever takes the lock afterwards gets a StateError."""
         self.engine.close()
+        self.constraints.close()
         self.lock = _Closed()
 
 
-class _Closed(AbstractContextManager[Any]):
-    """Instead of a closed database's lock: whatever would use the engine is refused."""
+def closed() -> StateError:
+    """What whoever uses a closed database gets."""
+    return StateError(
+        "the database is closed", hint="use it before close(), or connect() to a new one"
+    )
+
+
+class _Closed:
+    """Instead of a closed database's lock: whoever would use the engine is refused."""
+
+    freed: Callable[[], None] = staticmethod(lambda: None)
 
     def __enter__(self) -> None:
-        raise StateError(
-            "the database is closed", hint="use it before close(), or connect() to a new one"
-        )
+        self.acquire()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """It cannot be had any more."""
+        raise closed()
+
+    def is_mine(self) -> bool:
+        """Nobody has it."""
+        return False
+
+    def release(self) -> None:
+        """Never acquired."""
 
     def __exit__(self, *_: object) -> None:
         """Never entered."""

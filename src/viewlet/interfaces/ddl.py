@@ -102,6 +102,7 @@ class DefinitionChanges:
         """Compile all views and hand the program to the engine; `without` loses its rows."""
         state = self._state
         state.refuse_while_delivering()
+        state.refuse_in_transaction("a change of definitions")
         self._checkpoints.write_if_due()
         program = state.engine.program
         modes = self._maintenance.modes(definitions)

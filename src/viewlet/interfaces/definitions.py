@@ -20,6 +20,7 @@ from functools import cached_property
 from viewlet.calculus.expr import Expr, Rel, relations, transform
 from viewlet.calculus.query import Query, expressions, with_expressions
 from viewlet.errors import Position, ResolutionError, UnsupportedError
+from viewlet.frontend.constraints import Constraint, ForeignKey, UniqueKey
 from viewlet.frontend.lower import lower_view
 from viewlet.frontend.maintenance_options import (
     NO_OPTIONS,
@@ -27,6 +28,7 @@ from viewlet.frontend.maintenance_options import (
     MaintenanceOptions,
     with_options,
 )
+from viewlet.frontend.read_constraints import target_of
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
@@ -142,9 +144,10 @@ class Definitions:
             return False
         if name in self.relations and statement.replace:
             self._reject_users(name, self.users_of(name), "replaced")
+            self._reject_referring(name, "replaced")
         else:
             self._check_free(name, statement)
-        self.relations[name] = statement
+        self.relations[name] = self._with_targets(statement)
         self.epochs[name] = (name,)
         return True
 
@@ -208,6 +211,7 @@ class Definitions:
                 hint=f"write DROP {kind.upper()}",
             )
         self._reject_users(name, self.users_of(name), "dropped")
+        self._reject_referring(name, "dropped")
         del self.relations[name], self.epochs[name]
         return True
 
@@ -224,6 +228,40 @@ class Definitions:
 
     def _dependents(self, view: str) -> list[str]:
         return [name for name, definition in self.views.items() if view in definition.depends]
+
+    def referring(self, table: str) -> list[str]:
+        """The other tables that have foreign keys to a table."""
+        return [
+            name
+            for name, statement in self.relations.items()
+            if name != table
+            and any(isinstance(c, ForeignKey) and c.table == table for c in statement.constraints)
+        ]
+
+    def _reject_referring(self, table: str, verb: str) -> None:
+        referring = self.referring(table)
+        if referring:
+            shown = ", ".join(referring)
+            raise UnsupportedError(
+                f"{table} cannot be {verb} while foreign keys refer to it: those of {shown}",
+                hint=f"first drop {shown}",
+            )
+
+    def _with_targets(self, statement: CreateRelation) -> CreateRelation:
+        """Its foreign keys with the columns that they refer to."""
+        own = statement.relation
+        constraints: list[Constraint] = []
+        for constraint in statement.constraints:
+            if isinstance(constraint, ForeignKey):
+                target = statement if constraint.table == own.name else None
+                target = target or self.relations.get(constraint.table)
+                if target is None:
+                    tables = [own.name, *(table.name for table in self.tables())]
+                    raise unknown("table", constraint.table, tables, constraint.position)
+                unique = [c for c in target.constraints if isinstance(c, UniqueKey)]
+                constraint = target_of(constraint, own, target.relation, unique)
+            constraints.append(constraint)
+        return replace(statement, constraints=tuple(constraints))
 
     def _check_free(self, name: str, statement: CreateRelation | CreateView) -> None:
         names = {*self.relations, *self.views, *self._epoch_names()}

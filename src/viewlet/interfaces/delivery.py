@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from viewlet.calculus.query import Query, check_copies
+from viewlet.engine.contract import Row
+from viewlet.engine.values.changed_rows import ChangedRows, ChangeReader
 from viewlet.errors import StateError, ViewletError
 from viewlet.interfaces.batch_queue import BatchQueue
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.subscribe import Callback, Subscription, ViewBatch
-from viewlet.interfaces.view import row_class
-from viewlet.schema import Type, decode, shown_value
+from viewlet.interfaces.view_rows import RowSequence
+from viewlet.schema import Type, shown_value
 
 logger = logging.getLogger("viewlet")
 
@@ -96,8 +97,8 @@ class Subscribers:
             )
         self.before_read(view)
         query = state.definitions.view(view).query
-        make, types = row_class(query), [column.type for column in query.columns]
-        rows = [make(*map(decode, row, types)) for row in state.engine.rows(view)]
+        batch = state.engine.columns(view)
+        rows = RowSequence(query, lambda: batch)
         return ViewBatch(view, state.version, rows, [], snapshot=True, columns=_columns(query))
 
     def _call_first(self, callback: Callback, first: ViewBatch) -> None:
@@ -160,19 +161,37 @@ class Subscribers:
         touched = {view for route in routes for view in route.views}
         listening = [s for s in self.subscriptions if s.view in touched]
         batches = {view: self._batch(view) for view in {s.view for s in listening}}
-        deliveries = [(s, batches[s.view]) for s in listening]
-        return [(s, batch) for s, batch in deliveries if batch.inserted or batch.deleted]
+        return [(s, batch) for s in listening if (batch := batches[s.view]) is not None]
 
-    def _batch(self, view: str) -> ViewBatch:
-        query = self._state.definitions.view(view).query
-        make = row_class(query)
-        inserted: list[Any] = []
-        deleted: list[Any] = []
-        for row, weight in self._state.engine.changes(view):
-            values = make(*(decode(v, c.type) for v, c in zip(row, query.columns, strict=True)))
-            check_copies(abs(weight))
-            (inserted if weight > 0 else deleted).extend([values] * abs(weight))
+    def _batch(self, view: str) -> ViewBatch | None:
+        """What the last batch did to a view; None if that is nothing."""
+        query, engine = self._state.definitions.view(view).query, self._state.engine
+        if isinstance(engine, ChangeReader):
+            changed = engine.changed_rows(view)
+        else:
+            changed = ChangedRows.of(query, engine.changes(view))
+        if not changed:
+            return None
+        deleted, inserted = _rows(query, changed)
         return ViewBatch(view, self._state.version, inserted, deleted, columns=_columns(query))
+
+
+def _rows(query: Query, changed: ChangedRows) -> tuple[RowSequence, RowSequence]:
+    """The rows that went, and those that came."""
+    if not changed.is_listed:
+        return (
+            RowSequence(query, lambda: changed.batches[0]),
+            RowSequence(query, lambda: changed.batches[1]),
+        )
+    gone: list[Row] = []
+    come: list[Row] = []
+    for row, weight in changed.weighted():
+        check_copies(abs(weight))
+        (come if weight > 0 else gone).extend([row] * abs(weight))
+    return (
+        RowSequence(query, lambda: changed.batches[0], gone),
+        RowSequence(query, lambda: changed.batches[1], come),
+    )
 
 
 def _columns(query: Query) -> tuple[tuple[str, Type], ...]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet.errors import DataError, ResolutionError
 from viewlet.frontend.parameters import StatementParameter
-from viewlet.frontend.statements import Copy, Delete, Insert, InsertSelect, Update
+from viewlet.frontend.statements import DEFAULT, Copy, Delete, Insert, InsertSelect, Update
+from viewlet.frontend.table_text import value_text
 from viewlet.interfaces.adhoc import quoted
 from viewlet.interfaces.files import read_file
 from viewlet.schema import Column, Kind, Relation
@@ -48,6 +49,8 @@ class Effect:
     changes: list[Change]
     count: int
     touched: pa.Table | None = None
+    deletes_cascade: bool = True
+    """Whether rows that go are deleted: an UPDATE of a key is no delete of the row with the old."""
 
 
 class Rows(Protocol):
@@ -174,7 +177,7 @@ def _resolved(
     changes = [Change(relation.name, went, -1), Change(relation.name, came)]
     changes.append(Change(relation.name, inserted))
     touched = pa.concat_tables([inserted, came])
-    return Effect(changes, touched.num_rows, touched)
+    return Effect(changes, touched.num_rows, touched, deletes_cascade=False)
 
 
 def _first_of_each(rows: pa.Table, key: Sequence[str]) -> list[int]:
@@ -213,11 +216,11 @@ def _update(statement: Update, relation: Relation, rows: Rows) -> Effect:
     if statement.sources:
         table = f"{_numbered(relation)} AS {name}, {statement.sources}"
         once = _once(name)
-    assigned = dict(statement.assignments)
-    old, new = _changed(table, name, assigned, statement.where, relation, rows, {}, once)
+    assignments = dict(statement.assignments)
+    old, new = _changed(table, name, assignments, statement.where, relation, rows, {}, once)
     touched = rows.stored(relation, new) if statement.returning is not None else None
     changes = [Change(relation.name, old, -1), Change(relation.name, new)]
-    return Effect(changes, old.num_rows, touched)
+    return Effect(changes, old.num_rows, touched, deletes_cascade=False)
 
 
 def _numbered(relation: Relation) -> str:
@@ -245,7 +248,7 @@ def _changed(
     columns = relation.columns
     old = [f"{name}.{quoted(c.name)} AS {_OLD}{i}" for i, c in enumerate(columns)]
     new = [
-        f"{_assigned(assigned[c.name], c)} AS {_NEW}{i}"
+        f"{assigned_text(assigned[c.name], c)} AS {_NEW}{i}"
         for i, c in enumerate(columns)
         if c.name in assigned
     ]
@@ -260,8 +263,10 @@ def _changed(
     return went, came
 
 
-def _assigned(text: str, column: Column) -> str:
+def assigned_text(text: str, column: Column) -> str:
     """A new value as the column's type; what becomes a DECIMAL is rounded as all rows are."""
+    if text.strip().upper() == "DEFAULT":
+        text = value_text(column.default)
     return f"({text})" if column.type.kind is Kind.DECIMAL else f"CAST(({text}) AS {column.type})"
 
 
@@ -294,7 +299,8 @@ def _target_columns(statement: Insert | InsertSelect, relation: Relation) -> tup
 def _named(
     columns: tuple[str, ...], row: tuple[Any, ...], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    if len(row) != len(columns):
+    if row and len(row) != len(columns):
         raise DataError(f"a row has {len(row)} values for {len(columns)} columns: {row!r}")
     bound = (values[cell.name] if isinstance(cell, StatementParameter) else cell for cell in row)
-    return dict(zip(columns, bound, strict=True))
+    named = dict(zip(columns, bound, strict=bool(row)))
+    return {name: value for name, value in named.items() if value is not DEFAULT}

@@ -220,6 +220,8 @@ class DurableDirectory:
                 assert state.journal is not None
                 size = sum(f.stat().st_size for f in (self.path / name).rglob("*") if f.is_file())
                 self._adopt(name, first, size, state.journal.log)
+                if state.history is not None:
+                    state.history.add_checkpoint(state.version, str(self.path / name))
         except StateError:
             return  # the database was closed meanwhile
 

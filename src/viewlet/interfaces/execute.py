@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from viewlet.errors import Position, StateError, ViewletError
@@ -10,20 +12,32 @@ from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
     CreateRelation,
+    CreateTableAs,
     CreateView,
     Drop,
+    Inspect,
+    Merge,
     Select,
+    SetOption,
     Statement,
+    TransactionStatement,
+    TransactionVerb,
+    Truncate,
 )
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.current_rows import CurrentRows
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
-from viewlet.interfaces.dml import effect_of, returned
+from viewlet.interfaces.dml import Change, DataStatement, effect_of, returned
+from viewlet.interfaces.inspection_tables import inspected
+from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
+from viewlet.interfaces.table_from_rows import table_of_rows
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.writes import Writes
+from viewlet.schema import Relation
 
 
 class StatementExecutor:
@@ -41,12 +55,19 @@ class StatementExecutor:
         """The last statement's result: a table, a number of rows, or None."""
         statements, values = parse_with_parameters(sql_of(text), parameters)
         self._writes.wait_for_room()
+        self._writes.shared.settle()
         result: Any = None
         with self._state.lock:
-            for group in _grouped(statements):
-                is_view = isinstance(group[0], CreateView)
-                with waiting("compiling views" if is_view else "executing"):
-                    result = self._run(group, values)
+            before = self._state.transaction
+            try:
+                for group in _grouped(statements):
+                    is_view = isinstance(group[0], CreateView)
+                    with waiting("compiling views" if is_view else "executing"):
+                        result = self._run(group, values)
+            except BaseException:
+                if before is None and self._state.transaction is not None:
+                    self.end(TransactionVerb.ROLLBACK)  # nobody else knows of it
+                raise
         return result
 
     def refresh(self, view: str) -> None:
@@ -77,20 +98,99 @@ class StatementExecutor:
             return self._definitions.alter_view(first)
         if isinstance(first, RefreshView):
             return self._definitions.refresh_view(first)
+        if isinstance(first, CreateTableAs):
+            return self._create_table_as(first, values)
+        if isinstance(first, Inspect):
+            return inspected(first, self._state)
+        if isinstance(first, SetOption):
+            return None
+        if isinstance(first, TransactionStatement):
+            try:
+                if first.verb is TransactionVerb.BEGIN:
+                    self.begin()
+                else:
+                    self.end(first.verb)
+            except ViewletError as error:
+                raise moved(error, first.position) from None
+            return None
         if isinstance(first, Select):
             try:
                 return self._reads.answer(first.text, values)
             except ViewletError as error:
                 raise within(error, first.position) from None
-        try:
-            relation = self._state.definitions.relation(first.table)
-        except ViewletError as error:
-            raise moved(error, first.position) from None
-        rows = CurrentRows(self._state, self._reads, values, first.position)
-        effect = effect_of(first, relation, rows)
-        answer = returned(first, effect, rows)
-        self._writes.apply_batch(effect.changes)
+        transaction = self._state.transaction
+        with transaction.statement() if transaction is not None else nullcontext():
+            return self._change(first, values)
+
+    def _change(
+        self, statement: DataStatement | Merge | Truncate, values: Mapping[str, Any]
+    ) -> Any:
+        """A statement that changes rows; what RETURNING asks for, or how many there were."""
+        rows = CurrentRows(self._state, self._reads, values, statement.position)
+        answer = None
+        if isinstance(statement, Truncate):
+            relations = [self._relation(name, statement.position) for name in statement.tables]
+            effect = truncate_effect(relations, statement.position, rows)
+        elif isinstance(statement, Merge):
+            relation = self._relation(statement.table, statement.position)
+            effect = merge_effect(statement, relation, rows)
+        else:
+            effect = effect_of(statement, self._relation(statement.table, statement.position), rows)
+            answer = returned(statement, effect, rows)
+        self._writes.apply_batch(effect.changes, deletes_cascade=effect.deletes_cascade)
         return effect.count if answer is None else answer
+
+    def _create_table_as(self, statement: CreateTableAs, values: Mapping[str, Any]) -> int | None:
+        """The table with its rows; if they cannot be its rows, there is none."""
+        if statement.if_not_exists and statement.name in self._state.definitions.relations:
+            return None
+        source = CurrentRows(self._state, self._reads, values, statement.position)
+        rows = source.query(statement.query, {})
+        declaration = table_of_rows(statement, rows)
+        source.stored(declaration.relation, rows)
+        self._definitions.create_relation(declaration)
+        if not statement.with_data or not rows.num_rows:
+            return 0
+        try:
+            return self._writes.apply_batch([Change(statement.name, rows)])
+        except BaseException:
+            self._definitions.drop(Drop("table", statement.name, statement.position))
+            raise
+
+    def _relation(self, name: str, position: Position) -> Relation:
+        try:
+            return self._state.definitions.relation(name)
+        except ViewletError as error:
+            raise moved(error, position) from None
+
+    # Transactions.
+
+    def begin(self) -> OpenTransaction:
+        """Changes of this thread wait for `end`."""
+        with self._state.lock:
+            self._state.refuse_while_delivering()
+            if self._state.transaction is not None:
+                raise StateError(
+                    "a transaction has begun already", hint="COMMIT or ROLLBACK it first"
+                )
+            transaction = OpenTransaction()
+            self._state.transactions[threading.get_ident()] = transaction
+            return transaction
+
+    def end(self, verb: TransactionVerb) -> None:
+        """Apply what waits as one batch, or forget it; an error of COMMIT has changed nothing."""
+        with self._state.lock:
+            transaction = self._state.transactions.pop(threading.get_ident(), None)
+            if transaction is None:
+                raise StateError(f"{verb.value} without a transaction", hint="say BEGIN first")
+            if verb is TransactionVerb.COMMIT:
+                if transaction.is_failed:
+                    raise StateError(
+                        "a statement of this transaction has failed, and all were rolled back",
+                        hint="begin again",
+                    )
+                if transaction.batches:
+                    self._writes.commit(transaction)
 
 
 def _grouped(statements: Sequence[Statement]) -> Iterator[list[Statement]]:

@@ -5,15 +5,21 @@ joins, so the viewlet transform reads from right to left: each map is there for 
 behind it. A full line is a batch that changes a map, a dashed one a map that is read for it; both
 have the color of the batch, and a dot where they arrive. Hold the pointer over a box for its
 definition, over a line for its statements.
+
+With a load, what a running database has measured, boxes say what their maps hold, a bar in each
+stands for its share of the bytes, and lines are the warmer and thicker the more time the batches of
+their relation take.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
 from viewlet.calculus.expr import Rel, walk
 from viewlet.calculus.query_text import query_text, relation_text
+from viewlet.engine.contract import MapSize
 from viewlet.interfaces.layout import LayoutLine, LayoutNode, arrange
 from viewlet.program.ir import Map, Program
 from viewlet.program.prune import maps_of
@@ -21,6 +27,25 @@ from viewlet.program.text import map_text, statement_text
 
 COLORS = ("#2f6f9f", "#b5483a", "#4b8b3b", "#8a5fa8", "#b07d2b", "#2a8c8c", "#a04b76", "#5b6570")
 _CHARACTER, _LINE, _PADDING = 7.2, 16, 8
+
+
+@dataclass(frozen=True)
+class ProgramLoad:
+    """The size of each map, and the seconds that batches of each relation have taken."""
+
+    sizes: Mapping[str, MapSize]
+    seconds: Mapping[str, float]
+
+    def bar(self, map_name: str) -> float:
+        """A map's bytes as a share of the largest one's; by roots, so that small ones are seen."""
+        largest = max((size.bytes for size in self.sizes.values()), default=0)
+        size = self.sizes.get(map_name)
+        return (size.bytes / largest) ** 0.5 if size is not None and largest else 0.0
+
+    def share(self, relation: str) -> float:
+        """A relation's part of the time of all batches."""
+        whole = sum(self.seconds.values())
+        return self.seconds.get(relation, 0.0) / whole if whole else 0.0
 
 
 class Drawing(str):
@@ -38,6 +63,7 @@ class _Box:
     node: LayoutNode
     style: str
     color: str = "#444"
+    bar: float = 0.0
 
 
 def _box(
@@ -54,6 +80,7 @@ class _Edge:
     target: str
     color: str
     dashed: bool
+    width: float = 1.3
 
 
 @dataclass
@@ -67,9 +94,9 @@ class _Graph:
         self.edges.setdefault(edge, []).append(tip)
 
 
-def draw(program: Program) -> Drawing:
+def draw(program: Program, load: ProgramLoad | None = None) -> Drawing:
     """The program as SVG."""
-    graph = _graph(program)
+    graph = _graph(program, load)
     boxes = graph.boxes
     links = {
         edge: LayoutLine(boxes[edge.source].node, boxes[edge.target].node) for edge in graph.edges
@@ -78,7 +105,7 @@ def draw(program: Program) -> Drawing:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}" font-family="monospace" font-size="12">',
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
+        f'<rect width="{width:.0f}" height="{height:.0f}" {_filled("paper", "white")}/>',
         *(_curve(edge, link, graph.edges[edge]) for edge, link in links.items()),
         *(_shape(box) for box in boxes.values()),
         "</svg>",
@@ -89,10 +116,13 @@ def draw(program: Program) -> Drawing:
 # --- what is drawn --------------------------------------------------------------------------------
 
 
-def _graph(program: Program) -> _Graph:
+def _graph(program: Program, load: ProgramLoad | None) -> _Graph:
     graph = _Graph()
     colors = {
-        trigger.relation: COLORS[at % len(COLORS)] for at, trigger in enumerate(program.triggers)
+        trigger.relation: COLORS[at % len(COLORS)]
+        if load is None
+        else _warmth(load.share(trigger.relation))
+        for at, trigger in enumerate(program.triggers)
     }
     for trigger in program.triggers:
         name = trigger.relation
@@ -101,9 +131,7 @@ def _graph(program: Program) -> _Graph:
     ranks = _ranks(program)
     last = max(ranks.values(), default=0) + 1
     for map in program.maps:
-        graph.boxes[map.name] = _box(
-            map.name, _lines(map), map_text(map), ranks[map.name], "buffer" if map.buffer else "map"
-        )
+        graph.boxes[map.name] = _map_box(map, ranks[map.name], load)
     for view in program.views:
         name = f"view {view.name}"
         shown = ", ".join(column.name for column in view.query.columns)
@@ -114,12 +142,39 @@ def _graph(program: Program) -> _Graph:
             graph.add(_Edge(map_name, name, "#444", False), f"{view.name} is made of it")
     for trigger in program.triggers:
         color = colors[trigger.relation]
+        width = 1.3 if load is None else 1.0 + 3 * load.share(trigger.relation)
         for statement in trigger.statements:
             tip = f"on {trigger.relation}:\n{statement_text(statement)}"
-            graph.add(_Edge(f"Δ{trigger.relation}", statement.target, color, False), tip)
+            batch = f"Δ{trigger.relation}"
+            graph.add(_Edge(batch, statement.target, color, False, width), tip)
             for read in sorted(statement.reads):
-                graph.add(_Edge(read, statement.target, color, True), tip)
+                graph.add(_Edge(read, statement.target, color, True, width), tip)
     return graph
+
+
+def _map_box(map: Map, rank: int, load: ProgramLoad | None) -> _Box:
+    style = "buffer" if map.buffer else "map"
+    lines = _lines(map)
+    size = None if load is None else load.sizes.get(map.name)
+    if load is None or size is None:
+        return _box(map.name, lines, map_text(map), rank, style)
+    box = _box(map.name, [*lines, _size_text(size)], map_text(map), rank, style)
+    box.bar = load.bar(map.name)
+    return box
+
+
+def _size_text(size: MapSize) -> str:
+    amount, unit = float(size.bytes), "B"
+    for larger in ("kB", "MB", "GB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{size.records:,} records, {amount:.3g} {unit}"
+
+
+def _warmth(share: float) -> str:
+    """0 -> a cold blue, 1 -> red; both can be read on white and on black."""
+    return f"hsl({205 - 195 * share:.0f} 60% 50%)"
 
 
 def _ranks(program: Program) -> dict[str, int]:
@@ -163,13 +218,24 @@ def _curve(edge: _Edge, link: LayoutLine, tips: list[str]) -> str:
     x, y = link.end
     tip = escape("\n\n".join(dict.fromkeys(tips)))
     return (
-        f'<g fill="none" stroke="{edge.color}" stroke-width="1.3"><path d="{link.path}"{dash}>'
+        f'<g fill="none" stroke="{edge.color}" stroke-width="{edge.width:.1f}">'
+        f'<path d="{link.path}"{dash}>'
         f"<title>{tip}</title></path>"
         f'<circle cx="{x:.0f}" cy="{y:.1f}" r="2.5" fill="{edge.color}"/></g>'
     )
 
 
-_FILLS = {"batch": "#ffffff", "map": "#eef3f7", "buffer": "#ffffff", "view": "#eaf4e4"}
+_FILLS = {
+    "batch": ("paper", "#ffffff"),
+    "map": ("map", "#eef3f7"),
+    "buffer": ("paper", "#ffffff"),
+    "view": ("view", "#eaf4e4"),
+}
+
+
+def _filled(variable: str, otherwise: str) -> str:
+    """A fill that a page's style sheet may set."""
+    return f'style="fill: var(--{variable}, {otherwise})"'
 
 
 def _shape(box: _Box) -> str:
@@ -179,10 +245,21 @@ def _shape(box: _Box) -> str:
     text = f'<tspan font-weight="bold">{first}</tspan>' + "".join(
         f'<tspan x="{x + _PADDING:.0f}" dy="{_LINE}">{line}</tspan>' for line in others
     )
+    ink = _filled("ink", box.color) if box.color == "#444" else f'fill="{box.color}"'
     return (
         f'<g><title>{escape(box.tip)}</title><rect x="{x:.0f}" y="{y:.0f}" rx="4" '
-        f'width="{box.node.width:.0f}" height="{box.node.height:.0f}" fill="{_FILLS[box.style]}" '
-        f'stroke="{box.color}"{dash}/>'
-        f'<text x="{x + _PADDING:.0f}" y="{y + _PADDING + 10:.0f}" '
-        f'fill="{box.color}">{text}</text></g>'
+        f'width="{box.node.width:.0f}" height="{box.node.height:.0f}" '
+        f'{_filled(*_FILLS[box.style])} stroke="{box.color}"{dash}/>{_bar(box)}'
+        f'<text x="{x + _PADDING:.0f}" y="{y + _PADDING + 10:.0f}" {ink}>{text}</text></g>'
+    )
+
+
+def _bar(box: _Box) -> str:
+    """The map's share of the bytes, along the lower edge of its box."""
+    if not box.bar:
+        return ""
+    node = box.node
+    return (
+        f'<rect x="{node.x:.0f}" y="{node.y + node.height - 4:.0f}" height="4" rx="2" '
+        f'width="{max(node.width * box.bar, 2):.0f}" fill="#2f6f9f"/>'
     )

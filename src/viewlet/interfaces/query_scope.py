@@ -62,12 +62,12 @@ def sources_read(
         )
     own_names = {
         item["key"].lower()
-        for node in _nodes(tree)
+        for node in nodes(tree)
         for item in node.get("cte_map", {}).get("map", ())
     }
     named = {name.lower() for name in sources}
     tables: dict[str, int] = {}
-    for node in _nodes(tree):
+    for node in nodes(tree):
         if node.get("type") == "TABLE_FUNCTION":
             _check_table_function(node, text, files)
         elif node.get("type") == "SHOW_REF" and node.get("table_name"):
@@ -92,7 +92,7 @@ def sources_read(
 
 def parameters_read(tree: Any) -> set[str]:
     """The names of the parameters in a query: those of $p1 and $n_low"""
-    return {node["identifier"] for node in _nodes(tree) if node.get("class") == "PARAMETER"}
+    return {node["identifier"] for node in nodes(tree) if node.get("class") == "PARAMETER"}
 
 
 def _check_table_function(node: Any, text: str, files: bool) -> None:
@@ -126,7 +126,7 @@ def position_at(text: str, offset: int) -> Position | None:
     return Position(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
     """Every object of the tree."""
     pending = [tree]
     while pending:

@@ -12,7 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from viewlet.engine.contract import Finder, Row
 from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.errors import ViewletError
@@ -22,6 +21,10 @@ from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
 from viewlet.interfaces.maintenance_text import maintenance_text
+from viewlet.interfaces.mode_choice import ModeChoice
+from viewlet.interfaces.mode_works import expected_choice
+from viewlet.interfaces.point_reads import PointReads
+from viewlet.interfaces.query_keys import keys_read
 from viewlet.interfaces.query_positions import positioned
 from viewlet.interfaces.spark_frames import frames_engine, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
@@ -43,7 +46,8 @@ class Reads:
         self._state = state
         self._maintenance = maintenance
         self._adhoc = AdHoc(files)
-        self._rows: dict[str, tuple[int, list[Row]]] = {}
+        self._points = PointReads(state, maintenance)
+        self._batches: dict[str, tuple[int, Batch]] = {}
 
     def view(self, name: str) -> View:
         """A live mapping over one view."""
@@ -53,9 +57,9 @@ class Reads:
             query,
             Reader(
                 lambda: self._state.version,
-                partial(self._rows_of, name),
                 partial(self._columns, name),
-                partial(self._find, name),
+                partial(self._points.find, name),
+                partial(self._points.count, name),
                 partial(self._frame, name),
                 partial(self._as_of, name),
             ),
@@ -67,30 +71,17 @@ class Reads:
             upkeep = self._state.upkeeps.get(name)
             return datetime.now(UTC) if upkeep is None else upkeep.as_of()
 
-    def _find(self, name: str, key: Row) -> list[Row] | None:
-        state = self._state
-        with state.lock:
-            state.definitions.view(name)
-            self._maintenance.before_read(name)
-            return state.engine.find(name, key) if isinstance(state.engine, Finder) else None
-
-    def _rows_of(self, name: str) -> tuple[int, list[Row]]:
+    def _columns(self, name: str) -> tuple[int, Batch]:
         """The version with the rows at it, read once for each version."""
         state = self._state
         with state.lock:
             state.definitions.view(name)
             self._maintenance.before_read(name)
-            cached = self._rows.get(name)
+            cached = self._batches.get(name)
             if cached is None or cached[0] != state.version:
-                cached = state.version, state.engine.rows(name)
-                self._rows[name] = cached
+                cached = state.version, state.engine.columns(name)
+                self._batches[name] = cached
             return cached
-
-    def _columns(self, name: str) -> Batch:
-        with self._state.lock:
-            self._state.definitions.view(name)
-            self._maintenance.before_read(name)
-            return self._state.engine.columns(name)
 
     def changes(self, view: str) -> Any:
         """What the last batch did to a view: a DataFrame on Spark, else an Arrow table."""
@@ -141,11 +132,16 @@ class Reads:
             sources = {**self._sources(), **extra}
             duckdb_text = query_text(text, self._column_names)
             try:
-                read, parameters = self._adhoc.inputs(duckdb_text, sources, streams)
+                inputs = self._adhoc.inputs(duckdb_text, sources, streams)
             except ViewletError as error:
                 raise positioned(error, text, duckdb_text) from None
-            tables = {name: sources[name]() for name in read}
-        bound = {name: values[name] for name in parameters if name in values}
+            bound = {name: values[name] for name in inputs.parameters if name in values}
+            tables = {}
+            for name in inputs.sources:
+                rows = None
+                if name not in extra:
+                    rows = self._points.rows(name, partial(keys_read, inputs.tree, name), bound)
+                tables[name] = sources[name]() if rows is None else rows
         try:
             return self._adhoc.query(duckdb_text, tables, limits, bound)
         except ViewletError as error:
@@ -154,8 +150,7 @@ class Reads:
     def snapshot(self, name: str) -> tuple[int, pa.Table]:
         """The version of the database, and a view at it."""
         with self._state.lock:
-            columns = self._columns(name)
-            version = self._state.version
+            version, columns = self._columns(name)
             query = self._state.definitions.view(name).query
         return version, to_arrow([(column.name, column.type) for column in query.columns], columns)
 
@@ -175,7 +170,11 @@ class Reads:
         return sources
 
     def _table(self, relation: Relation) -> pa.Table:
-        return to_arrow(table_columns(relation), self._state.engine.table(relation.name))
+        rows = self._state.engine.table(relation.name)
+        transaction = self._state.transaction
+        if transaction is not None:
+            rows = transaction.table(relation, rows)
+        return to_arrow(table_columns(relation), rows)
 
     def explain(self, view: str, stage: str, format: str) -> str:
         """One view at one stage, as text or for tools."""
@@ -183,7 +182,9 @@ class Reads:
         with state.lock:
             definition = state.definitions.view(view)
             if isinstance(stage, str) and stage == "maintenance":
-                return maintenance_text(state, definition, format)
+                known = self._maintenance.choices.get(view, ModeChoice())
+                choice = expected_choice(state, known, view)
+                return maintenance_text(state, definition, format, choice)
             if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
             return explain_as(part_for_view(state.engine.program, view), stage, format)
@@ -199,7 +200,10 @@ class Reads:
             maps = {map.name: sizes[map.name] for map in part.state}
             timings = state.timings.get(view, Timings())
             spark_work = jobs_and_stages(state.engine, state.engine_name)
-            stats = timings.of(view, maps, len(state.engine.columns(view)), *spark_work)
+            rows = self._points.count(view)
+            if rows is None:
+                rows = len(self._columns(view)[1])
+            stats = timings.of(view, maps, rows, *spark_work)
             upkeep = state.upkeeps.get(view)
             rates = state.meters[view].rates()
             return replace(

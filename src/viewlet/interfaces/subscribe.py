@@ -17,9 +17,12 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from viewlet.engine.values.arrow import arrow_type
+import numpy as np
+
+from viewlet.engine.values.arrow import arrow_type, to_arrow
 from viewlet.errors import RangeError
 from viewlet.interfaces.json_values import json_row, json_text
+from viewlet.interfaces.view_rows import RowSequence
 from viewlet.schema import Type
 
 if TYPE_CHECKING:
@@ -64,6 +67,15 @@ class ViewBatch:
         """
         import pyarrow as pa
 
+        if isinstance(self.deleted, RowSequence) and isinstance(self.inserted, RowSequence):
+            sides = [(self.deleted, -1), (self.inserted, 1)]
+            tables = [
+                to_arrow(self.columns, rows.columns()).append_column(
+                    "_weight", pa.array(np.full(len(rows), weight), pa.int64())
+                )
+                for rows, weight in sides
+            ]
+            return pa.concat_tables(tables)
         rows = [*self.deleted, *self.inserted]
         arrays = []
         for at, (name, type) in enumerate(self.columns):

@@ -9,11 +9,10 @@ A key of one column is that column's value, without a tuple around it. Rows are 
 
 from __future__ import annotations
 
-from collections import Counter, namedtuple
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections import Counter
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.expr import Binder, Cond, Exists, Sum, factors_of
@@ -22,10 +21,12 @@ from viewlet.calculus.scope import outputs
 from viewlet.engine.contract import Row
 from viewlet.engine.values.arrow import to_arrow
 from viewlet.engine.values.batching import Batch
+from viewlet.engine.values.python_rows import python_rows
 from viewlet.errors import DataError
 from viewlet.extras import require
 from viewlet.functions import Ref
 from viewlet.interfaces.render import SHOWN_ROWS, view_html
+from viewlet.interfaces.row_classes import row_class
 from viewlet.schema import Column, Type, decode, encode
 
 if TYPE_CHECKING:
@@ -37,16 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reader:
-    """How a view is read: the database's version with the encoded rows at it, or columns.
+    """How a view is read: the database's version, with the encoded rows at it as columns.
 
-    `find` gives the rows with these encoded keys, in the order of the query's; None if the engine
-    has to read all rows to know.
+    `find` gives the rows with these encoded keys, in the order of the query's, `count` how many
+    rows there are; None if the engine has to read all rows to know.
     """
 
     version: Callable[[], int]
-    rows: Callable[[], tuple[int, list[Row]]]
-    columns: Callable[[], Batch]
+    columns: Callable[[], tuple[int, Batch]]
     find: Callable[[Row], list[Row] | None]
+    count: Callable[[], int | None]
     frame: Callable[[], DataFrame]
     as_of: Callable[[], datetime]
 
@@ -104,7 +105,7 @@ class View(Mapping[Any, Any]):
         >>> db.view("v").rows()
         [V(a=1, total=5)]
         """
-        return [self._decoded(row) for row in self._read.rows()[1]]
+        return list(self._decoded_rows(self._read.columns()[1]))
 
     def to_arrow(self) -> pa.Table:
         """
@@ -112,7 +113,7 @@ class View(Mapping[Any, Any]):
         ['a', 'total']
         """
         columns = [(column.name, column.type) for column in self._query.columns]
-        return to_arrow(columns, self._read.columns())
+        return to_arrow(columns, self._read.columns()[1])
 
     def to_pandas(self) -> pandas.DataFrame:
         """pandas is the caller's to install.
@@ -191,7 +192,8 @@ class View(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         if self._identity is not None and self._read.version() != self._version:
-            return len(self._read.columns())
+            count = self._read.count()
+            return len(self._read.columns()[1]) if count is None else count
         return len(self._current())
 
     def __repr__(self) -> str:
@@ -208,41 +210,34 @@ class View(Mapping[Any, Any]):
         if len(values) != len(self._keys):
             raise KeyError(key)
         try:
-            encoded = {p: encode(v, c) for v, (p, c) in zip(values, self._keys, strict=True)}
+            return encoded_key(self._keys, values)
         except DataError:
             raise KeyError(key) from None
-        return tuple(encoded[position] for position in range(len(encoded)))
 
     def _decoded(self, row: Row) -> Any:
         types = (column.type for column in self._query.columns)
         return self._row(*map(decode, row, types))
 
+    def _decoded_rows(self, batch: Batch) -> Iterator[Any]:
+        return python_rows([c.type for c in self._query.columns], batch, self._row._make)
+
     def _current(self) -> dict[Any, Any]:
-        version, rows = self._read.rows()
+        version, batch = self._read.columns()
         if version != self._version:
-            decoded = [self._decoded(row) for row in rows]
+            rows = self._decoded_rows(batch)
             if self._identity is None:
-                self._records = dict(Counter(decoded))
+                self._records = dict(Counter(rows))
+            elif len(self._identity) == 1:
+                (position,) = self._identity
+                self._records = {row[position]: row for row in rows}
             else:
-                self._records = {self._key(row): row for row in decoded}
+                self._records = {self._key(row): row for row in rows}
             self._version = version
         return self._records
 
     def _key(self, row: Any) -> Any:
         assert self._identity is not None
-        key = tuple(row[position] for position in self._identity)
-        return key[0] if len(key) == 1 else key
-
-
-def row_class(query: Query) -> Any:
-    """The named tuple of a view's rows."""
-    return _row_class(query.name, tuple(column.name for column in query.columns))
-
-
-@lru_cache(1024)
-def _row_class(view: str, names: tuple[str, ...]) -> Any:
-    """Making a class costs more than a small batch."""
-    return namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+        return tuple(row[position] for position in self._identity)
 
 
 def point_keys(
@@ -263,6 +258,12 @@ def point_keys(
         key_position = query.keys.index(column.scalar.name)
         keys.append((key_position, Column(column.name, column.type, True)))
     return tuple(keys)
+
+
+def encoded_key(keys: tuple[tuple[int, Column], ...], values: Sequence[Any]) -> Row:
+    """The values of a key as the engine knows them; DataError if no row can have them."""
+    encoded = {p: encode(v, c) for v, (p, c) in zip(values, keys, strict=True)}
+    return tuple(encoded[position] for position in range(len(encoded)))
 
 
 def identity(query: Query) -> tuple[int, ...] | None:

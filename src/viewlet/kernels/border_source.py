@@ -9,6 +9,7 @@ from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_source import FLOAT, NodeWriters, write_block
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.tree_source import (
+    AddEntry,
     add_entry,
     call_descent,
     copy_sum,
@@ -18,6 +19,7 @@ from viewlet.kernels.tree_source import (
     inputs_of,
     order_key,
     order_type,
+    scan_entries,
     sum_locals,
     zero_sums,
 )
@@ -57,9 +59,13 @@ def _find_border(writer: Writer, node: ir.Border) -> None:
     at_none = writer.local("large", _is_large(writer, node))
     with writer.nest("if root >= 0:"):
         entries = enter_node(writer, node, "root")
-        with writer.nest(f"while {entries.at} <= {entries.last}:"):
-            add_entry(writer, node, sums, entries.at)
-            writer.line(f"{entries.at} += {entry_size(writer, node)}")
+
+        def scan(add: AddEntry) -> None:
+            with writer.nest(f"while {entries.at} <= {entries.last}:"):
+                add(entries.at)
+                writer.line(f"{entries.at} += {entry_size(writer, node)}")
+
+        scan_entries(writer, node, sums, entries.at, scan)
     at_all = writer.local("large", _is_large(writer, node))
     # Where nothing turns, the condition is met by all keys or by none.
     writer.line(f"{name}_some = True")

@@ -58,19 +58,22 @@ from math import inf, nan
 
 from viewlet.kernels.native_functions import *
 from viewlet.native.compiled import compiled
-from viewlet.storage.arithmetic import minus, plus, times
+from viewlet.storage.arithmetic import minus, plus, times, weighed
 from viewlet.storage.doubles import (
+    beyond_limit,
     element_of,
     element_plus,
     element_product,
     element_times,
     element_value,
+    gathering_loss,
     gather,
     gathered,
     gathered_value,
     is_some,
     load_element,
     no_element,
+    plainly_gathered,
 )
 from viewlet.storage.hashmap import (
     find,
@@ -86,6 +89,7 @@ from viewlet.storage.memory import (
     load_byte,
     load_float,
     load_half,
+    order_of,
     prefetch,
     store,
     store_half,

@@ -15,6 +15,7 @@ from viewlet.kernels.refreshes import with_refresh_triggers
 from viewlet.native.compiled import code_of
 from viewlet.native.generated import Generated
 from viewlet.native.instructions import Untranslatable
+from viewlet.native.optimizer import OPTIMIZER
 from viewlet.program.ir import Program
 
 Kernel = Callable[[int, int], int]
@@ -53,6 +54,7 @@ def compile_kernels(module: Module, triggers: Iterable[str]) -> None:
     """Compile the batch kernels of some triggers now, so that other processes find them."""
     for trigger in triggers:
         code_of(kernel(module, trigger))
+    OPTIMIZER.wait()
 
 
 def check_kernels(module: Module, *, single: bool = False) -> None:

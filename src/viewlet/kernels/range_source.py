@@ -19,8 +19,8 @@ from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.kernels.tree_source import (
+    AddEntry,
     Entries,
-    add_entry,
     call_descent,
     copy_sum,
     enter_node,
@@ -29,12 +29,13 @@ from viewlet.kernels.tree_source import (
     inputs_of,
     order_key,
     order_type,
+    scan_entries,
     sum_locals,
     zero_sums,
 )
 from viewlet.kernels.weights import bare
 from viewlet.kernels.writer import Writer
-from viewlet.storage.tree_nodes import BELOW
+from viewlet.storage.tree_nodes import BELOW, KEY
 
 EntryTest = Callable[[Writer, str], str]
 """Source of a test of an entry's key, given source of the entry's address."""
@@ -58,11 +59,22 @@ def write_range(writer: Writer, node: ir.Range) -> None:
             code = writer.scalars.code(bound.scalar, node.scope)
             if code.null is not None:
                 guards.append(f"not {code.null}")
-            by_rank = order_type(writer, node) is STR
+            physical = order_type(writer, node)
+            if physical is FLOAT:
+                is_in = "1" if bound.operator.endswith("=") else "0"
+                inputs.add(f"bound{i}", _strict_bound(code.value, is_in, bound.upper))
+                tests[bound.upper] = _strict_test(bound.upper, f"bound{i}")
+                continue
+            by_rank = physical is STR
             inputs.add(f"bound{i}", f"load(ranks, {code.value})" if by_rank else code.value)
             tests[bound.upper] = _comparison(node, bound.operator, f"bound{i}")
         else:
             guards.append(f"{bound.name}_some")
+            if order_type(writer, node) is FLOAT:
+                is_in = f"(1 if {bound.name}_in else 0)"
+                inputs.add(f"bound{i}", _strict_bound(bound.name, is_in, bound.upper))
+                tests[bound.upper] = _strict_test(bound.upper, f"bound{i}")
+                continue
             inputs.add(f"bound{i}", bound.name)
             inputs.add(f"bound{i}_in", f"{bound.name}_in")
             tests[bound.upper] = _border_test(node, bound.upper, f"bound{i}")
@@ -138,19 +150,14 @@ def _sum_inside(writer: Writer, node: ir.Range, number: str, tests: dict[bool, E
 
 def _sum_along(writer: Writer, node: ir.Range, number: str, test: EntryTest, upper: bool) -> None:
     """Add all of a tree up to a border, or from one on."""
-    size = entry_size(writer, node)
     with writer.nest(f"while {number} >= 0:"):
         entries = enter_node(writer, node, number)
-        at, last, level, ahead = entries.at, entries.last, entries.level, entries.ahead
+        at, last, level = entries.at, entries.last, entries.level
         if upper:
             _add_up_to(writer, node, entries, test)
             end = at
         else:
-            with writer.nest(f"while {last} - {ahead} >= {at}:"):
-                with writer.nest(f"if not ({test(writer, last)}):"):
-                    writer.line("break")
-                add_entry(writer, node, node.sums, last)
-                writer.line(f"{last} -= {size}")
+            _add_down_to(writer, node, entries, test)
             end = last
         writer.line(f"{number} = zero - 1")
         with writer.nest(f"if {level} > 0:"):
@@ -160,11 +167,44 @@ def _sum_along(writer: Writer, node: ir.Range, number: str, test: EntryTest, upp
 def _add_up_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest) -> None:
     """Add entries of a node from the current one on, as long as they lie before a border."""
     at, last, ahead = entries.at, entries.last, entries.ahead
-    with writer.nest(f"while {at} + {ahead} <= {last}:"):
-        with writer.nest(f"if not ({test(writer, f'{at} + {ahead}')}):"):
-            writer.line("break")
-        add_entry(writer, node, node.sums, at)
-        writer.line(f"{at} += {entry_size(writer, node)}")
+
+    def scan(add: AddEntry) -> None:
+        with writer.nest(f"while {at} + {ahead} <= {last}:"):
+            with writer.nest(f"if not ({test(writer, f'{at} + {ahead}')}):"):
+                writer.line("break")
+            add(at)
+            writer.line(f"{at} += {entry_size(writer, node)}")
+
+    scan_entries(writer, node, node.sums, at, scan)
+
+
+def _add_down_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest) -> None:
+    """Add entries of a node from its last one on downwards, as long as they lie behind a border."""
+    at, last, ahead = entries.at, entries.last, entries.ahead
+
+    def scan(add: AddEntry) -> None:
+        with writer.nest(f"while {last} - {ahead} >= {at}:"):
+            with writer.nest(f"if not ({test(writer, last)}):"):
+                writer.line("break")
+            add(last)
+            writer.line(f"{last} -= {entry_size(writer, node)}")
+
+    scan_entries(writer, node, node.sums, last, scan)
+
+
+def _strict_bound(value: str, is_in: str, upper: bool) -> str:
+    """Source of the integer below or above which lie the keys of doubles that a bound lets in.
+
+    key <= x  ->  order_of(key) < order_of(x) + 1: one comparison, and none for NaN.
+    """
+    return f"order_of(float_bits(float({value}))) {'+' if upper else '-'} {is_in}"
+
+
+def _strict_test(upper: bool, limit: str) -> EntryTest:
+    def test(writer: Writer, entry: str) -> str:
+        return f"order_of(load({entry}, {KEY})) {'<' if upper else '>'} {limit}"
+
+    return test
 
 
 def _comparison(node: ir.Range, operator: str, limit: str) -> EntryTest:

@@ -33,7 +33,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import project
 from viewlet.calculus.scope import all_names, outputs, visible
 from viewlet.calculus.typing import Slot
-from viewlet.functions import Apply, Ref, ScalarExpr, free_variables
+from viewlet.functions import Apply, Ref, ScalarExpr, demands_one_row, free_variables
 from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.program.ir import Map, Statement
 from viewlet.program.keys import Keys
@@ -50,10 +50,15 @@ def next_factor(members: tuple[Expr, ...], scope: Scope) -> tuple[Expr, tuple[Ex
     if isinstance(first, Delta | MapRef) and outputs(first) - scope.keys():
         for i, member in enumerate(members[1:], 1):
             bound = {member.variable} if isinstance(member, Binder) else set()
-            ready = isinstance(member, Cond | Binder | Exists)
+            ready = isinstance(member, Cond | Binder | Exists) and not _is_of_rows(member)
             if ready and bound.isdisjoint(outputs(first)) and visible(member) - bound <= set(scope):
                 return member, (*members[:i], *members[i + 1 :])
     return first, members[1:]
+
+
+def _is_of_rows(factor: Expr) -> bool:
+    """Whether it may be an error where a loop meets no row (calculus.schedule)."""
+    return isinstance(factor, Cond | Assign) and demands_one_row(factor.scalar)
 
 
 def as_change(new: Statement, old: Statement) -> Statement | None:

@@ -16,6 +16,7 @@ from viewlet.kernels.block_walk import bodies, changed_maps, with_bodies
 from viewlet.kernels.loop_nodes import (
     AtBorder,
     Block,
+    IfMonotone,
     Node,
     Range,
     Step,
@@ -58,11 +59,28 @@ class _Sharing:
                     self.repeated.add(id(node))
             changed = changed_maps([node])
             _forget(descents, changed)
+            if isinstance(node, IfMonotone) and node.of_finite_keys:
+                self.note_repeated(node.otherwise, dict(descents))
+                self._note_where_finite(node, descents)
+                _forget(descents, changed)
+                continue
             for body in bodies(node):
                 # A condition or a loop may skip its body: its descents count inside only. A total
                 # never does.
                 self.note_repeated(body, descents if isinstance(node, Total) else dict(descents))
             _forget(descents, changed)
+
+    def _note_where_finite(self, node: IfMonotone, descents: dict[RangeKey, Range]) -> None:
+        """Two choices by the keys of a tree go the same way until its map changes."""
+        tree = ("where finite", node.map, node.index)
+        inside = dict(descents)
+        for key, descent in descents.items():
+            if key[:3] == tree:
+                inside.setdefault(key[3:], descent)
+        self.note_repeated(node.body, inside)
+        for key, descent in inside.items():
+            if descent.map == node.map and key[0] != tree[0]:
+                descents.setdefault((*tree, *key), descent)
 
     def rewritten(self, block: Block) -> Block:
         """The block with every descent once, and one update for each record."""

@@ -8,7 +8,7 @@ statement and in both shapes of a trigger, and compiling them takes most of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_source import FLOAT, STR
@@ -18,10 +18,13 @@ from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.kernels.weights import key_words, load_function, load_weight
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
-from viewlet.storage.columns import FRONT, NODES
+from viewlet.storage.columns import FRONT, NODES, WIDE
 from viewlet.storage.tree_nodes import ENTRIES, KEY, LEVEL
 
 Descent = ir.Range | ir.Border
+AddEntry = Callable[[str], None]
+"""Writes the addition of an entry, given source of its address."""
+
 Grouped = ir.Walk | ir.IfMonotone | Descent
 
 
@@ -142,6 +145,49 @@ def add_entry(writer: Writer, node: Descent, sums: list[SubtreeSum], entry: str)
         name, word = sum.name, layout.sum_word(node.index, sum.position)
         plus = "gather" if sum.physical is FLOAT else "plus"
         writer.line(f"{name} = {plus}({name}, {load_weight(sum.physical, entry, word)})")
+
+
+def scan_entries(
+    writer: Writer, node: Descent, sums: list[SubtreeSum], at: str, scan: Callable[[AddEntry], None]
+) -> None:
+    """A loop that adds entries of one node, from `at` on.
+
+    While no sum of DOUBLE in the tree has needed more than its first word, only that is looked at.
+    Where an addition loses bits the node is scanned again, with all words.
+    """
+    floats = [sum for sum in sums if sum.physical is FLOAT]
+    if not floats:
+        scan(lambda entry: add_entry(writer, node, sums, entry))
+        return
+    layout = writer.frame.layouts[node.map]
+    wide = writer.temporary("wide")
+
+    def add_plainly(entry: str) -> None:
+        for sum in sums:
+            name, word = sum.name, layout.sum_word(node.index, sum.position)
+            if sum.physical is FLOAT:
+                value = f"load_float({entry}, {word})"
+                writer.line(f"{wide} |= gathering_loss({name}, {value})")
+                writer.line(f"{name} = plainly_gathered({name}, {value})")
+            else:
+                add_entry(writer, node, [sum], entry)
+
+    writer.line(f"{wide} = load({writer.frame.index_block(node.map, node.index)}, {WIDE})")
+    with writer.nest(f"if {wide} == 0:"):
+        first = writer.temporary("first")
+        writer.line(f"{first} = {at}")
+        before = [replace(sum, name=writer.temporary("before")) for sum in sums]
+        for sum, sum_before in zip(sums, before, strict=True):
+            copy_sum(writer, sum_before, sum)
+        scan(add_plainly)
+        for sum in floats:
+            writer.line(f"{wide} |= beyond_limit({sum.name})")
+        with writer.nest(f"if {wide} != 0:"):
+            writer.line(f"{at} = {first}")
+            for sum, sum_before in zip(sums, before, strict=True):
+                copy_sum(writer, sum, sum_before)
+    with writer.nest(f"if {wide} != 0:"):
+        scan(lambda entry: add_entry(writer, node, sums, entry))
 
 
 def order_key(writer: Writer, node: Descent, entry: str) -> str:

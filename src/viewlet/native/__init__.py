@@ -51,6 +51,7 @@ The stages, each a module
                     -> LLVM's text. About a millisecond for 30 lines: CREATE VIEW does this for all
                     kernels of a view before it says yes
     machine         -> LLVM's optimizer -> object code, with an entry that CPython calls directly
+    optimizer       leaves that for later: the first calls run code that is not optimized
     linker          -> a function in this process. The GIL is free while it runs
     fingerprint, code_cache
                     where code is looked for first

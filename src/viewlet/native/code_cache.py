@@ -2,6 +2,7 @@
 
     DIRECTORY/secret            32 random bytes, by which this directory's files are signed
     DIRECTORY/SYMBOL.o          code:  magic | version | signature | lengths | symbol, needs, code
+    DIRECTORY/quick.SYMBOL.o    the same, not optimized yet
     DIRECTORY/translated        symbols of functions that were translated and perhaps never compiled
 
 A file is used if it belongs to this user, nobody else may write to it, and the signature, a keyed
@@ -77,6 +78,11 @@ class CodeCache:
         if self._secret is not None:
             with contextlib.suppress(OSError):
                 _write(self.path(symbol), _packed(code, symbol, self._secret))
+
+    def remove(self, symbol: str) -> None:
+        """Forget the code of a function."""
+        with contextlib.suppress(OSError):
+            self.path(symbol).unlink(missing_ok=True)
 
     def is_translated(self, symbol: str) -> bool:
         """Whether a function is known to be of the language, because it was translated once."""

@@ -23,8 +23,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewlet.native import fingerprint
-from viewlet.native.code_cache import code_cache
+from viewlet.native.code_cache import CodeCache, code_cache
 from viewlet.native.linker import linker
+from viewlet.native.optimizer import OPTIMIZER
 from viewlet.native.switch import is_enabled
 
 if TYPE_CHECKING:
@@ -94,6 +95,12 @@ class NativeFunction(fingerprint.Callee):
         self._entry: Callable[..., Any] | None = None
         self._digest: bytes | None = None
         self._symbol: str | None = None
+        self._optimized_in: CodeCache | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it runs code that is not optimized yet."""
+        return self._optimized_in is not None
 
     def __call__(self, *arguments: Any) -> Any:
         return (self._entry or self.entry())(*arguments)
@@ -115,17 +122,50 @@ class NativeFunction(fingerprint.Callee):
     def _loaded(self) -> Callable[..., Any]:
         cache = code_cache()
         code = cache.read(self.symbol)
+        quick = code is None and not OPTIMIZER.is_at_once
+        symbol = f"quick.{self.symbol}" if quick else self.symbol
+        if quick:
+            code = cache.read(symbol)
         if code is None:
             from viewlet.native.machine import machine_code
 
-            code = machine_code(self)
-            cache.write(self.symbol, code)
+            code = machine_code(self, quick=quick)
+            cache.write(symbol, code)
         for body in code.needs:
             OUTLINED[body].entry()
-        entry = linker().function(self.symbol, code.binary)
+        entry = linker().function(self.symbol, code.binary, quick=quick)
         if self.is_outlined:
-            linker().publish(self.body)
+            linker().publish(self.body, quick=quick)
+        if quick:
+            self._optimized_in = cache
+            OPTIMIZER.add(self)
         return entry
+
+    def optimize(self) -> None:
+        """Let a function that runs unoptimized code run better code from its next call on.
+
+        What takes long, LLVM's work, is done without the lock.
+        """
+        cache = self._optimized_in
+        if cache is None:
+            return
+        code = cache.read(self.symbol)
+        if code is None:
+            from viewlet.native.machine import machine_code
+            from viewlet.native.translate import translate_entry
+
+            with _LOCK:
+                translate_entry(self)
+            code = machine_code(self)
+            cache.write(self.symbol, code)
+            cache.remove(f"quick.{self.symbol}")
+        for body in code.needs:
+            OUTLINED[body].optimize()
+        with _LOCK:
+            linker().function(self.symbol, code.binary)
+            if self.is_outlined:
+                linker().publish(self.body)
+            self._optimized_in = None
 
     def parts(self) -> list[NativeFunction]:
         """Functions that were written for this one, the first before those that call it."""

@@ -32,29 +32,44 @@ class Linker:
 
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        machine = binding.Target.from_default_triple().create_target_machine()
         self._objects, self._publish = binding.ObjectFileRef, binding.add_symbol
-        self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        # Of each its own, since both have code of the same names.
+        self._engine, self._quick_engine = (
+            binding.create_mcjit_compiler(
+                binding.parse_assembly(""),
+                binding.Target.from_default_triple().create_target_machine(),
+            )
+            for _ in range(2)
+        )
         self._new: Any = ctypes.pythonapi.PyCFunction_NewEx
         self._new.restype = ctypes.py_object
         self._new.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
-        self._definitions: list[_MethodDef] = []
+        self._definitions: dict[str, _MethodDef] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
         """By their symbols: the same code is not taken in twice."""
 
-    def function(self, symbol: str, code: bytes) -> Callable[..., Any]:
-        """The function of this name in some object code."""
-        self._engine.add_object_file(self._objects.from_data(code))
-        self._engine.finalize_object()
-        address = self._engine.get_function_address(symbol)
+    def function(self, symbol: str, code: bytes, *, quick: bool = False) -> Callable[..., Any]:
+        """The function of this name in some object code.
+
+        If there is one from quick code already, it is the same object of Python and runs this code
+        from its next call on: CPython reads the address of the code at every call.
+        """
+        engine = self._quick_engine if quick else self._engine
+        engine.add_object_file(self._objects.from_data(code))
+        engine.finalize_object()
+        address = engine.get_function_address(symbol)
+        if symbol in self.functions:
+            self._definitions[symbol].call = address
+            return self.functions[symbol]
         definition = _MethodDef(symbol.encode(), address, _FASTCALL, None)
-        self._definitions.append(definition)
+        self._definitions[symbol] = definition
         self.functions[symbol] = self._new(ctypes.byref(definition), _raise, None)
         return self.functions[symbol]
 
-    def publish(self, symbol: str) -> None:
+    def publish(self, symbol: str, *, quick: bool = False) -> None:
         """Let objects that come later find something of those that are there."""
-        self._publish(symbol, self._engine.get_function_address(symbol))
+        engine = self._quick_engine if quick else self._engine
+        self._publish(symbol, engine.get_function_address(symbol))
 
 
 @cache

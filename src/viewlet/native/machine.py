@@ -32,16 +32,17 @@ from viewlet.native.instructions import (
 from viewlet.native.translate import Function, in_order, translate_entry, unit
 
 
-def machine_code(function: NativeFunction) -> ObjectCode:
-    """The function's object code."""
+def machine_code(function: NativeFunction, *, quick: bool = False) -> ObjectCode:
+    """The function's object code; `quick` leaves it as it was translated, which is soon done."""
     translated = translate_entry(function)
-    target = _target()
+    target = _target(0 if quick else 3)
     module = parsed(function)
     module.triple, module.data_layout = target.triple, str(target.target_data)
-    options = binding.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
-    passes = binding.create_pass_builder(target, options)
-    passes.getModulePassManager().run(module, passes)
+    if not quick:
+        options = binding.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = True
+        passes = binding.create_pass_builder(target, options)
+        passes.getModulePassManager().run(module, passes)
     needs = dict.fromkeys(each.symbol for each in in_order(translated) if each.is_outside)
     return ObjectCode(tuple(needs), target.emit_object(module))
 
@@ -53,7 +54,7 @@ def parsed(function: NativeFunction) -> Any:
 
 
 @cache
-def _target() -> Any:
+def _target(level: int) -> Any:
     """Code for this processor, to be linked into a process anywhere in memory."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -61,7 +62,7 @@ def _target() -> Any:
     return target.create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),
-        opt=3,
+        opt=level,
         reloc="static" if target.name.startswith("x86") else "default",
         codemodel="jitdefault",
         jit=True,

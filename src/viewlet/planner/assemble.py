@@ -224,13 +224,12 @@ def _typed(planned: PlannedMap, maps: Maps, signatures: Signatures) -> Map:
     columns = []
     slots: dict[str, Slot] = {}
     for name, definition in planned.columns.items():
-        inlined = maps.inline(definition)
-        column_slots = variable_slots(inlined, signatures)
+        column_slots = variable_slots(definition, signatures)
         for key in planned.keys:
             if key in column_slots:
                 slots[key] = _wider(slots.get(key), column_slots[key])
-        physical = weight_type(inlined, signatures, column_slots)
-        columns.append(ValueColumn(name, physical, inlined))
+        physical = weight_type(definition, signatures, column_slots)
+        columns.append(ValueColumn(name, physical, maps.inline(definition)))
     # A view that is empty by definition says nothing about its keys.
     unknown = Slot(Physical.INT, nullable=True)
     keys = tuple(KeyColumn(key, slots.get(key, unknown)) for key in planned.keys)

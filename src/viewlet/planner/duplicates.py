@@ -17,7 +17,6 @@ from viewlet.calculus.expr import (
     Rel,
     product_of,
     transform,
-    walk,
     with_fields,
 )
 from viewlet.calculus.rewrite import canonical
@@ -88,10 +87,7 @@ def _find(maps: Maps) -> dict[str, str]:
 def _outline(planned: PlannedMap, maps: Maps) -> tuple[object, ...]:
     """What two maps must have in common to be worth a closer look."""
     atoms = sorted(
-        node.name
-        for definition in planned.columns.values()
-        for node in walk(maps.inline(definition))
-        if isinstance(node, Rel)
+        maps.relation_counts(*planned.columns.values()).items(),
     )
     # Under another plan a map needs other maps: each view brings its own, whoever is beside it.
     return (planned.plan, len(planned.keys), *sorted(planned.columns), *atoms)

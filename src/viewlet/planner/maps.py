@@ -8,6 +8,7 @@ rows and keys become columns of one map.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -76,6 +77,7 @@ class Maps:
         self.unplanned: list[tuple[PlannedMap, str]] = []
         """Columns that were asked for and have no statements yet."""
         self._depends: dict[tuple[str, str], frozenset[str]] = {}
+        self._relations: dict[tuple[str, str], Counter[str]] = {}
         self.plan = Plan.RECURSIVE
         """The plan of the maps that are asked for next."""
 
@@ -177,16 +179,34 @@ class Maps:
             self._depends[name, column] = self.depends(definition)
         return self._depends[name, column]
 
+    def relation_counts(self, *definitions: Expr) -> Counter[str]:
+        """How often each relation stands in definitions, those of nested maps included."""
+        counts: Counter[str] = Counter()
+        for node in (node for definition in definitions for node in walk(definition)):
+            if isinstance(node, Rel):
+                counts[node.name] += 1
+            elif isinstance(node, MapRef) and self._is_nested(node.name):
+                counts += self._column_relations(node.name, node.column)
+        return counts
+
+    def _column_relations(self, name: str, column: str) -> Counter[str]:
+        if (name, column) not in self._relations:
+            definition = self.by_name[name].columns[column]
+            self._relations[name, column] = self.relation_counts(definition)
+        return self._relations[name, column]
+
+    def _is_nested(self, name: str) -> bool:
+        """Whether a name is that of a map which definitions stand for."""
+        return name in self.by_name and not self.by_name[name].is_inner
+
     def inline(self, expr: Expr) -> Expr:
         """The expression over base relations and inner views: nested maps as what they hold."""
         fresh = FreshVariables(all_names(expr))
 
         def rule(node: Expr) -> Expr:
-            if not isinstance(node, MapRef) or node.name not in self.by_name:
+            if not isinstance(node, MapRef) or not self._is_nested(node.name):
                 return node
             planned = self.by_name[node.name]
-            if planned.is_inner:
-                return node
             definition = self.inline(planned.columns[node.column])
             names = {name: fresh.fresh(name) for name in sorted(all_names(definition))}
             names |= dict(zip(planned.keys, node.keys, strict=True))

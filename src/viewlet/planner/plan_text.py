@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from viewlet.calculus.query import Plan
+from viewlet.calculus.query import Plan, Query
+from viewlet.planner.grouped_views import MOST_NODES, node_count, with_grouped_views
 from viewlet.planner.join_graph import JoinGraph
 from viewlet.planner.plan_choice import Choice
 from viewlet.planner.plan_cost import PlanEstimate
@@ -21,9 +22,15 @@ from viewlet.planner.tree_maps import Rooted
 from viewlet.planner.view_tree import TreeNode
 
 
-def plan_text(view: str, choice: Choice, trees: Iterable[Rooted]) -> str:
+def plan_text(query: Query, choice: Choice, trees: Iterable[Rooted]) -> str:
     """The choice for a view, and the trees that it would have or has."""
-    lines = [f"view {view}: {choice.plan.value}, {choice.reason}"]
+    lines = [f"view {query.name}: {choice.plan.value}, {choice.reason}"]
+    stored = len(with_grouped_views(query).inner) - len(query.inner)
+    if stored:
+        lines.append(
+            f"  {stored} grouped subqueries are kept with their rows, as the query is long: "
+            f"{node_count(query)} nodes, and {MOST_NODES} at most are planned in one piece"
+        )
     for plan, estimate in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
         if estimate is not None:
             lines += _estimate_lines(plan, estimate)

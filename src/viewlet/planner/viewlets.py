@@ -41,13 +41,14 @@ from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.frontiers import EVERYTHING_EAGER, Frontier, joined_variables
+from viewlet.planner.grouped_views import with_grouped_views
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
 from viewlet.planner.plan_choice import Attempt, Budget, Choice, choose, compared
 from viewlet.planner.plan_text import plan_text
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
-from viewlet.program.frontier import reevaluate_on_read, reevaluated
+from viewlet.program.frontier import reevaluate_on_read
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Relation
@@ -82,20 +83,10 @@ def compile_program(
     return reevaluate_on_read(program, on_read)
 
 
-def split_frontier(catalog: Catalog, query: Query, *, keyed: bool = True) -> Frontier:
-    """Where a view is cut that is finished on read; EAGER if a batch does all there is to do.
-
-    What batches would compute anew is left to reads. Otherwise, where a read has more to do than to
-    copy one map, batches stop at the leaves.
-    """
-    eager = compile_program(catalog, [query], keyed=keyed)
-    if reevaluated(eager, query.name):
-        return Frontier.VALUES
-    frontiers = {query.name: Frontier.LEAVES}
-    leaves = compile_program(catalog, [query], keyed=keyed, frontiers=frontiers)
-    refresh = leaves.refresh(query.name)
-    is_copy = refresh is None or all(len(s.reads) < 2 for s in refresh.statements)
-    return Frontier.EAGER if is_copy else Frontier.LEAVES
+def joins_on_read(program: Program, view: str) -> bool:
+    """Whether a read of a view that is cut at its leaves has more to do than to copy one map."""
+    refresh = program.refresh(view)
+    return refresh is not None and any(len(s.reads) > 1 for s in refresh.statements)
 
 
 def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice:
@@ -112,7 +103,7 @@ def explain_plan(catalog: Catalog, query: Query, *, keyed: bool = True) -> str:
     planner = _Planner(catalog, [query.name], keyed, Budget())
     planner.view(query, Plan.TREE)
     planner.run()
-    return plan_text(query.name, choice, planner.trees.rooted)
+    return plan_text(query, choice, planner.trees.rooted)
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
@@ -183,11 +174,13 @@ class _Planner:
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
         self.trees = TreeMaps(catalog, self.maps)
+        self._unchanged: set[tuple[str, str, str]] = set()
+        """Columns of maps that read a relation whose changes cancel in them."""
 
     def view(self, query: Query, plan: Plan) -> View:
         """Allocate the view's own map and those that its lets and inner views read."""
         self.maps.plan = plan
-        planned_query = self._over_inner_maps(query)
+        planned_query = self._over_inner_maps(with_grouped_views(query))
         rows = conditions(planned_query.components[0][1])
         columns = {
             name: self._materializer.decorrelate(as_values(component, rows))
@@ -277,6 +270,7 @@ class _Planner:
             return
         difference = simplify(delta(definition, change), planned.keys)
         if difference == ZERO:
+            self._unchanged.add((planned.name, column, relation))
             return
         over_maps = self._materializer.expression(difference, frozenset((relation,)), frozenset())
         self.maintenance.update(relation, planned.name, column, schedule(over_maps))
@@ -310,6 +304,8 @@ class _Planner:
                 return ZERO
             definition = self.maps.by_name[atom.name].columns[atom.column]
             if relation not in self.maps.depends(definition):
+                return ZERO
+            if (atom.name, atom.column, relation) in self._unchanged:
                 return ZERO
             return MapRef(self.maps.change(atom.name), atom.column, atom.keys, buffer=True)
 

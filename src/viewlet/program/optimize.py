@@ -19,13 +19,13 @@ from viewlet.calculus.expr import (
     is_buffer,
     is_constant,
     product_of,
+    rebuild,
     starts_from_batch,
     sum_of,
     terms_of,
-    transform,
 )
 from viewlet.calculus.factorize import factorize, separate
-from viewlet.calculus.rewrite import canonical, is_scalar_sum, rename
+from viewlet.calculus.rewrite import canonical, census, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import variable_slots
@@ -192,6 +192,8 @@ def _join(left: Statement, right: Statement) -> Statement | None:
 
 def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
     """Names under which the right loop is the left one."""
+    if census(left.loop) != census(right.loop):
+        return None
     a, b = canonical(left.loop, left.keys), canonical(right.loop, right.keys)
     if a.text != b.text:
         return None
@@ -263,15 +265,28 @@ def _by_presence(domain: Exists) -> Expr:
     Where other columns of d have records the domain grows, which does no harm: outside of what
     changes, new and old are the same. Terms that stay apart keep their columns.
     """
-
-    def rule(node: Expr) -> Expr:
-        if isinstance(node, MapRef) and is_buffer(node):
-            return replace(node, column=PRESENCE)
-        return node
-
     terms = terms_of(domain.body)
-    merged = dict.fromkeys(transform(term, rule) for term in terms)
+    merged = dict.fromkeys(map(_present_factors, terms))
     return domain if len(merged) == len(terms) else exists_of(sum_of(*merged))
+
+
+def _present_factors(term: Expr) -> Expr:
+    """Exists(d[a].x * m[b])  ->  Exists(d[a].* * m[b])
+
+    Only what is a factor itself: within a sum weights of 1 might cancel where the column's do not,
+    and what a lift or a comparison computes with is the column.
+    """
+    if isinstance(term, Sum):
+        return rebuild(term, (_present_factors(term.body),))
+    if not isinstance(term, Exists):
+        return term
+    factors = [
+        replace(factor, column=PRESENCE)
+        if isinstance(factor, MapRef) and is_buffer(factor)
+        else factor
+        for factor in factors_of(term.body)
+    ]
+    return exists_of(product_of(*factors))
 
 
 def _counted(domain: Expr) -> list[Expr]:

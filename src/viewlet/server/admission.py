@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
+from viewlet.server.page_files import is_page
 from viewlet.server.settings import ServeSettings, is_loopback
 
 COOKIE = "viewlet_token"
@@ -34,7 +35,7 @@ class Access:
             if not is_loopback(name):
                 return 403, f"{name} is not this machine: a token is needed for other names"
             return None
-        if connection.url.path in OPEN_PATHS:
+        if connection.url.path in OPEN_PATHS or is_page(connection.url.path):
             return None
         if self.is_token(_sent_token(connection)):
             return None

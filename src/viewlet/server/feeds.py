@@ -56,6 +56,8 @@ class ViewFeed:
         """The version of the newest change that is not in the ring."""
         self._is_woken = False
         self._waiting: list[asyncio.Future[None]] = []
+        self.rows = 0
+        """Changed rows so far, for each client that was there."""
 
     async def open(self) -> None:
         """Listen; changes up to the version of this moment are not in the ring."""
@@ -90,6 +92,7 @@ class ViewFeed:
         """What has come -> the ring; then everybody who waits."""
         self._is_woken = False
         while (batch := self._queue.pop()) is not None:
+            self.rows += self.clients * (len(batch.inserted) + len(batch.deleted))
             message = FeedMessage(batch.version, batch.to_json())
             self._ring.append(message)
             self._ring_bytes += len(message.text)
@@ -167,12 +170,18 @@ class Feeds:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._feeds: dict[str, ViewFeed] = {}
+        self._ended_rows = 0
         self._lock = asyncio.Lock()
 
     @property
     def clients(self) -> int:
         """How many listen, to any view."""
         return sum(feed.clients for feed in self._feeds.values())
+
+    @property
+    def rows(self) -> int:
+        """Changed rows that clients were sent so far."""
+        return self._ended_rows + sum(feed.rows for feed in list(self._feeds.values()))
 
     async def join(self, view: str) -> ViewFeed:
         """The feed of a view, one client more."""
@@ -193,6 +202,7 @@ class Feeds:
             feed.close()
             if self._feeds.get(feed.view) is feed:
                 del self._feeds[feed.view]
+                self._ended_rows += feed.rows
 
     def close(self) -> None:
         """The server ends."""

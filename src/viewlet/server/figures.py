@@ -12,8 +12,13 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from itertools import islice
 
+from viewlet.interfaces.batch_history import BatchHistory
+from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.explain import part_for_view
+from viewlet.interfaces.graph import Drawing, ProgramLoad, draw
+from viewlet.interfaces.view_modes import EAGER
 from viewlet.program.ir import Program
+from viewlet.server.feeds import Feeds
 from viewlet.server.gateway import Gateway
 
 SECONDS = 1.0
@@ -34,6 +39,10 @@ class ViewFigures:
     records: int
     recomputed: tuple[str, ...]
     """The maps that a batch recomputes instead of changing them."""
+    mode: str
+    """How it is maintained, and why."""
+    reason: str
+    pending_rows: int
 
 
 @dataclass(frozen=True)
@@ -42,8 +51,9 @@ class FigureSample:
 
     time: float
     version: int
-    rows_per_s: float
-    """Rows of batches, for each view that they went through."""
+    rows_in_per_s: float
+    rows_out_per_s: float
+    """Changed rows, for each client that they were sent to."""
     batches_per_s: float
     p50_ms: float
     p99_ms: float
@@ -51,14 +61,19 @@ class FigureSample:
 
 
 class FigureBook:
-    """The newest figures of every view, and the samples of the last minutes."""
+    """The newest figures of every view, the samples of the last minutes, and what batches did."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, feeds: Feeds) -> None:
         self._gateway = gateway
+        self._feeds = feeds
         self._program: Program | None = None
+        self._definitions: Definitions | None = None
+        self.history = gateway.database._state.history = BatchHistory()
+        self.defined = 0
+        """How often definitions have changed: who lists views lists them again."""
         self._maps: dict[str, tuple[str, ...]] = {}
         self._recomputed: dict[str, tuple[str, ...]] = {}
-        self._before: tuple[float, int, int] | None = None
+        self._before: tuple[float, int, int, int] | None = None
         self.views: dict[str, ViewFigures] = {}
         self.samples: deque[FigureSample] = deque(maxlen=HISTORY)
         self.errors: Counter[str] = Counter()
@@ -81,7 +96,12 @@ class FigureBook:
                     view: tuple(map.name for map in part.state) for view, part in parts.items()
                 }
                 self._recomputed = {view: _recomputed(part) for view, part in parts.items()}
+            if state.definitions is not self._definitions:
+                self._definitions = state.definitions
+                self.defined += 1
             sizes = dict(state.engine.sizes())
+            modes = {view: state.modes.get(view, EAGER) for view in state.timings}
+            pending = {view: upkeep.pending_rows for view, upkeep in state.upkeeps.items()}
             version = state.version
             timings = {
                 view: (timing.refreshes, timing.changed_rows, _newest(timing.recent))
@@ -99,23 +119,42 @@ class FigureBook:
                 sum(size.bytes for size in maps),
                 sum(size.records for size in maps),
                 self._recomputed.get(view, ()),
+                modes[view].mode.value,
+                modes[view].reason,
+                pending.get(view, 0),
             )
         self.views = views
         moment = time.time()
-        rows = sum(figures.changed_rows for figures in views.values())
-        before, self._before = self._before, (moment, version, rows)
-        elapsed = max(moment - before[0], 1e-3) if before else 1.0
+        now = (moment, version, self.history.rows, self._feeds.rows)
+        before, self._before = self._before or now, now
+        elapsed = max(moment - before[0], 1e-3)
         self.samples.append(
             FigureSample(
                 moment,
                 version,
-                max(rows - before[2], 0) / elapsed if before else 0.0,
-                max(version - before[1], 0) / elapsed if before else 0.0,
+                (now[2] - before[2]) / elapsed,
+                (now[3] - before[3]) / elapsed,
+                (version - before[1]) / elapsed,
                 percentile(recent, 0.5) * 1000,
                 percentile(recent, 0.99) * 1000,
                 sum(size.bytes for size in sizes.values()),
             )
         )
+
+    def drawing(self, view: str) -> Drawing:
+        """The program of a view with the size of every map and the time of every relation."""
+        state = self._gateway.database._state
+        with state.lock:
+            state.definitions.view(view)
+            part = part_for_view(state.engine.program, view)
+            sizes = dict(state.engine.sizes())
+        seconds = {t.relation: self._seconds(t.relation, part) for t in part.triggers}
+        return draw(part, ProgramLoad({map.name: sizes[map.name] for map in part.state}, seconds))
+
+    def _seconds(self, name: str, program: Program) -> float:
+        """Of a relation as a program calls it: an epoch of a stream, or what comes later."""
+        relation = program.relation(name)
+        return self.history.seconds.get(relation.original or name, 0.0)
 
 
 def _recomputed(program: Program) -> tuple[str, ...]:

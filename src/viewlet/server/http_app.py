@@ -30,6 +30,7 @@ from viewlet.server.feeds import FeedMessage, FeedReader, Feeds
 from viewlet.server.figures import FigureBook
 from viewlet.server.gateway import Gateway
 from viewlet.server.openapi import document
+from viewlet.server.page_files import page_file
 from viewlet.server.prometheus import ServerMetrics
 from viewlet.server.row_formats import (
     MEDIA_TYPES,
@@ -45,6 +46,7 @@ PAGE_ROWS = 1_000
 PING_SECONDS = 15
 MAX_SQL = 2**20
 STREAMED_ROWS = 1_000
+SHOWN_BATCHES = 100
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -78,7 +80,7 @@ class HttpInterface:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.feeds = Feeds(gateway)
-        self.figures = FigureBook(gateway)
+        self.figures = FigureBook(gateway, self.feeds)
         self.metrics = ServerMetrics(gateway, self.figures, self.feeds)
         self._access = Access(gateway.settings)
 
@@ -137,6 +139,11 @@ class HttpInterface:
         text = await self.gateway.run(lambda: explain(name, stage, format=format))
         kinds = {"svg": "image/svg+xml", "json": "application/json"}
         return Response(text, 200, None, kinds.get(format, "text/plain"))
+
+    async def draw_view(self, request: Request) -> Response:
+        """The program of a view as a picture, with what its maps hold and its batches take."""
+        drawing = await self.gateway.run(self.figures.drawing, request.path_params["name"])
+        return Response(drawing, 200, None, "image/svg+xml")
 
     async def view_maps(self, request: Request) -> Response:
         """The maps of a view with their sizes."""
@@ -263,7 +270,19 @@ class HttpInterface:
         since = float(_number(request.query_params.get("since"), 0, "since"))
         samples = [s for s in list(self.figures.samples) if s.time > since]
         views = {name: dataclasses.asdict(f) for name, f in dict(self.figures.views).items()}
-        return reply({"samples": list(map(dataclasses.asdict, samples)), "views": views})
+        content = {"samples": list(map(dataclasses.asdict, samples)), "views": views}
+        return reply({**content, "definitions": self.figures.defined})
+
+    async def show_history(self, request: Request) -> Response:
+        """The newest batches and checkpoints, newest first."""
+        history = self.figures.history
+        limit = _number(request.query_params.get("limit"), SHOWN_BATCHES, "limit")
+        return reply(
+            {
+                "batches": [dataclasses.asdict(b) for b in list(history.batches)[::-1][:limit]],
+                "checkpoints": [dataclasses.asdict(c) for c in list(history.checkpoints)[::-1]],
+            }
+        )
 
     async def health(self, request: Request) -> Response:
         """Whether the database answers."""
@@ -370,14 +389,18 @@ def http_app(gateway: Gateway) -> tuple[Starlette, HttpInterface]:
         ("GET", "/views/{name}/events", made.events),
         ("GET", "/views/{name}/explain", made.explain_view),
         ("GET", "/views/{name}/maps", made.view_maps),
+        ("GET", "/views/{name}/graph", made.draw_view),
         ("POST", "/tables/{name}/rows", made.insert_rows),
         ("DELETE", "/tables/{name}/rows", made.delete_rows),
         ("POST", "/query", made.query),
         ("GET", "/figures", made.show_figures),
+        ("GET", "/history", made.show_history),
         ("GET", "/healthz", made.health),
         ("GET", "/metrics", made.show_metrics),
         ("GET", "/openapi.json", made.show_openapi),
         ("POST", "/login", made.login),
+        ("GET", "/", page_file),
+        ("GET", "/page/{file}", page_file),
     ]
     routes: list[Any] = [
         Route(path, made.guarded(handler), methods=[method]) for method, path, handler in handlers

@@ -111,6 +111,9 @@ def document() -> dict[str, Any]:
                 )
             },
             "/views/{name}/maps": {"get": _operation("Sizes of its maps", _JSON, (_NAME,))},
+            "/views/{name}/graph": {
+                "get": _operation("Its program with sizes and times", ("image/svg+xml",), (_NAME,))
+            },
             "/tables/{name}/rows": {
                 "post": _operation("Insert rows", _JSON, (_NAME, _BATCH), _ROWS),
                 "delete": _operation("Delete rows", _JSON, (_NAME, _BATCH), _ROWS),
@@ -124,6 +127,7 @@ def document() -> dict[str, Any]:
                 )
             },
             "/figures": {"get": _operation("Rates, latencies and bytes over time", _JSON)},
+            "/history": {"get": _operation("The newest batches and checkpoints", _JSON)},
             "/healthz": {"get": _operation("Whether the database answers", _JSON)},
             "/metrics": {"get": _operation("For Prometheus", ("text/plain",))},
         },

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedError
@@ -20,16 +20,22 @@ from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.statements import (
     Copy,
     CreateRelation,
+    CreateTableAs,
     CreateView,
     Delete,
     Drop,
     Insert,
+    Inspect,
+    Merge,
     Select,
-    Statement,
+    SetOption,
+    TransactionStatement,
+    Truncate,
     Update,
 )
 from viewlet.interfaces.current_rows import CurrentRows
-from viewlet.interfaces.dml import Change, DataStatement, effect_of, returned
+from viewlet.interfaces.dml import Change, DataStatement, Effect, effect_of, returned
+from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
 from viewlet.schema import Kind, Relation
 from viewlet.server.gateway import Gateway
 from viewlet.server.pg_catalog import SETTINGS, WireCatalog
@@ -38,7 +44,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-Definition = CreateRelation | CreateView | AlterView | RefreshView | Drop
+RowStatement = DataStatement | Merge | Truncate
+"""What changes rows."""
+Definition = CreateRelation | CreateTableAs | CreateView | AlterView | RefreshView | Drop
 """What changes no rows."""
 
 
@@ -84,7 +92,7 @@ Outcome = Answer | CopyIn | CopyOut | SubscribeTo
 
 
 @dataclass
-class Transaction:
+class WaitingChanges:
     """The state of one session between BEGIN and its end."""
 
     is_open: bool = False
@@ -92,6 +100,7 @@ class Transaction:
     changes: list[Change] = field(default_factory=list)
     savepoints: list[tuple[str, int]] = field(default_factory=list)
     """Names, and how many changes there were."""
+    deletes_cascade: bool = True
 
     @property
     def status(self) -> bytes:
@@ -102,6 +111,7 @@ class Transaction:
         """Over; the changes that were waiting."""
         changes = self.changes
         self.is_open, self.is_failed, self.changes, self.savepoints = False, False, [], []
+        self.deletes_cascade = True
         return changes
 
     def index_of(self, name: str) -> int:
@@ -136,7 +146,7 @@ class PgStatements:
     def __init__(self, gateway: Gateway, catalog: WireCatalog) -> None:
         self._gateway = gateway
         self._catalog = catalog
-        self.transaction = Transaction()
+        self.transaction = WaitingChanges()
         self.cursors: dict[str, Answer] = {}
         self._words: dict[str, Callable[[str], Outcome]] = {
             "BEGIN": self._begin,
@@ -190,12 +200,13 @@ class PgStatements:
 
     def _commit(self, text: str) -> Answer:
         has_failed = self.transaction.is_failed
+        deletes_cascade = self.transaction.deletes_cascade
         changes = self.transaction.end()
         self.cursors.clear()
         if has_failed:
             return Answer("ROLLBACK")
         if changes:
-            self._gateway.apply(changes)
+            self._gateway.apply(changes, deletes_cascade=deletes_cascade)
         return Answer("COMMIT")
 
     def _rollback(self, text: str) -> Answer:
@@ -341,10 +352,15 @@ class PgStatements:
                 )
             self._gateway.database.execute(part)
             return Answer(_definition_tag(statement))
+        if isinstance(statement, Inspect):
+            table = self._gateway.database.execute(part)
+            return Answer(f"SELECT {table.num_rows}", table)
+        if isinstance(statement, SetOption):
+            return Answer("SET")
+        assert not isinstance(statement, Select | TransactionStatement)
         return self._change(statement)
 
-    def _change(self, statement: Statement) -> Answer:
-        assert not isinstance(statement, Definition | Select)
+    def _change(self, statement: RowStatement) -> Answer:
         is_waiting = bool(self.transaction.changes)
         if is_waiting and _reads_rows(statement):
             raise UnsupportedError(
@@ -354,18 +370,34 @@ class PgStatements:
             )
         database = self._gateway.database
         with database._state.lock:
-            relation = database._state.definitions.relation(statement.table)
-            rows = CurrentRows(database._state, database._reads, {}, statement.position)
-            effect = effect_of(statement, relation, rows)
-            table = returned(statement, effect, rows)
+            effect, table = self._effect(statement)
             changes = effect.changes
-            if isinstance(statement, Insert) and statement.conflict is None:
-                changes = [Change(c.relation, typed_rows(c.rows, relation)) for c in changes]
             if self.transaction.is_open:
                 self.transaction.changes += changes
+                self.transaction.deletes_cascade &= effect.deletes_cascade
             else:
-                self._gateway.apply(changes)
+                self._gateway.apply(changes, deletes_cascade=effect.deletes_cascade)
+        if isinstance(statement, Truncate):
+            return Answer("TRUNCATE TABLE")
         return Answer(f"{_TAGS.get(type(statement), 'INSERT 0')} {effect.count}", table)
+
+    def _effect(self, statement: RowStatement) -> tuple[Effect, pa.Table | None]:
+        """What a statement changes, and what it returns."""
+        database = self._gateway.database
+        rows = CurrentRows(database._state, database._reads, {}, statement.position)
+        relation_of = database._state.definitions.relation
+        if isinstance(statement, Truncate):
+            relations = [relation_of(name) for name in statement.tables]
+            return truncate_effect(relations, statement.position, rows), None
+        relation = relation_of(statement.table)
+        if isinstance(statement, Merge):
+            return merge_effect(statement, relation, rows), None
+        effect = effect_of(statement, relation, rows)
+        table = returned(statement, effect, rows)
+        if isinstance(statement, Insert) and statement.conflict is None:
+            changes = [Change(c.relation, typed_rows(c.rows, relation)) for c in effect.changes]
+            effect = replace(effect, changes=changes)
+        return effect, table
 
     def copied(self, changes: list[Change]) -> None:
         """The rows of a COPY that has come to its end."""
@@ -375,10 +407,10 @@ class PgStatements:
             self._gateway.apply(changes)
 
 
-_TAGS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE"}
+_TAGS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 
-def _reads_rows(statement: DataStatement) -> bool:
+def _reads_rows(statement: RowStatement) -> bool:
     """Whether what a statement does hangs on rows that are there."""
     if isinstance(statement, Insert):
         return statement.conflict is not None
@@ -416,7 +448,8 @@ def _definition_tag(statement: Definition) -> str:
         return f"{'ALTER' if isinstance(statement, AlterView) else 'REFRESH'} MATERIALIZED VIEW"
     if isinstance(statement, Drop):
         return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
-    return "CREATE TABLE" if isinstance(statement, CreateRelation) else "CREATE MATERIALIZED VIEW"
+    is_table = isinstance(statement, CreateRelation | CreateTableAs)
+    return "CREATE TABLE" if is_table else "CREATE MATERIALIZED VIEW"
 
 
 def _plain(name: str) -> str:

@@ -22,6 +22,7 @@ from viewlet.server.settings import ServeSettings
 
 Announce = Callable[[str], None]
 SHUTDOWN_SECONDS = 5
+ENDING_SECONDS = 0.05
 
 
 def open_database(source: str | None, settings: ServeSettings) -> Database:
@@ -91,18 +92,27 @@ class RunningServer:
         )
         self._server = uvicorn.Server(config)
         self.port = listening.getsockname()[1]
-        self._announce(f"{'https' if tls else 'http'}://{settings.host}:{self.port}/views")
+        self._announce(f"{'https' if tls else 'http'}://{settings.host}:{self.port}/")
         wire = await self._listen_pg(interface, tls)
         self.started.set()
+        ending = asyncio.create_task(self._end_feeds(interface))
         try:
             await self._server.serve(sockets=[listening])
         finally:
+            ending.cancel()
             if wire is not None:
                 wire[1].close()
                 await wire[0].close()
             interface.feeds.close()
             listening.close()
             await asyncio.to_thread(self.gateway.close)
+
+    async def _end_feeds(self, interface: HttpInterface) -> None:
+        """Change streams end when the server is told to: it would wait for their clients."""
+        assert self._server is not None
+        while not self._server.should_exit:
+            await asyncio.sleep(ENDING_SECONDS)
+        interface.feeds.close()
 
     async def _listen_pg(
         self, interface: HttpInterface, tls: ssl.SSLContext | None

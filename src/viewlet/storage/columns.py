@@ -80,7 +80,8 @@ FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of
 GROUP_COUNT = 59  # groups of a secondary index: slots that are taken, at most half of the table
 MOVED = 60  # how far each sum has moved while all are brought up to date, ELEMENT_WORDS for each
 ODD_KEYS = MOVED + 8 * ELEMENT_WORDS  # how many records have a key in the order that is not finite
-BLOCK = ODD_KEYS + 1
+WIDE = ODD_KEYS + 1  # not 0 once the entries of a tree have had a sum of more than its first word
+BLOCK = WIDE + 1
 
 LARGEST = 4
 FRONT = 3  # words of a node before its entries

@@ -36,7 +36,7 @@ from viewlet.native.intrinsics import intrinsic
 from viewlet.native.lowerings import multiply_subtract, raises
 from viewlet.schema import PRODUCT_NOT_FINITE
 from viewlet.storage.arithmetic import minus
-from viewlet.storage.memory import float_bits, load, load_float, store, store_float
+from viewlet.storage.memory import float_bits, load, load_float, raw_bits, store, store_float
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -101,15 +101,17 @@ def number_plus(
 ) -> tuple[float, float, float]:
     """a + b for numbers up to LIMIT in magnitude.
 
-    Where one word holds all, as for whole numbers, nothing else is computed: which of the two it is
-    seldom changes from one row to the next, so that the processor foresees it.
+    Where two words hold all, as for the sums of most columns, one addition normalizes them: which
+    of the two it is seldom changes from one row to the next, so that the processor foresees it.
     """
     high, error = two_sum(a, b)
-    if (error == 0.0) & (a_middle == 0.0) & (b_middle == 0.0) & (a_low == 0.0) & (b_low == 0.0):
-        return high, 0.0, 0.0
     middle, residual = two_sum(a_middle, b_middle)
     middle, last = two_sum(middle, error)
-    return renormalized(high, middle, (a_low + b_low) + (residual + last))
+    low = (a_low + b_low) + (residual + last)
+    if low == 0.0:
+        high, middle = two_sum(high, middle)
+        return high, middle, 0.0
+    return renormalized(high, middle, low)
 
 
 @compiled
@@ -268,12 +270,30 @@ def element_of(value: float, times: int) -> Element:
 
 
 @compiled
-def element_plus(a: Element, b: Element) -> Element:
-    """a + b"""
+def beside(a: Element) -> int:
+    """Bits of all words but the first: zero where that is the number."""
+    return raw_bits(a[1]) | raw_bits(a[2]) | a[3] | a[4]
+
+
+@compiled
+def wide_plus(a: Element, b: Element) -> Element:
+    """a + b where one word is not enough."""
     high, middle, low = number_plus(a[0], a[1], a[2], b[0], b[1], b[2])
     if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
         return high, middle, low, 0, 0
     return any_plus(a, b)
+
+
+@compiled
+def element_plus(a: Element, b: Element) -> Element:
+    """a + b
+
+    Where one word holds all, as for whole numbers, nothing else is computed.
+    """
+    high, error = two_sum(a[0], b[0])
+    if (raw_bits(error) | beside(a) | beside(b) == 0) & (abs(high) < LIMIT):
+        return high, 0.0, 0.0, 0, 0
+    return wide_plus(a, b)
 
 
 @compiled
@@ -285,19 +305,38 @@ def gather(a: Element, b: Element) -> Element:
     numbers do not, leaves the smaller words alone.
     """
     high, error = two_sum(a[0], b[0])
-    is_plain = (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT)
-    if is_plain & (error == 0.0) & (b[1] == 0.0):
-        return high, a[1], a[2] + b[2], 0, 0
+    if (raw_bits(error) | beside(b) | a[3] | a[4] == 0) & (abs(high) < LIMIT):
+        return high, a[1], a[2], 0, 0
     second, residual = two_sum(b[1], error)
     middle, last = two_sum(a[1], second)
-    if is_plain:
+    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
         return high, middle, a[2] + (b[2] + (residual + last)), 0, 0
     return any_plus(a, b)
 
 
 @compiled
+def plainly_gathered(a: Element, value: float) -> Element:
+    """a + value where `gathering_loss` is zero; numbers near LIMIT are for `beyond_limit`."""
+    return a[0] + value, a[1], a[2], a[3], a[4]
+
+
+@compiled
+def gathering_loss(a: Element, value: float) -> int:
+    """Zero where one addition of first words loses nothing, and is finite."""
+    return raw_bits(two_sum(a[0], value)[1])
+
+
+@compiled
+def beyond_limit(a: Element) -> int:
+    """Zero for a sum that may be gathered on."""
+    return 0 if abs(a[0]) < LIMIT else 1
+
+
+@compiled
 def gathered(a: Element) -> Element:
     """The sum of all that was gathered."""
+    if raw_bits(a[1]) | raw_bits(a[2]) == 0:
+        return a
     high, middle, low = renormalized(a[0], a[1], a[2])
     return high, middle, low, a[3], a[4]
 
@@ -305,15 +344,17 @@ def gathered(a: Element) -> Element:
 @compiled
 def element_minus(a: Element, b: Element) -> Element:
     """a - b"""
-    high, middle, low = number_plus(a[0], a[1], a[2], -b[0], -b[1], -b[2])
-    if (a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT):
-        return high, middle, low, 0, 0
-    return any_plus(a, negated(b))
+    high, error = two_sum(a[0], -b[0])
+    if (raw_bits(error) | beside(a) | beside(b) == 0) & (abs(high) < LIMIT):
+        return high, 0.0, 0.0, 0, 0
+    return (
+        wide_plus(a, (-b[0], -b[1], -b[2], 0, 0)) if b[3] | b[4] == 0 else any_plus(a, negated(b))
+    )
 
 
 @compiled
-def element_times(a: Element, times: int) -> Element:
-    """times * a: the element as often as there are rows."""
+def wide_times(a: Element, times: int) -> Element:
+    """times * a where a has more than one word."""
     if times == 1:
         return a
     by = float(times)
@@ -329,15 +370,30 @@ def element_times(a: Element, times: int) -> Element:
 
 
 @compiled
+def element_times(a: Element, times: int) -> Element:
+    """times * a: the element as often as there are rows."""
+    by = float(times)
+    high = a[0] * by
+    middle = product_error(a[0], by, high)
+    is_exact = (times >= -_EXACT_LIMIT) & (times <= _EXACT_LIMIT) & (abs(high) < LIMIT)
+    if (beside(a) == 0) & is_exact:
+        return high, middle, 0.0, 0, 0
+    return wide_times(a, times)
+
+
+@compiled
 def element_product(a: Element, b: Element) -> Element:
     """a * b, which both must be finite; its relative error is at most 2**-150."""
     high = a[0] * b[0]
+    error = product_error(a[0], b[0], high)
+    if (beside(a) | beside(b) == 0) & (abs(high) < LIMIT):
+        return high, error, 0.0, 0, 0
     if not ((a[3] | a[4] | b[3] | b[4] == 0) & (abs(high) < LIMIT)):
         refuse_product()
     right = a[0] * b[1]
     left = a[1] * b[0]
     second, residual = two_sum(right, left)
-    second, last = two_sum(second, product_error(a[0], b[0], high))
+    second, last = two_sum(second, error)
     third = product_error(a[0], b[1], right) + product_error(a[1], b[0], left)
     third += (a[0] * b[2] + a[2] * b[0]) + a[1] * b[1]
     high, middle, low = renormalized(high, second, third + (residual + last))
@@ -353,6 +409,8 @@ def is_some(a: Element) -> bool:
 @compiled
 def element_value(a: Element) -> float:
     """The sum as a value, rounded once."""
+    if beside(a) == 0:
+        return a[0] + 0.0
     if a[3] | a[4] == 0:
         return nearest(a[0], a[1], a[2])
     return odd_value(a[0], a[1], a[2], a[3], a[4])
@@ -373,6 +431,8 @@ def gathered_value(a: Element) -> float:
     double: rounding is monotone, and no such middle is passed on the way. All of this is so while
     each word is small beside the one before, which it may not be after a cancellation.
     """
+    if beside(a) == 0:
+        return a[0] + 0.0
     total = a[0] + a[1]
     residual = (a[1] - (total - a[0])) + a[2]
     value = total + residual

@@ -131,14 +131,21 @@ def float_bits(value: float) -> int:
     """A float as a key word; equal floats have equal words, and all NaNs are one value."""
     if value == 0.0:
         return 0
-    return NAN_BITS if value != value else _word(value)
+    return NAN_BITS if value != value else raw_bits(value)
+
+
+@compiled
+def order_of(word: int) -> int:
+    """The key word of a float as an integer: less where the float is, and most for NaN."""
+    return word ^ ((word >> 63) & 0x7FFFFFFFFFFFFFFF)
 
 
 NAN_BITS = 0x7FF8000000000000
 
 
 @intrinsic(float_word)
-def _word(value: float) -> int:
+def raw_bits(value: float) -> int:
+    """The word of a float as it lies in memory."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return bits
 

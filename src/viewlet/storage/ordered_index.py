@@ -32,13 +32,16 @@ from viewlet.storage.columns import (
     SUM_FLOAT,
     SUMS,
     TALLEST,
+    WIDE,
 )
 from viewlet.storage.doubles import (
     ELEMENT_WORDS,
+    LIMIT,
     element_minus,
     element_plus,
     load_element,
     store_element,
+    two_sum,
 )
 from viewlet.storage.hashmap import (
     Words,
@@ -52,7 +55,10 @@ from viewlet.storage.memory import (
     load,
     load_float,
     load_half,
+    order_of,
+    raw_bits,
     store,
+    store_float,
     store_half,
 )
 from viewlet.storage.tree_nodes import (
@@ -77,6 +83,7 @@ from viewlet.storage.tree_nodes import (
     link_of,
     node_at,
     node_words,
+    note_wide,
     own_int,
     position_in_leaf,
     pull,
@@ -121,12 +128,27 @@ def put_own(ix: int, i: int, at: int, entry: int) -> None:
     moved = MOVED + ELEMENT_WORDS * i
     if kind == SUM_FLOAT:
         own = load_element(at, word)
-        store_element(ix, moved, element_minus(own, load_element(entry, sum_word)))
+        by = element_minus(own, load_element(entry, sum_word))
+        note_wide(ix, own)
+        note_wide(ix, by)
+        store_element(ix, moved, by)
         store_element(entry, sum_word, own)
     else:
         own_value = own_int(at, word, kind)
         store(ix, moved, minus(own_value, load(entry, sum_word)))
         store(entry, sum_word, own_value)
+
+
+@compiled
+def raise_float(ix: int, entry: int, word: int, moved: int) -> None:
+    """Move a sum of DOUBLE by as much as the sum below it; most are of one word."""
+    high, error = two_sum(load_float(entry, word), load_float(ix, moved))
+    if (load(ix, WIDE) | raw_bits(error) == 0) & (abs(high) < LIMIT):
+        store_float(entry, word, high)
+    else:
+        new = element_plus(load_element(entry, word), load_element(ix, moved))
+        note_wide(ix, new)
+        store_element(entry, word, new)
 
 
 @outlined
@@ -144,8 +166,7 @@ def refresh(m: int, ix: int, record: int) -> None:
             sum_word = load(ix, SUM + 3 * i + 2)
             moved = MOVED + ELEMENT_WORDS * i
             if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
-                new = element_plus(load_element(entry, sum_word), load_element(ix, moved))
-                store_element(entry, sum_word, new)
+                raise_float(ix, entry, sum_word, moved)
             else:
                 store(entry, sum_word, plus(load(entry, sum_word), load(ix, moved)))
         node = node_at(ix, load_half(node, PARENT))
@@ -177,9 +198,7 @@ def node_words_needed(ix: int) -> int:
 def is_before(m: int, kind: int, key: int, entry: int) -> bool:
     """Whether a key, given by its address, is less than that of an entry; NaN is the greatest."""
     if kind == BY_FLOAT:
-        mine = load_float(key, 0)
-        other = load_float(entry, KEY)
-        return (mine < other) | ((other != other) & (mine == mine))
+        return order_of(load(key, 0)) < order_of(load(entry, KEY))
     if kind == BY_RANK:
         ranks = load(m, RANKS)
         return load(ranks, load(key, 0)) < load(ranks, load(entry, KEY))
@@ -287,6 +306,7 @@ def clear_trees(ix: int) -> None:
     store(ix, NODES_USED, 0)
     store(ix, TALLEST, 0)
     store(ix, ODD_KEYS, 0)
+    store(ix, WIDE, 0)
     for size in range(LARGEST + 1):
         store(ix, FREE_NODES + size, -1)
 

@@ -34,8 +34,11 @@ from viewlet.storage.columns import (
     SUM_INT,
     SUMS,
     TALLEST,
+    WIDE,
 )
 from viewlet.storage.doubles import (
+    Element,
+    beside,
     gather,
     gathered,
     is_some,
@@ -132,6 +135,13 @@ def own_int(at: int, word: int, kind: int) -> int:
 
 
 @compiled
+def note_wide(ix: int, a: Element) -> None:
+    """Descents look at all words of sums from when one needs more than the first."""
+    if beside(a) != 0:
+        store(ix, WIDE, 1)
+
+
+@compiled
 def pull_float(ix: int, node: int, entry: int, word: int) -> None:
     """A sum of DOUBLE in the entry of a node, from the entries of that node."""
     step = 8 * load(ix, ENTRY)
@@ -141,7 +151,9 @@ def pull_float(ix: int, node: int, entry: int, word: int) -> None:
     while at < end:
         total = gather(total, load_element(at, 0))
         at += step
-    store_element(entry, word, gathered(total))
+    total = gathered(total)
+    note_wide(ix, total)
+    store_element(entry, word, total)
 
 
 @compiled

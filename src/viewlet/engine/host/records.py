@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from viewlet.calculus.query import COUNT, ViewKind
-from viewlet.calculus.ring import Gmr
+from viewlet.calculus.ring import Gmr, Key
 from viewlet.engine.host.kernel_host import KernelHost
 from viewlet.engine.host.map_words import weights_in
 from viewlet.engine.values.batching import plain_values
 from viewlet.engine.values.strings import Dictionary
 from viewlet.program.ir import View
 from viewlet.schema import Physical, Scalar
-from viewlet.storage.columns import Array, KeyField
+from viewlet.storage.columns import Array, KeyField, Layout
 from viewlet.storage.memory import float_bits
+from viewlet.storage.pool import Pool
+from viewlet.storage.touched import count_change, count_records, touched_rows
 
 
 @dataclass
@@ -43,6 +45,84 @@ class Changed:
 
     def __len__(self) -> int:
         return len(next(iter(self.new.values())))
+
+
+@dataclass
+class Touched:
+    """Records of a view over one map that a batch changed, as words: key, old values, new values.
+
+    Copies: what becomes of the map is nothing to them.
+    """
+
+    words: Array
+    layout: Layout
+    dictionary: Dictionary
+    positions: dict[str, int]
+    """The value column of each component."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def part(self, low: int, high: int) -> Touched:
+        """The records from low up to high."""
+        return Touched(self.words[low:high], self.layout, self.dictionary, self.positions)
+
+    def changed(self) -> Changed:
+        """The same as columns."""
+        keys: list[Array] = []
+        nulls: list[Array | None] = []
+        for field, word in zip(self.layout.keys, self.layout.key_words, strict=True):
+            words = np.ascontiguousarray(self.words[:, word])
+            keys.append(key_values(field, words, self.dictionary))
+            gaps = self.words[:, word + 1] != 0 if field.nullable else None
+            nulls.append(gaps if gaps is not None and gaps.any() else None)
+        return Changed(keys, nulls, self._values(0), self._values(self.layout.value_width))
+
+    def _values(self, shift: int) -> dict[str, Array]:
+        values = {}
+        for name, position in self.positions.items():
+            words = self.layout.value_slice(position)
+            cells = self.words[:, words.start + shift : words.stop + shift]
+            values[name] = self.layout.values_in(position, cells)
+        return values
+
+    def one(self) -> tuple[Key, dict[str, Scalar]]:
+        """The first record: its key, and the first values."""
+        words = self.words[0].tolist()
+        return self._key(words), self._plain_values(self.words[0], words, 0)
+
+    def plain(self) -> Iterator[tuple[Key, dict[str, Scalar], dict[str, Scalar]]]:
+        """Of a few records: the key, and the values of the components before and after."""
+        width = self.layout.value_width
+        for row in self.words:
+            words = row.tolist()
+            before, after = (self._plain_values(row, words, shift) for shift in (0, width))
+            yield self._key(words), before, after
+
+    def _key(self, words: list[int]) -> Key:
+        return tuple(
+            None if field.nullable and words[word + 1] else self._key_value(field, words[word])
+            for field, word in zip(self.layout.keys, self.layout.key_words, strict=True)
+        )
+
+    def _key_value(self, field: KeyField, word: int) -> Scalar:
+        if field.physical is Physical.STR:
+            return self.dictionary.strings[word]
+        if field.physical is Physical.FLOAT:
+            (value,) = plain_values(np.array([word]).view(np.float64), None)
+            return value
+        return bool(word) if field.physical is Physical.BOOL else word
+
+    def _plain_values(self, row: Array, words: list[int], shift: int) -> dict[str, Scalar]:
+        values: dict[str, Scalar] = {}
+        for name, position in self.positions.items():
+            cells = self.layout.value_slice(position)
+            value: Scalar = words[cells.start + shift]
+            if self.layout.values[position] is Physical.FLOAT:
+                element = row[np.newaxis, cells.start + shift : cells.stop + shift]
+                (value,) = plain_values(self.layout.values_in(position, element), None)
+            values[name] = value
+        return values
 
 
 class MapReader:
@@ -99,8 +179,67 @@ class MapReader:
         keys, nulls = self._decoded(view, full)
         return Changed(keys, nulls, old, new)
 
+    def is_over_one_map(self, view: View) -> bool:
+        """Whether all components of a view are columns of one map."""
+        return len({map for _, map, _ in view.sources}) == 1
+
+    def touched(self, view: View) -> Touched | None:
+        """What the last batch changed, of a view over one map; None for other views."""
+        if not self.is_over_one_map(view):
+            return None
+        return self._as_touched(view, touched_rows(self._host.pools[_count_map(view)]))
+
+    def _as_touched(self, view: View, words: Array) -> Touched:
+        map = _count_map(view)
+        positions = {name: self.position(map, column) for name, _, column in view.sources}
+        layout = self._host.pools[map].layout
+        return Touched(words, layout, self._host.dictionary, positions)
+
+    def changed_most(self, view: View) -> int:
+        """How many records of a map of the view the last batch touched, at most."""
+        return max(len(self._host.pools[map].logged()) for _, map, _ in view.sources)
+
+    def find_plain(
+        self, view: View, key: tuple[Scalar, ...]
+    ) -> tuple[Key, dict[str, Scalar]] | None:
+        """The record with this key of a view over one map: key and components; None if none is."""
+        pool = self._host.pools[_count_map(view)]
+        full = self._full_key(view, key)
+        record = -1 if full is None else int(pool.find(full)[0])
+        if record < 0:
+            return None
+        words = pool.table()[record : record + 1, : pool.layout.row_width]
+        return self._as_touched(view, words).one()
+
+    def count(self, view: View) -> int:
+        """How many records are there."""
+        pool, words = self._count_words(view)
+        return int(count_records(pool.address, pool.used, words.start, words.stop - words.start))
+
+    def count_change(self, view: View) -> int:
+        """How many more are there than before the last batch; O(batch)."""
+        pool, words = self._count_words(view)
+        return int(count_change(pool.address, words.start, words.stop - words.start))
+
+    def _count_words(self, view: View) -> tuple[Pool, slice]:
+        map, column = next((map, c) for name, map, c in view.sources if name == COUNT)
+        pool = self._host.pools[map]
+        return pool, pool.layout.value_slice(self.position(map, column))
+
     def find(self, view: View, key: tuple[Scalar, ...]) -> Records | None:
         """The record of a view with this key, None if it is surely not there."""
+        full = self._full_key(view, key)
+        if full is None:
+            return None
+        keys, nulls = self._decoded(view, full)
+        components = {
+            name: self._values(map, self.position(map, column), self._host.pools[map].find(full))
+            for name, map, column in view.sources
+        }
+        return Records(keys, nulls, components)
+
+    def _full_key(self, view: View, key: tuple[Scalar, ...]) -> Array | None:
+        """A key as words; None if it has a string that no record has."""
         fields = self._host.pools[_count_map(view)].layout.keys
         full = np.zeros((1, 2 * len(key)), np.int64)
         for i, (value, field) in enumerate(zip(key, fields, strict=True)):
@@ -115,12 +254,7 @@ class MapReader:
                 full[0, 2 * i] = float_bits(float(value))
             else:
                 full[0, 2 * i] = value
-        keys, nulls = self._decoded(view, full)
-        components = {
-            name: self._values(map, self.position(map, column), self._host.pools[map].find(full))
-            for name, map, column in view.sources
-        }
-        return Records(keys, nulls, components)
+        return full
 
     def key_kinds(self, view: View) -> list[Any]:
         """The dtypes of a view's key columns, decoded."""

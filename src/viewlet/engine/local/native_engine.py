@@ -14,6 +14,7 @@ from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import ViewReader
 from viewlet.engine.values.batch_memory import BatchMemory
 from viewlet.engine.values.batching import Batch
+from viewlet.engine.values.changed_rows import ChangedRows
 from viewlet.engine.values.intake import Intake
 from viewlet.engine.values.reading import rows_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
@@ -160,7 +161,8 @@ class NativeEngine:
     def refresh(self, view: str, changes: Sequence[tuple[str, Batch]]) -> None:
         self._engine.refresh(view, [(n, self._for_program(n, batch)) for n, batch in changes])
         if view not in self._refreshed:
-            self._refreshed[view] = ViewReader(self._engine.reader)
+            self._refreshed[view] = ViewReader(self._engine.reader, follows=False)
+            self._reading.is_refreshed(view)
         self._refreshed[view].advance()
 
     def undo(self) -> None:
@@ -191,7 +193,13 @@ class NativeEngine:
     def find(self, view: str, key: Row) -> list[Row]:
         return self._reader(view).find(self._views[view], key)
 
+    def count(self, view: str) -> int | None:
+        return self._reader(view).count(self._views[view])
+
     def changes(self, view: str) -> Weighted:
+        return self.changed_rows(view).weighted()
+
+    def changed_rows(self, view: str) -> ChangedRows:
         return self._reader(view).changes(self._views[view])
 
     def _reader(self, view: str) -> ViewReader:

@@ -37,6 +37,7 @@ from viewlet.kernels.frame import control_words
 from viewlet.kernels.jit import Kernel, compile_program, kernel
 from viewlet.kernels.refreshes import refresh_names
 from viewlet.native.compiled import code_of
+from viewlet.native.optimizer import OPTIMIZER
 from viewlet.program.interpret import defined_contents, relations_of
 from viewlet.program.ir import Program
 from viewlet.program.text import parse_program, program_text
@@ -44,6 +45,8 @@ from viewlet.schema import Physical
 from viewlet.storage.columns import Arrays, MemoryArrays
 
 _STATE = "state"
+_MANY_ROWS = 20_000
+"""Rows that better code is waited for, since the first code of a function is slow."""
 _NO_ROWS = Batch([], [], np.ones(1, np.int64))
 
 
@@ -237,6 +240,8 @@ class LocalEngine:
         trigger = self.trigger(relation) if len(batch) else None
         if trigger is None:
             return
+        if len(batch) > _MANY_ROWS:
+            OPTIMIZER.wait()
         phases = self._lanes.get(relation)
         if phases is None or len(batch) < FEWEST_ROWS:
             self.host.run(trigger, self._columns[relation], batch)

@@ -3,77 +3,156 @@
 a view over maps alone       changes in O(batch), from the maps' undo logs
 ORDER BY ... LIMIT k         changes in O(k + batch) while somebody asks for them at every batch
 lets, OFFSET without LIMIT   changes from all rows before and after the batch
+
+What was read once (how many rows there are, the rows within LIMIT) is kept up to date in O(batch)
+for as long as somebody goes on reading it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
 
 import numpy as np
 
 from viewlet.calculus.database import Atoms, RelationReader
-from viewlet.calculus.query import COUNT, ViewKind, repeated
-from viewlet.calculus.ring import Key
-from viewlet.engine.contract import Row, Weighted, difference, weighted_difference
+from viewlet.calculus.query import COUNT, ViewKind, make_rows, repeated
+from viewlet.calculus.ring import Key, to_weight
+from viewlet.engine.contract import Row, Weighted, difference, shown, weighted_difference
 from viewlet.engine.host.records import MapReader
+from viewlet.engine.local.followed import PATIENCE, Followed
+from viewlet.engine.local.record_changes import changes_of_records
 from viewlet.engine.values.batching import Batch
+from viewlet.engine.values.changed_rows import ChangedRows, batch_of_rows
 from viewlet.engine.values.limit_window import Window
 from viewlet.engine.values.reading import rows_of, visible, weighted_rows, weighted_vectors
 from viewlet.engine.values.vectors import Vector
 from viewlet.program.ir import View
 from viewlet.storage.columns import Array
 
-
-@dataclass(frozen=True)
-class _CachedWindow:
-    """A view's window in one state of the engine, and in the state before, for an undo."""
-
-    state: int
-    window: Window
-    before: tuple[int, Window] | None
+_MOST_FOLLOWED = 1024
+"""Rows that a window may show, and records that a batch may change, for it to be followed."""
 
 
 class ViewReader:
-    """Reads the views over some maps; `advance` and `go_back` say what became of batches."""
+    """Reads the views over some maps; `advance` and `go_back` say what became of batches.
 
-    def __init__(self, maps: MapReader) -> None:
+    `follows`: whether batches bring the views up to date, so that what was read can follow them.
+    """
+
+    def __init__(self, maps: MapReader, *, follows: bool = True) -> None:
         self._maps = maps
+        self._unread = database_of(maps)  # for queries without lets, which read nothing of it
+        self._follows = follows
+        self._refreshed: set[str] = set()
         self._states = count(1)
         self._state, self._previous = 0, -1
-        self._cached_windows: dict[str, _CachedWindow] = {}
+        self._windows: dict[str, Followed[Window]] = {}
+        self._counts: dict[str, Followed[int]] = {}
 
     def advance(self) -> None:
         """A batch was applied: what was read before it is of the previous state."""
         self._previous, self._state = self._state, next(self._states)
+        if self._counts or self._windows:
+            self._follow()
 
     def go_back(self) -> None:
         """The batch was taken back: the state before it is the current one again."""
         self._state, self._previous = self._previous, -1
 
+    def is_refreshed(self, view: str) -> None:
+        """A view changes when it is refreshed, not with batches: nothing follows these."""
+        self._refreshed.add(view)
+        self._windows.pop(view, None)
+        self._counts.pop(view, None)
+
+    def _can_follow(self, view: View) -> bool:
+        return self._follows and view.name not in self._refreshed
+
+    def _follow(self) -> None:
+        for name, known in list(self._counts.items()):
+            if known.at(self._previous) is None or known.unread >= PATIENCE:
+                del self._counts[name]
+            else:
+                self._count(known.view)
+        for name, window in list(self._windows.items()):
+            is_read = window.unread < PATIENCE
+            if not is_read or self._maps.changed_most(window.view) > _MOST_FOLLOWED:
+                del self._windows[name]
+                continue
+            try:
+                self._current_window(window.view)
+            except Exception:  # the batch stands: who reads the view hears of it
+                del self._windows[name]
+
     def columns(self, view: View) -> Batch:
         """The rows of a view as columns, in its order and within its limit."""
-        return visible(view.query, *self._vectors(view, before=False))
+        query = view.query
+        is_small = query.limit is not None and query.offset + query.limit <= _MOST_FOLLOWED
+        if is_small and not query.lets and self._can_follow(view):
+            window = self._current_window(view)
+            self._windows[view.name].unread = 0
+            return batch_of_rows(query, window.visible())
+        return visible(query, *self._vectors(view, before=False))
 
     def find(self, view: View, key: Row) -> list[Row]:
+        query = view.query
+        if self._maps.is_over_one_map(view) and not query.lets:
+            plain = self._maps.find_plain(view, key)
+            if plain is None or (not plain[1][COUNT] and query.kind is not ViewKind.TOTAL):
+                return []
+            weights = {name: to_weight(value) for name, value in plain[1].items()}
+            rows = list(make_rows(query, iter([(plain[0], weights)]), self._unread))
+            return repeated(shown(query, rows))
         record = self._maps.find(view, key)
         if record is None:
             return []
         keys = _vectors_of(record.keys, record.nulls)
-        return repeated(
-            weighted_rows(
-                *weighted_vectors(view.query, keys, record.components, database_of(self._maps))
-            )
-        )
+        database = database_of(self._maps)
+        rows = weighted_rows(*weighted_vectors(query, keys, record.components, database))
+        return repeated(shown(query, rows))
 
-    def changes(self, view: View) -> Weighted:
-        """The rows of a view that the last batch added or removed, with their weights."""
+    def changes(self, view: View) -> ChangedRows:
+        """The rows of a view that the last batch added or removed."""
         query = view.query
         if query.lets or (query.offset and query.limit is None):
-            return difference(self._all_rows(view, before=False), self._all_rows(view, before=True))
-        delta = self._delta(view)
-        return delta if query.limit is None else self._limited(view, delta)
+            now, before = self._all_rows(view, before=False), self._all_rows(view, before=True)
+            return ChangedRows.of(query, difference(now, before))
+        if query.limit is None:
+            delta = self._delta(view)
+            return ChangedRows.of(query, shown(query, delta.weighted())) if query.sorts else delta
+        before_batch = self._window_before(view)
+        after = self._current_window(view, before_batch)
+        if view.name in self._windows:
+            self._windows[view.name].unread = 0
+        return ChangedRows.of(query, after.changes_since(before_batch))
+
+    def count(self, view: View) -> int | None:
+        """How many rows a user sees; None where all rows must be read to know."""
+        query = view.query
+        if query.having is not None or query.lets or query.kind is not ViewKind.GROUP:
+            return None
+        count = self._count(view)
+        if view.name in self._counts:
+            self._counts[view.name].unread = 0
+        visible_count = max(count - query.offset, 0)
+        return visible_count if query.limit is None else min(visible_count, query.limit)
+
+    def _count(self, view: View) -> int:
+        """How many records a view has."""
+        if not self._can_follow(view):
+            return self._maps.count(view)
+        known = self._counts.get(view.name)
+        if known is not None:
+            now, before = known.at(self._state), known.at(self._previous)
+            if now is not None:
+                return now
+            if before is not None:
+                known.move(self._state, before + self._maps.count_change(view))
+                return known.value
+        count = self._maps.count(view)
+        self._counts[view.name] = Followed(view, self._state, count)
+        return count
 
     def describe(self, view: View) -> str:
         """How the changes of a view are found, as a comment."""
@@ -87,8 +166,15 @@ class ViewReader:
             how = "in O(batch)"
         return f"# changes of view {view.name}: {how}\n"
 
-    def _delta(self, view: View) -> Weighted:
-        """What the batch did to the view's rows, LIMIT left aside."""
+    def _delta(self, view: View) -> ChangedRows:
+        """What the batch did to the view's rows, before ORDER BY and LIMIT."""
+        records = self._maps.touched(view)
+        if records is not None:
+            return changes_of_records(view.query, records, self._unread)
+        return ChangedRows.of(view.query, self._delta_of_maps(view))
+
+    def _delta_of_maps(self, view: View) -> Weighted:
+        """The same of a view over several maps."""
         touched = self._maps.changed(view)
         keys = _vectors_of(touched.keys, touched.nulls)
         database = database_of(self._maps)
@@ -96,22 +182,35 @@ class ViewReader:
         new = weighted_rows(*weighted_vectors(view.query, keys, touched.new, database))
         return weighted_difference(new, old)
 
-    def _limited(self, view: View, delta: Weighted) -> Weighted:
-        before = self._window_before(view)
-        after = before.after(delta, lambda: self._window(view, before=False))
-        self._cached_windows[view.name] = _CachedWindow(
-            self._state, after, (self._previous, before)
-        )
-        return after.changes_since(before)
+    def _current_window(self, view: View, before: Window | None = None) -> Window:
+        """The window as it is, from that before the batch if it is known."""
+        known = self._windows.get(view.name)
+        if known is not None:
+            now = known.at(self._state)
+            if now is not None:
+                return now
+            before = known.at(self._previous) if before is None else before
+        if before is None:
+            after = self._window(view, before=False)
+        else:
+            delta = before.relevant(self._delta(view))
+            after = before.after(delta, lambda: self._window(view, before=False))
+        if not self._can_follow(view):
+            return after
+        if known is None or before is None:
+            earlier = None if before is None else (self._previous, before)
+            self._windows[view.name] = Followed(view, self._state, after, earlier)
+        else:
+            known.before = self._previous, before
+            known.state, known.value = self._state, after
+            known.unread += 1
+        return after
 
     def _window_before(self, view: View) -> Window:
         """The window before the last batch: known if it was asked for then."""
-        cached = self._cached_windows.get(view.name)
-        if cached is not None and cached.state == self._previous:
-            return cached.window
-        if cached is not None and cached.before is not None and cached.before[0] == self._previous:
-            return cached.before[1]
-        return self._window(view, before=True)
+        known = self._windows.get(view.name)
+        window = known.at(self._previous) if known is not None else None
+        return self._window(view, before=True) if window is None else window
 
     def _window(self, view: View, before: bool) -> Window:
         return Window.of(view.query, *self._vectors(view, before))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viewlet.calculus.query import ViewKind
-from viewlet.engine.contract import Weighted, difference, weighted_difference
+from viewlet.engine.contract import Weighted, difference, shown, weighted_difference
 from viewlet.engine.spark.chunks import with_texts
 from viewlet.engine.spark.gathered_maps import Contents, database_of, records
 from viewlet.engine.spark.node import SparkNode
@@ -77,7 +77,7 @@ def view_batch(view: View, contents: Mapping[str, Contents]) -> Batch:
 def changed_rows(view: View, old: Contents, new: Contents) -> Weighted:
     """The records of a view's one map that a batch touched -> what it did to the view."""
     before, after = (weighted_rows(*_weighted(view, {side.map.name: side})) for side in (old, new))
-    return weighted_difference(after, before)
+    return shown(view.query, weighted_difference(after, before))
 
 
 def _weighted(view: View, contents: Mapping[str, Contents]) -> Any:

@@ -29,28 +29,46 @@ def weighted_vectors(
     database: Database,
 ) -> tuple[list[Vector], Array]:
     """The select list and the multiplicity of each row, before ORDER BY and LIMIT."""
+    columns, counts, _ = located_vectors(query, keys, components, database)
+    return columns, counts
+
+
+def located_vectors(
+    query: Query,
+    keys: list[Vector],
+    components: Mapping[str, Array],
+    database: Database,
+) -> tuple[list[Vector], Array, Array]:
+    """The same with the record that each row is of."""
+    records = np.arange(len(components[COUNT]))
     if query.kind is not ViewKind.TOTAL:
         present = np.flatnonzero(components[COUNT])
-        if len(present) < len(components[COUNT]):
+        if len(present) < len(records):
             keys = [key.take(present) for key in keys]
             components = {name: values[present] for name, values in components.items()}
-    length = len(components[COUNT])
+            records = present
+    length = len(records)
     if not length:
         # A condition that is never true may have left the select list without its variables.
-        return _as_vectors(query, []), _counts([])
+        return _as_vectors(query, []), _counts([]), records
     lets = _common_lets(query, database, length)
     if lets is None:
-        rows = list(make_rows(query, _records(keys, components), database))
-        return _as_vectors(query, [row for row, _ in rows]), _counts([n for _, n in rows])
+        located = [
+            (row, number, record)
+            for record, made in zip(records.tolist(), _records(keys, components), strict=True)
+            for row, number in make_rows(query, iter([made]), database)
+        ]
+        columns = _as_vectors(query, [row for row, _, _ in located])
+        return columns, _counts([n for _, n, _ in located]), _counts([at for _, _, at in located])
     environment = dict(zip(query.keys, keys, strict=True)) | lets
     environment |= {name: Vector(values) for name, values in components.items()}
     counts = components[COUNT] if query.kind is ViewKind.BAG else np.ones(length, np.int64)
     if query.having is not None:
         selected = np.flatnonzero(_condition(query.having, environment, length))
         environment = {name: vector.take(selected) for name, vector in environment.items()}
-        counts, length = counts[selected], len(selected)
-    columns = [_column(c.scalar, c.type, environment, length) for c in query.columns]
-    return columns, counts
+        counts, length, records = counts[selected], len(selected), records[selected]
+    columns = [_column(c.scalar, c.type, environment, length) for c in query.row_columns]
+    return columns, counts, records
 
 
 def _common_lets(query: Query, database: Database, length: int) -> dict[str, Vector] | None:
@@ -120,7 +138,7 @@ def _counts(counts: list[int]) -> Array:
 
 
 def _as_vectors(query: Query, rows: list[Row]) -> list[Vector]:
-    return [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.columns)]
+    return [vector_of([row[i] for row in rows], c.type) for i, c in enumerate(query.row_columns)]
 
 
 def vector_of(values: list[Scalar], type: Type) -> Vector:
@@ -141,7 +159,7 @@ def vector_of(values: list[Scalar], type: Type) -> Vector:
 def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
     """Rows with multiplicities -> what the user reads: repeated, ordered and cut."""
     if query.limit is not None:
-        near = _foremost(query, columns, counts)
+        near = foremost(query, columns, query.offset + query.limit)
         columns, counts = [column.take(near) for column in columns], counts[near]
     order = ordered(query, columns)
     repeats = counts[order]
@@ -151,7 +169,7 @@ def visible(query: Query, columns: list[Vector], counts: Array) -> Batch:
             repeats = np.minimum(repeats, end)
         order = repeated_positions(order, repeats)
     order = order[query.offset : end]
-    vectors = [column.take(order) for column in columns]
+    vectors = [column.take(order) for column in columns[: len(query.columns)]]
     return Batch(
         [v.values for v in vectors], [v.nulls for v in vectors], np.ones(len(order), np.int64)
     )
@@ -191,16 +209,25 @@ def _ranks(item: OrderItem, columns: list[Vector]) -> Array:
     return ranks
 
 
-def _foremost(query: Query, columns: list[Vector], counts: Array) -> Array:
-    """Positions that contain all rows before LIMIT, by the first column of ORDER BY alone.
+def foremost(query: Query, columns: list[Vector], row_limit: int) -> Array:
+    """Positions that contain the first rows, so many, by the first column of ORDER BY alone.
 
     So that not all rows are put in order, by all columns, to show a few of them.
     """
-    row_limit = query.offset + (query.limit or 0)
-    if not query.order or not 0 < row_limit < len(counts):
-        return np.arange(len(counts))
-    ranks = _ranks(query.order[0], columns)
+    length = len(columns[0].values) if columns else 0
+    if not query.order or not 0 < row_limit < length:
+        return np.arange(length)
+    ranks = _quick_ranks(query.order[0], columns)
     return np.flatnonzero(ranks <= np.partition(ranks, row_limit - 1)[row_limit - 1])
+
+
+def _quick_ranks(item: OrderItem, columns: list[Vector]) -> Array:
+    """Numbers in the order of a column; the values themselves, where they are such numbers."""
+    values = columns[item.column].values
+    is_plain = columns[item.column].nulls is None and values.dtype == np.int64
+    if not is_plain:
+        return _ranks(item, columns)
+    return np.asarray(~values if item.descending else values)
 
 
 def rows_of(batch: Batch) -> list[Row]:

@@ -2,7 +2,8 @@
 
 Rows come as a tuple (one row), a mapping of values (one row), a mapping of columns, an iterable of
 tuples or mappings, a NumPy array, or anything that speaks Arrow: pyarrow, pandas, polars, DuckDB.
-Columns that a mapping or a table leaves out are NULL; the order of named columns does not matter.
+Columns that a mapping or a table leaves out have their default, and the order of named columns does
+not matter.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _from_dicts(relation: Relation, rows: Sequence[dict[str, Any]]) -> list[Any]
         columns = zip(*map(itemgetter(*names), rows), strict=True)
     except KeyError:
         return None
-    return _ordered(relation, dict(zip(names, columns, strict=True)), (None,) * len(rows))
+    return _ordered(relation, dict(zip(names, columns, strict=True)), len(rows))
 
 
 def _is_row(value: Any) -> bool:
@@ -150,11 +151,12 @@ def _named_columns(relation: Relation, columns: Mapping[str, Any]) -> list[Any]:
         shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise DataError(f"columns for {relation.name} differ in length: {shown}")
     count = next(iter(lengths.values()), 0)
-    return _ordered(relation, columns, (None,) * count)
+    return _ordered(relation, columns, count)
 
 
-def _ordered(relation: Relation, named: Mapping[str, Any], missing: Any) -> list[Any]:
-    """The named values in the relation's order, `missing` where there is none."""
+def _ordered(relation: Relation, named: Mapping[str, Any], length: int | None) -> list[Any]:
+    """The named values in the relation's order; where there is none the column's default, as often
+    as columns are long."""
     names = relation.names
     for name in named:
         if name not in names:
@@ -163,7 +165,14 @@ def _ordered(relation: Relation, named: Mapping[str, Any], missing: Any) -> list
                 f"{relation.name} has no column {name}",
                 hint=f"did you mean {close[0]}?" if close else f"columns are ({', '.join(names)})",
             )
-    return [named.get(name, missing) for name in names]
+    if len(named) == len(names):
+        return [named[name] for name in names]
+    return [
+        named[column.name]
+        if column.name in named
+        else (column.default if length is None else (column.default,) * length)
+        for column in relation.columns
+    ]
 
 
 def _from_arrow(relation: Relation, rows: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.engine.values.string_codes import StringCodes
+from viewlet.engine.values.string_order import StringOrder
 from viewlet.functions import FUNCTIONS, Apply, Const, Ref, ScalarExpr, evaluate
 from viewlet.kernels.scalar_source import Lookup, Texts
 from viewlet.schema import Physical, Scalar
@@ -22,6 +23,7 @@ from viewlet.storage.columns import Array
 from viewlet.storage.memory import address_of
 
 _MANY = 256
+_NO_RANKS: Array = np.zeros(1, np.int64)
 _FEW = 32  # strings that are matched one by one as fast as by Arrow
 
 
@@ -185,13 +187,17 @@ class TextTables:
     def __init__(self, texts: Texts, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
         self.tables = [_Table(lookup) for lookup in texts.lookups]
-        self.ranks: Array = np.zeros(1, np.int64)
-        self._ranked = texts.ranks
+        self._order = StringOrder(dictionary.codes) if texts.ranks else None
         self._filled = 0
         # Strings made by lookups are looked up again, as often as one may feed another; a
         # function that always makes new strings must not go on for ever.
         self._depth: dict[int, int] = {}
         self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
+
+    @property
+    def ranks(self) -> Array:
+        """For each code a number in the order of the strings."""
+        return _NO_RANKS if self._order is None else self._order.labels
 
     def update(self) -> bool:
         """Take in what the dictionary has got since; True if any address may have changed."""
@@ -218,17 +224,10 @@ class TextTables:
             if many and table.at_once is not None:
                 table.fill_many(first, self.dictionary.strings[first:])
         self._filled = len(self.dictionary)
-        if self._ranked:
-            self.ranks = _ranks(self.dictionary)
+        if self._order is not None:
+            fresh = self.dictionary.strings[1 + len(self._order) :]
+            self._order.add([text for text in fresh if text is not None])
         return True
-
-
-def _ranks(dictionary: Dictionary) -> Array:
-    """Each code's place in the order of all strings; NULL is before all."""
-    order = sorted(range(1, len(dictionary)), key=dictionary.strings.__getitem__)  # type: ignore[arg-type]
-    ranks = np.zeros(len(dictionary), np.int64)
-    ranks[order] = np.arange(1, len(dictionary))
-    return ranks
 
 
 def _longer(array: Array, size: int) -> Array:

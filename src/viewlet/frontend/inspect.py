@@ -1,0 +1,100 @@
+"""SHOW, DESCRIBE, EXPLAIN and SET -> statements that say what there is, and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from viewlet.errors import ParseError, Position, UnsupportedError
+from viewlet.frontend.parameters import written
+from viewlet.frontend.statements import Inspect, InspectKind, SetOption
+
+FIRST_WORDS = frozenset(("SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SET"))
+
+_HARMLESS = frozenset(
+    (
+        *("application_name", "client_encoding", "client_min_messages", "datestyle"),
+        *("extra_float_digits", "search_path", "standard_conforming_strings", "timezone"),
+    )
+)
+"""What clients set when they connect; nothing that is answered depends on it."""
+
+
+def read_inspection(
+    tokens: Sequence[Token], text: str, position_of: Callable[[int], Position]
+) -> Inspect | SetOption:
+    """SHOW TABLES | VIEWS | COLUMNS FROM t, DESCRIBE t, EXPLAIN v | query, SET name = value"""
+    words = [token.text.upper() for token in tokens]
+    start = position_of(tokens[0].start)
+    first = words[0]
+    if first == "SET":
+        return _set(tokens, start)
+    if first == "EXPLAIN":
+        return _explain(tokens, text, start)
+    rest = list(tokens[1:])
+    if first == "SHOW":
+        if words[1:] in (["TABLES"], ["VIEWS"]):
+            return Inspect(InspectKind(words[1].lower()), "", start)
+        if words[1:3] not in (["COLUMNS", "FROM"], ["COLUMNS", "IN"]):
+            raise UnsupportedError(
+                f"SHOW {' '.join(words[1:3])} is not supported".replace("  ", " "),
+                position=start,
+                hint="write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t",
+            )
+        rest = list(tokens[3:])
+    elif words[1:2] in (["TABLE"], ["VIEW"]):
+        rest = list(tokens[2:])
+    name = _one_name(rest)
+    if name is None:
+        raise ParseError(
+            f"{first} takes the name of one table or view",
+            position=start,
+            hint=f"write {first} t" if first != "SHOW" else "write SHOW COLUMNS FROM t",
+        )
+    return Inspect(InspectKind.COLUMNS, name, start)
+
+
+def _one_name(tokens: Sequence[Token]) -> str | None:
+    """t, public.t, "T" -> the name; None for anything else"""
+    if len(tokens) == 3 and tokens[1].token_type is TokenType.DOT:
+        tokens = tokens[2:] if tokens[0].text.lower() in ("public", "main") else ()
+    if len(tokens) != 1 or tokens[0].token_type in (TokenType.STRING, TokenType.NUMBER):
+        return None
+    is_quoted = tokens[0].token_type is TokenType.IDENTIFIER
+    return tokens[0].text if is_quoted else tokens[0].text.lower()
+
+
+def _explain(tokens: Sequence[Token], text: str, start: Position) -> Inspect:
+    rest = tokens[1:]
+    word = rest[0].text.upper() if rest else ""
+    if word in ("ANALYZE", "VERBOSE", "("):
+        raise UnsupportedError(
+            f"EXPLAIN {word} is not supported", position=start, hint="write EXPLAIN SELECT ..."
+        )
+    if word in ("SELECT", "WITH", "VALUES"):
+        return Inspect(InspectKind.QUERY_PLAN, written(text, rest), start)
+    if word == "VIEW":
+        rest = rest[1:]
+    name = _one_name(rest)
+    if name is None:
+        raise ParseError("EXPLAIN takes a view or a query", position=start, hint="write EXPLAIN v")
+    return Inspect(InspectKind.VIEW_PLAN, name, start)
+
+
+def _set(tokens: Sequence[Token], start: Position) -> SetOption:
+    words = [token.text for token in tokens[1:]]
+    if words and words[0].upper() in ("SESSION", "LOCAL"):
+        words = words[1:]
+    if len(words) < 3 or words[1].upper() not in ("=", "TO"):
+        raise ParseError(
+            "SET needs a name and a value", position=start, hint="write SET name = value"
+        )
+    name = words[0].lower()
+    if name not in _HARMLESS:
+        raise UnsupportedError(
+            f"SET {name} is not supported",
+            position=start,
+            hint=f"accepted, without effect, are {', '.join(sorted(_HARMLESS))}",
+        )
+    return SetOption(name, start)
