@@ -250,9 +250,9 @@ class ColumnClasses:
         decided: set[str] = set()
         for definition in definitions((map,)):
             for node in walk(definition):
-                if isinstance(node, Rel) and (key := self._relations[node.name].key):
+                if isinstance(node, Rel) and (primary := self._relations[node.name].key):
                     columns = self._relations[node.name].names
-                    own = {v for c, v in zip(columns, node.variables, strict=True) if c in key}
+                    own = {v for c, v in zip(columns, node.variables, strict=True) if c in primary}
                     if own <= names:
                         decided |= {*node.variables} - own
         for key in map.key_names:

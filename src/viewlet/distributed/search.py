@@ -175,9 +175,7 @@ class PlacementSearch:
             triggers[trigger] = triggers[trigger].plus(self._entry(at, node.chosen))
         return _Node(node.chosen, tuple(triggers))
 
-    def _choice(
-        self, complete: list[tuple[float, int, dict[str, Location]]], *, is_exact: bool
-    ) -> Ranking:
+    def _choice(self, complete: list[tuple[float, int, Locations]], *, is_exact: bool) -> Ranking:
         return Ranking(
             tuple(self._all(chosen) for _, _, chosen in sorted(complete)[:CHOICES]), is_exact
         )
@@ -347,9 +345,11 @@ class PlacementSearch:
 
 
 def _expressions(plan: StatementPlan) -> Iterator[Expr]:
-    for part in (*plan.moves, plan.final):
-        yield part.loop
-        yield from (update for _, update in part.updates)
+    for move in plan.moves:
+        yield move.loop
+        yield from (update for _, update in move.updates)
+    yield plan.final.loop
+    yield from (update for _, update in plan.final.updates)
 
 
 def _copied(expr: Expr, layout: AtomLocations) -> Iterator[str]:
