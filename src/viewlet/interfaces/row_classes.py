@@ -18,9 +18,16 @@ def row_class(query: Query) -> Any:
 @lru_cache(1024)
 def _row_class(view: str, names: tuple[str, ...]) -> Any:
     """Making a class costs more than a small batch."""
-    made: Any = namedtuple(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
-    made.__reduce__ = lambda row: (_row_again, (view, names, tuple(row)))
+    made = _NAMED_TUPLE(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+
+    def reduced(row: Row) -> tuple[Any, ...]:
+        return _row_again, (view, names, tuple(row))
+
+    made.__reduce__ = reduced
     return made
+
+
+_NAMED_TUPLE: Any = namedtuple  # of names that are known when the program runs
 
 
 def _row_again(view: str, names: tuple[str, ...], values: Row) -> Any:
