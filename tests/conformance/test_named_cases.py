@@ -56,3 +56,14 @@ def test_the_least_bigint_has_no_absolute_value(db: Database) -> None:
     with pytest.raises(RangeError, match="64-bit"):
         db.insert("t", (-(2**63),))
     assert db.view("v").rows() == [(2**63 - 1,)]
+
+
+def test_what_a_sum_takes_it_gives_back() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE t (a INT, b BIGINT)")
+        db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total FROM t GROUP BY a")
+        with pytest.raises(RangeError, match="64-bit"):
+            db.insert("t", (1, -(2**63)))  # its negative is no BIGINT: it could not be deleted
+        db.insert("t", [(1, -(2**63) + 1), (2, 2**63 - 1)])
+        db.delete("t", [(1, -(2**63) + 1), (2, 2**63 - 1)])
+        assert db.view("v").rows() == []

@@ -13,8 +13,9 @@ from random import Random
 from tests.oracle.harness import Case, DuckOracle, Row, compare, new_database
 
 import viewlet
-from viewlet.errors import StateError
+from viewlet.errors import StateError, ViewletError
 from viewlet.interfaces.database import Database
+from viewlet.interfaces.mode_choice import Strategy
 
 MODES = {
     "eager": "maintenance = 'eager'",
@@ -22,7 +23,10 @@ MODES = {
     "deferred": "maintenance = 'deferred'",
     "manual": "maintenance = 'deferred', refresh = 'manual'",
     "rows": "maintenance = 'deferred', refresh = 'every 9 rows'",
+    "auto": "maintenance = 'auto'",
+    "leaves": "maintenance = 'auto'",
 }
+"""Views in the last two are moved by what measurements would say: anywhere, or to their leaves."""
 VIEW = "the_view"
 
 
@@ -48,6 +52,20 @@ class ModeRun:
         self._mode, self._answer = mode, answer
         options = MODES[mode]
         self.database.execute(f"CREATE MATERIALIZED VIEW {VIEW} WITH ({options}) AS {self._select}")
+        self._choose()
+
+    def _choose(self) -> None:
+        """As if measurements had chosen another way, for a view that leaves it to them."""
+        if self._mode not in ("auto", "leaves") or self._subscription is not None:
+            return
+        way = self._draw.choice(list(Strategy)) if self._mode == "auto" else Strategy.LEAVES
+        maintenance = self.database._maintenance
+        before = maintenance.modes(self.database._state.definitions)[VIEW]
+        try:
+            maintenance.choose(VIEW, way.view_mode("drawn"))
+        except ViewletError:
+            assert _has_streams(self._case)
+            maintenance.remember(VIEW, before)
 
     def alter(self, mode: str, now: list[Row]) -> None:
         """Another mode: the view is current when that begins."""
@@ -57,6 +75,7 @@ class ModeRun:
             assert _has_streams(self._case)  # whose rows may not be in the maps of another mode
             return
         self._mode, self._answer = mode, now
+        self._choose()
 
     def disturb(self, now: list[Row]) -> None:
         """Something that must change no answer."""
@@ -70,6 +89,8 @@ class ModeRun:
             self._toggle_subscriber(now)
         elif event == 3:
             self._toggle_twin()
+        elif event == 5:
+            self._choose()
         elif event == 4 and self._folder is not None and self._subscription is None:
             self._restart()
 

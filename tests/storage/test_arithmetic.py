@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from viewlet.native.compiled import compiled
-from viewlet.storage.arithmetic import minus, plus, times
+from viewlet.storage.arithmetic import minus, plus, times, weighed
 from viewlet.storage.memory import float_bits, mix, spread
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -29,6 +29,11 @@ def native_times(a: int, b: int) -> int:
 
 
 @compiled
+def native_weighed(a: int, b: int) -> int:
+    return weighed(a, b)
+
+
+@compiled
 def native_hash(a: int, b: int, c: float) -> tuple[int, int, int]:
     return spread(a), mix(a, b), float_bits(c)
 
@@ -41,6 +46,9 @@ def native_hash(a: int, b: int, c: float) -> tuple[int, int, int]:
         (native_minus, minus, LEAST, 1),
         (native_times, times, 2**32, 2**31),
         (native_times, times, LEAST, -1),
+        (native_weighed, weighed, LEAST, -1),
+        (native_weighed, weighed, 1, LEAST),
+        (native_weighed, weighed, 2**32, 2**31),
     ],
 )
 def test_overflow_is_an_error(native, plain, a, b) -> None:  # type: ignore[no-untyped-def]
@@ -54,6 +62,7 @@ def test_limits_are_reached_without_error() -> None:
     assert native_minus(LEAST + 1, 1) == LEAST
     assert native_times(2**31, 2**31) == 2**62
     assert native_times(LEAST, 1) == LEAST
+    assert native_weighed(-1, GREATEST) == -GREATEST
 
 
 @pytest.mark.parametrize("a", [0, 1, -1, 123456789012, GREATEST, LEAST])

@@ -23,7 +23,7 @@ from viewlet.frontend.statements import Merge, MergeAction, MergeCase, MergeClau
 from viewlet.frontend.syntax import fault, plain_name, plain_names
 
 
-class SourceText(Protocol):
+class PositionedText(Protocol):
     """A text that knows where its characters are."""
 
     text: str
@@ -33,7 +33,9 @@ class SourceText(Protocol):
         ...
 
 
-def merge(tree: exp.Merge, source: SourceText, tokens: Sequence[Token], start: Position) -> Merge:
+def merge(
+    tree: exp.Merge, source: PositionedText, tokens: Sequence[Token], start: Position
+) -> Merge:
     """The tree says what is there, the tokens how it was written."""
     text = source.text
     if tree.args.get("returning") is not None:
@@ -96,7 +98,7 @@ def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
-def _clause(node: exp.When, tokens: Sequence[Token], source: SourceText) -> MergeClause:
+def _clause(node: exp.When, tokens: Sequence[Token], source: PositionedText) -> MergeClause:
     """WHEN [NOT] MATCHED ... THEN ..."""
     text = source.text
     case = MergeCase.MATCHED
@@ -107,24 +109,26 @@ def _clause(node: exp.When, tokens: Sequence[Token], source: SourceText) -> Merg
     if node.args.get("condition") is not None:
         condition = written(text, tokens[_word_at(tokens, "AND") + 1 : then])
     action, body = node.args["then"], tokens[then + 1 :]
-    place = source.position(body[0].start if body else tokens[-1].start)
+    body_start = source.position(body[0].start if body else tokens[-1].start)
     word = body[0].text.upper() if body else ""
     if isinstance(action, exp.Insert):
         if case is not MergeCase.NO_TARGET:
             hint = "INSERT belongs to WHEN NOT MATCHED"
-            raise ParseError("INSERT of a row that is there", position=place, hint=hint)
+            raise ParseError("INSERT of a row that is there", position=body_start, hint=hint)
         columns, values = _inserted(action, body, text)
         return MergeClause(case, condition, MergeAction.INSERT, columns, values)
     if isinstance(action, exp.Update):
         if case is MergeCase.NO_TARGET:
             hint = "WHEN NOT MATCHED can INSERT or DO NOTHING"
-            raise ParseError("UPDATE of a row that is not there", position=place, hint=hint)
+            raise ParseError("UPDATE of a row that is not there", position=body_start, hint=hint)
         if len(body) < 2 or body[1].text.upper() != "SET":
             hint = "write UPDATE SET column = value"
-            raise UnsupportedError("UPDATE without SET is not supported", position=place, hint=hint)
+            raise UnsupportedError(
+                "UPDATE without SET is not supported", position=body_start, hint=hint
+            )
         if any(isinstance(part, exp.Star) for part in action.expressions):
             raise UnsupportedError(
-                "UPDATE SET * is not supported", position=place, hint="list the columns"
+                "UPDATE SET * is not supported", position=body_start, hint="list the columns"
             )
         pairs = assignments_of(action.expressions, body[2:], text)
         names, values = tuple(name for name, _ in pairs), tuple(value for _, value in pairs)
@@ -132,12 +136,12 @@ def _clause(node: exp.When, tokens: Sequence[Token], source: SourceText) -> Merg
     if word == "DELETE":
         if case is MergeCase.NO_TARGET:
             hint = "WHEN NOT MATCHED can INSERT or DO NOTHING"
-            raise ParseError("DELETE of a row that is not there", position=place, hint=hint)
+            raise ParseError("DELETE of a row that is not there", position=body_start, hint=hint)
         return MergeClause(case, condition, MergeAction.DELETE)
     if [token.text.upper() for token in body] == ["DO", "NOTHING"]:
         return MergeClause(case, condition, MergeAction.NOTHING)
     hint = "write UPDATE SET, DELETE, INSERT or DO NOTHING"
-    raise ParseError(f"{word or 'nothing'} after THEN", position=place, hint=hint)
+    raise ParseError(f"{word or 'nothing'} after THEN", position=body_start, hint=hint)
 
 
 def _inserted(

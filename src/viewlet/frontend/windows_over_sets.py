@@ -74,7 +74,8 @@ class _Captured:
         """An expression over groups -> the same over the columns of the subquery."""
         root = exp.Paren(this=node.copy())
         self._replace(root.this)
-        return root.this
+        outside: exp.Expr = root.this
+        return outside
 
     def _replace(self, node: exp.Expr) -> None:
         key = next((key for key in self._keys if _is_same(node, key)), None)

@@ -1,66 +1,73 @@
-"""`maintenance = 'auto'`: which mode costs less, from what was measured.
+"""`maintenance = 'auto'`: looks at views now and then, and changes how one of them is maintained.
 
-    cost of a second = batches/s * seconds of a batch + reads/s * seconds of a refresh
-
-A view is eager until there is reason for another mode: its batches compute something anew, so that
-each costs more the more is kept, and it is read far less often than it changes. Then split is
-tried. It stays if that makes the sum smaller by a fifth, and goes back otherwise; what did not pay
-is tried again only when reads have become rarer by a factor. So a view whose eager batches cost
-what they change is never touched, and no two modes alternate.
+A view is eager until another way is expected to cost less (mode_choice.py has the rule). What a
+batch is expected to touch is counted in the programs of all ways; planning them costs as much as a
+CREATE VIEW, so that it waits until the view's batches have cost more than that. A way that needs
+maps of its own has to earn back what filling them takes.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
 from viewlet.errors import ViewletError
-from viewlet.frontend.maintenance_options import MaintenanceMode
 from viewlet.interfaces.database_state import DatabaseState
-from viewlet.interfaces.rates import Rates
-from viewlet.interfaces.stats import Timings
+from viewlet.interfaces.mode_choice import Measurement, ModeChoice, Strategy, strategy_of
+from viewlet.interfaces.mode_works import filling_rows, planned_works, running_works
 from viewlet.interfaces.view_maintenance import ViewMaintenance
-from viewlet.interfaces.view_modes import EAGER, ViewMode
-from viewlet.planner.frontiers import Frontier
-from viewlet.program.frontier import reevaluated
+from viewlet.interfaces.view_modes import EAGER
+from viewlet.planner.mode_cost import ModeWork
 
 logger = logging.getLogger("viewlet")
 
 BATCHES = 256
-"""Of a view, between two looks at what they cost."""
+"""Of a database, between two looks at what they cost."""
 
 _SECONDS = 0.25
 """That a measurement takes at least."""
 
-_BATCHES_FOR_READ = 10.0
-"""How much more often than read a view has to change before a split is tried."""
+_PLANNING_SECONDS = 1.0
+"""Of batches before the other ways are planned."""
 
-_GAIN = 0.8
-"""A split stays below this share of the eager cost, and ends above the inverse."""
+_ROW_SECONDS = 1e-6
+"""To fill maps from a table's row."""
 
-_RARER = 4.0
+_EARNED_IN = 60.0
+"""Seconds within which a change must earn what it costs."""
 
 
-@dataclass
-class _Trial:
-    """What is known of one view."""
+@dataclass(frozen=True)
+class _Start:
+    """The counts of a view when a measurement began."""
 
-    began: float
+    at: float
+    strategy: Strategy
     batches: int
+    rows: int
+    reads: int
     seconds: float
-    eager_batch: float | None = None
-    failed_at: float | None = None
-    """Reads for each batch at which split did not pay."""
+    refreshes: int
+    refresh_seconds: float
 
 
 class AutoChoice:
     """Looks at the views that leave their mode to it, every so many batches."""
 
-    def __init__(self, state: DatabaseState, maintenance: ViewMaintenance) -> None:
+    def __init__(
+        self,
+        state: DatabaseState,
+        maintenance: ViewMaintenance,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._state = state
         self._maintenance = maintenance
-        self._trials: dict[str, _Trial] = {}
+        self._clock = clock
+        self._starts: dict[str, _Start] = {}
+        self._works: dict[str, dict[Strategy, ModeWork]] = {}
+        self._planned_at: dict[str, int] = {}
         self._left = BATCHES
 
     def count_batch(self) -> None:
@@ -79,72 +86,74 @@ class AutoChoice:
                 return
 
     def _look_at(self, view: str) -> bool:
-        timings = self._state.timings[view]
-        trial = self._trials.get(view)
-        if trial is None or trial.batches > timings.refreshes:
-            self._trials[view] = self._begin(view)
+        now = self._count(view)
+        start = self._starts.get(view)
+        if start is None or start.strategy is not now.strategy or start.batches > now.batches:
+            self._starts[view] = now
             return False
-        batches = timings.refreshes - trial.batches
-        if monotonic() - trial.began < _SECONDS or not batches:
+        batches = now.batches - start.batches
+        if now.at - start.at < _SECONDS or not batches:
             return False
-        rates = self._state.meters[view].rates()
-        batch_seconds = (timings.seconds - trial.seconds) / batches
-        mode = self._state.modes.get(view, EAGER)
-        if mode.mode is MaintenanceMode.EAGER:
-            next_mode = self._wants_split(view, trial, rates, batch_seconds)
-        else:
-            next_mode = self._wants_eager(view, trial, rates, batch_seconds)
-        known = trial
-        self._trials[view] = trial = self._begin(view)
-        trial.eager_batch, trial.failed_at = known.eager_batch, known.failed_at
-        if next_mode is None:
+        self._starts[view] = now
+        choice = self._maintenance.choices.setdefault(view, ModeChoice())
+        rows = now.rows - start.rows
+        choice.measure(
+            now.strategy,
+            Measurement(
+                batches,
+                rows,
+                now.reads - start.reads,
+                now.seconds - start.seconds,
+                now.refreshes - start.refreshes,
+                now.refresh_seconds - start.refresh_seconds,
+            ),
+        )
+        works = self._works_of(view, now)
+        if works and Strategy.EAGER in choice.costs:
+            choice.estimate(works, rows / batches)
+        return self._change(view, choice, now.strategy, batches / (now.at - start.at))
+
+    def _change(
+        self, view: str, choice: ModeChoice, current: Strategy, batches_per_second: float
+    ) -> bool:
+        better = choice.better(current)
+        if better is None:
             return False
+        earned = choice.saved(current, better) * batches_per_second * _EARNED_IN
+        if earned < filling_rows(self._state, view, better) * _ROW_SECONDS:
+            return False
+        before = self._state.modes.get(view, EAGER)
         try:
-            self._maintenance.choose(view, next_mode)
+            self._maintenance.choose(view, better.view_mode(choice.reason(current, better)))
         except ViewletError as error:  # of a refresh; the batch stands, and nobody asked for this
-            self._maintenance.remember(view, mode)
-            trial.failed_at = 0.0
-            logger.warning("view %s stays %s: %s", view, mode.mode.value, error)
+            self._maintenance.remember(view, before)
+            choice.refused[better] = error.message
+            logger.warning("view %s stays %s: %s", view, before.mode.value, error)
+            return False
+        self._starts.pop(view, None)
         return True
 
-    def _begin(self, view: str) -> _Trial:
-        timings = self._state.timings[view]
-        self._state.meters[view].start()
-        return _Trial(monotonic(), timings.refreshes, timings.seconds)
+    def _works_of(self, view: str, now: _Start) -> dict[Strategy, ModeWork]:
+        """What every way touches: those that need no plan at first, and then all of them."""
+        known = self._works.get(view)
+        is_eager = now.strategy is Strategy.EAGER
+        if known is None and now.seconds < _PLANNING_SECONDS:
+            return running_works(self._state, view) if is_eager else {}
+        if known is None or (is_eager and now.batches > 2 * self._planned_at.get(view, 0)):
+            known = self._works[view] = planned_works(self._state, view)
+            self._planned_at[view] = now.batches
+        return known
 
-    def _wants_split(
-        self, view: str, trial: _Trial, rates: Rates, batch_seconds: float
-    ) -> ViewMode | None:
-        trial.eager_batch = batch_seconds
-        reads = rates.reads_per_s / max(rates.batches_per_s, 1e-9)
-        if reads * _BATCHES_FOR_READ > 1.0:
-            return None
-        if trial.failed_at is not None and reads * _RARER > trial.failed_at:
-            return None
-        if not reevaluated(self._state.engine.program, view):
-            return None
-        reason = f"tried: {reads:.3g} reads for each batch of {1000 * batch_seconds:.3g} ms"
-        return ViewMode(MaintenanceMode.SPLIT, Frontier.VALUES, reason)
-
-    def _wants_eager(
-        self, view: str, trial: _Trial, rates: Rates, batch_seconds: float
-    ) -> ViewMode | None:
-        upkeep = self._state.upkeeps.get(view)
-        if upkeep is None or trial.eager_batch is None:
-            return None
-        reads = rates.reads_per_s / max(rates.batches_per_s, 1e-9)
-        split = batch_seconds + min(reads, 1.0) * _seconds_each(upkeep.timings)
-        is_new = upkeep.mode.reason.startswith("tried")
-        limit = trial.eager_batch * (_GAIN if is_new else 1.0 / _GAIN)
-        measured = f"{1e3 * split:.3g} ms of split for each batch, {1e3 * trial.eager_batch:.3g} ms"
-        if split < limit:
-            mode = ViewMode(MaintenanceMode.SPLIT, Frontier.VALUES, f"{measured} of eager")
-            self._state.modes[view] = upkeep.mode = mode
-            self._maintenance.remember(view, mode)
-            return None
-        trial.failed_at = max(reads, 1e-6)
-        return ViewMode(MaintenanceMode.EAGER, Frontier.EAGER, f"{measured} of eager")
-
-
-def _seconds_each(timings: Timings) -> float:
-    return timings.seconds / timings.refreshes if timings.refreshes else 0.0
+    def _count(self, view: str) -> _Start:
+        state = self._state
+        timings, upkeep = state.timings[view], state.upkeeps.get(view)
+        return _Start(
+            self._clock(),
+            strategy_of(state.modes.get(view, EAGER)),
+            timings.refreshes,
+            timings.changed_rows,
+            state.meters[view].reads,
+            timings.seconds,
+            upkeep.timings.refreshes if upkeep is not None else 0,
+            upkeep.timings.seconds if upkeep is not None else 0.0,
+        )

@@ -13,9 +13,10 @@ of the views in an engine. A call that raises has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from viewlet.engine.contract import Engine
 from viewlet.frontend.statements import TransactionVerb
@@ -100,8 +101,17 @@ class Database:
 
     # --- changes ----------------------------------------------------------------------------------
 
-    def insert(self, relation: str, rows: Any) -> int:
+    @overload
+    def insert(self, relation: str, rows: Any, *, wait: Literal[True] = True) -> int: ...
+
+    @overload
+    def insert(self, relation: str, rows: Any, *, wait: Literal[False]) -> Future[int]: ...
+
+    def insert(self, relation: str, rows: Any, *, wait: bool = True) -> int | Future[int]:
         """Insert rows: a tuple, tuples or dicts, a dict of columns, Arrow, pandas or polars.
+
+        Without `wait` it is left to whoever has the database next, who puts what has gathered into
+        one batch: a future of the number of rows. One writer's changes stay in order.
 
         >>> db.insert("r", (3, 4))
         1
@@ -109,29 +119,51 @@ class Database:
         2
         >>> db.view("v")[3].total
         10
+        >>> db.insert("r", (3, 1), wait=False).result()
+        1
         """
+        if not wait:
+            return self._writes.leave_rows(relation, rows, 1)
         if type(rows) is tuple and self._writes.apply_row(relation, rows, 1):
             return 1
         return self._writes.apply([Change(relation, rows, 1)])
 
-    def inserter(self, relation: str) -> Callable[..., None]:
+    @overload
+    def inserter(self, relation: str, *, wait: Literal[True] = True) -> Callable[..., None]: ...
+
+    @overload
+    def inserter(self, relation: str, *, wait: Literal[False]) -> Callable[..., Future[int]]: ...
+
+    def inserter(self, relation: str, *, wait: bool = True) -> Callable[..., Any]:
         """A function that inserts one row, given as its values: the quickest way for single rows.
+
+        Without `wait` it gives a future, as `insert` does.
 
         >>> put = db.inserter("r")
         >>> put(3, 4)
         >>> db.view("v")[3].total
         4
         """
-        return self._writes.inserter(relation)
+        return self._writes.inserter(relation) if wait else self._writes.later_inserter(relation)
 
-    def delete(self, relation: str, rows: Any) -> int:
+    @overload
+    def delete(self, relation: str, rows: Any, *, wait: Literal[True] = True) -> int: ...
+
+    @overload
+    def delete(self, relation: str, rows: Any, *, wait: Literal[False]) -> Future[int]: ...
+
+    def delete(self, relation: str, rows: Any, *, wait: bool = True) -> int | Future[int]:
         """Delete rows, each one copy; a row that a table does not have is a DataError.
+
+        Without `wait` it gives a future, as `insert` does.
 
         >>> db.delete("r", [(1, 2)])
         1
         >>> db.view("v")[1].total
         3
         """
+        if not wait:
+            return self._writes.leave_rows(relation, rows, -1)
         if type(rows) is tuple and self._writes.apply_row(relation, rows, -1):
             return 1
         return self._writes.apply([Change(relation, rows, -1)])
@@ -152,15 +184,23 @@ class Database:
         """
         return self._writes.upsert(relation, rows)
 
-    def apply(self, changes: Iterable[Change]) -> int:
+    @overload
+    def apply(self, changes: Iterable[Change], *, wait: Literal[True] = True) -> int: ...
+
+    @overload
+    def apply(self, changes: Iterable[Change], *, wait: Literal[False]) -> Future[int]: ...
+
+    def apply(self, changes: Iterable[Change], *, wait: bool = True) -> int | Future[int]:
         """Apply changes to any relations as one atomic batch; the number of rows in it.
+
+        Without `wait` it gives a future, as `insert` does.
 
         >>> db.apply([viewlet.Change("r", (1, 2), -1), viewlet.Change("r", [(1, 20), (2, 5)])])
         3
         >>> db.view("v")[1].total
         23
         """
-        return self._writes.apply(changes)
+        return self._writes.apply(changes) if wait else self._writes.leave(changes)
 
     def apply_spark(
         self,
@@ -397,6 +437,7 @@ class Database:
         """Let go of the engine; the database cannot be used afterwards."""
         if self._state.is_closed:
             return
+        self._writes.shared.settle()
         with self._state.lock:
             if self._directory is not None:
                 journal = self._state.journal

@@ -1,15 +1,16 @@
 """What the parts of a database share: engine, definitions, version, and the one lock.
 
 Every public call holds the lock, so a reader in another thread sees the state between batches,
-never inside one. `execute`, `writes`, `reads` and `checkpoints` each do one thing to it.
+never inside one. `execute`, `writes`, `reads` and `checkpoints` each do one thing to it. A writer
+that finds it held leaves what it has, and whoever lets go of the lock sees to that.
 """
 
 from __future__ import annotations
 
 import threading
+from _thread import RLock
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
@@ -21,7 +22,7 @@ from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
-from viewlet.interfaces.transaction import Transaction
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.planner.frontiers import Frontier
@@ -30,6 +31,43 @@ from viewlet.schema import Catalog
 
 Compiler = Callable[..., Program]
 """Queries over a catalog -> the program that maintains them all; `frontiers` where they differ."""
+
+
+class Lock(Protocol):
+    """What a thread holds that uses the engine; once or several times over."""
+
+    freed: Callable[[], None]
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def is_mine(self) -> bool:
+        """Whether this thread has it."""
+        ...
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """False if another thread has it, and one would not wait."""
+        ...
+
+    def release(self) -> None:
+        """Once for every time that it was acquired."""
+        ...
+
+
+class DatabaseLock(RLock):  # type: ignore[misc]  # it is final for typeshed alone
+    """Whoever lets go of it with `with` says so to `freed`; who releases it sees to that itself."""
+
+    freed: Callable[[], None] = staticmethod(lambda: None)
+
+    def is_mine(self) -> bool:
+        """Whether this thread has it."""
+        owned: bool = self._is_owned()  # type: ignore[attr-defined]
+        return owned
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        self.freed()
 
 
 class DatabaseState:
@@ -43,7 +81,7 @@ class DatabaseState:
         self.engine_name = engine_name
         self.definitions = Definitions()
         self.constraints = ConstraintChecks(engine)
-        self.transactions: dict[int, Transaction] = {}
+        self.transactions: dict[int, OpenTransaction] = {}
         """By the thread that began each."""
         self.routes: dict[str, RelationRoute] = {}
         self.timings: dict[str, Timings] = {}
@@ -54,11 +92,11 @@ class DatabaseState:
         self.is_delivering = False
         self.journal: DatabaseJournal | None = None  # of a database on disk, once it is open
         self.history: BatchHistory | None = None  # once somebody watches
-        self.lock: AbstractContextManager[Any] = threading.RLock()
+        self.lock: Lock = DatabaseLock()
         self._compiler = compiler
 
     @property
-    def transaction(self) -> Transaction | None:
+    def transaction(self) -> OpenTransaction | None:
         """That of this thread, if it has begun one."""
         return self.transactions.get(threading.get_ident()) if self.transactions else None
 
@@ -107,6 +145,10 @@ class DatabaseState:
                 hint="put the change on a queue and apply it after the batch",
             )
 
+    def has_closed(self) -> bool:
+        """The same, asked again: another thread may have closed it since."""
+        return self.is_closed
+
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
@@ -119,13 +161,31 @@ class DatabaseState:
         self.lock = _Closed()
 
 
-class _Closed(AbstractContextManager[Any]):
-    """Instead of a closed database's lock: whatever would use the engine is refused."""
+def closed() -> StateError:
+    """What whoever uses a closed database gets."""
+    return StateError(
+        "the database is closed", hint="use it before close(), or connect() to a new one"
+    )
+
+
+class _Closed:
+    """Instead of a closed database's lock: whoever would use the engine is refused."""
+
+    freed: Callable[[], None] = staticmethod(lambda: None)
 
     def __enter__(self) -> None:
-        raise StateError(
-            "the database is closed", hint="use it before close(), or connect() to a new one"
-        )
+        self.acquire()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """It cannot be had any more."""
+        raise closed()
+
+    def is_mine(self) -> bool:
+        """Nobody has it."""
+        return False
+
+    def release(self) -> None:
+        """Never acquired."""
 
     def __exit__(self, *_: object) -> None:
         """Never entered."""

@@ -35,7 +35,7 @@ from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.query_positions import moved, within
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.table_from_rows import table_of_rows
-from viewlet.interfaces.transaction import Transaction
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.writes import Writes
 from viewlet.schema import Relation
 
@@ -55,6 +55,7 @@ class StatementExecutor:
         """The last statement's result: a table, a number of rows, or None."""
         statements, values = parse_with_parameters(sql_of(text), parameters)
         self._writes.wait_for_room()
+        self._writes.shared.settle()
         result: Any = None
         with self._state.lock:
             before = self._state.transaction
@@ -164,7 +165,7 @@ class StatementExecutor:
 
     # Transactions.
 
-    def begin(self) -> Transaction:
+    def begin(self) -> OpenTransaction:
         """Changes of this thread wait for `end`."""
         with self._state.lock:
             self._state.refuse_while_delivering()
@@ -172,7 +173,7 @@ class StatementExecutor:
                 raise StateError(
                     "a transaction has begun already", hint="COMMIT or ROLLBACK it first"
                 )
-            transaction = Transaction()
+            transaction = OpenTransaction()
             self._state.transactions[threading.get_ident()] = transaction
             return transaction
 

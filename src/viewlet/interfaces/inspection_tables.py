@@ -75,7 +75,7 @@ def _columns(definitions: Definitions, name: str, position: Position) -> pa.Tabl
     else:
         names = [*definitions.relations, *definitions.views]
         raise unknown("table or view", name, names, position)
-    names = ("column_name", "column_type", "null", "key", "default")
+    titles = ("column_name", "column_type", "null", "key", "default")
     return pa.table(
-        {n: pa.array([row[i] for row in rows], pa.string()) for i, n in enumerate(names)}
+        {title: pa.array([row[i] for row in rows], pa.string()) for i, title in enumerate(titles)}
     )

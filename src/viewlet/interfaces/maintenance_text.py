@@ -10,6 +10,7 @@ from viewlet.frontend.maintenance_options import MaintenanceMode
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import ViewDefinition
 from viewlet.interfaces.explain import part_for_view
+from viewlet.interfaces.mode_choice import ModeChoice, strategy_of
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import EAGER, ViewMode
 from viewlet.planner.frontiers import Frontier
@@ -21,7 +22,9 @@ _FRONTIERS = {
 }
 
 
-def maintenance_text(state: DatabaseState, definition: ViewDefinition, format: str) -> str:
+def maintenance_text(
+    state: DatabaseState, definition: ViewDefinition, format: str, choice: ModeChoice
+) -> str:
     """One view: its mode, its options, what it was measured to need, and the mode of every map."""
     if format != "text":
         raise UnsupportedError(
@@ -38,6 +41,9 @@ def maintenance_text(state: DatabaseState, definition: ViewDefinition, format: s
     ]
     if upkeep is not None:
         lines += _refreshes(upkeep)
+    if choice.costs:
+        lines.append(f"  ways to maintain it, with {choice.reads:.3g} reads for each batch:")
+        lines += [f"    {line}" for line in choice.lines(strategy_of(mode))]
     lines += _maps(state, name)
     return "\n".join(lines) + "\n"
 

@@ -21,6 +21,8 @@ from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
 from viewlet.interfaces.maintenance_text import maintenance_text
+from viewlet.interfaces.mode_choice import ModeChoice
+from viewlet.interfaces.mode_works import expected_choice
 from viewlet.interfaces.point_reads import PointReads
 from viewlet.interfaces.query_keys import keys_read
 from viewlet.interfaces.query_positions import positioned
@@ -180,7 +182,9 @@ class Reads:
         with state.lock:
             definition = state.definitions.view(view)
             if isinstance(stage, str) and stage == "maintenance":
-                return maintenance_text(state, definition, format)
+                known = self._maintenance.choices.get(view, ModeChoice())
+                choice = expected_choice(state, known, view)
+                return maintenance_text(state, definition, format, choice)
             if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
             return explain_as(part_for_view(state.engine.program, view), stage, format)

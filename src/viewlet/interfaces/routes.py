@@ -35,6 +35,7 @@ class RelationRoute:
         self.timings = [timings.setdefault(view, Timings()) for view in self.views]
         self.only = self.instances[0] if len(self.instances) == 1 else None
         self.has_rows = False
+        self.batches = 0
         self.later = tuple(upkeeps[view] for view in self.views if view in upkeeps)
         """The views that do not see its rows at once."""
         self.pending = tuple(

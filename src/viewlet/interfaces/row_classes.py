@@ -18,16 +18,13 @@ def row_class(query: Query) -> Any:
 @lru_cache(1024)
 def _row_class(view: str, names: tuple[str, ...]) -> Any:
     """Making a class costs more than a small batch."""
-    made = _NAMED_TUPLE(view.capitalize() if view.isidentifier() else "Row", names, rename=True)
+    title = view.capitalize() if view.isidentifier() else "Row"
+    base: Any = namedtuple(title, names, rename=True)  # type: ignore[misc]
 
     def reduced(row: Row) -> tuple[Any, ...]:
         return _row_again, (view, names, tuple(row))
 
-    made.__reduce__ = reduced
-    return made
-
-
-_NAMED_TUPLE: Any = namedtuple  # of names that are known when the program runs
+    return type(title, (base,), {"__slots__": (), "__reduce__": reduced})
 
 
 def _row_again(view: str, names: tuple[str, ...], values: Row) -> Any:

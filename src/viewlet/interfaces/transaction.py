@@ -20,7 +20,7 @@ from viewlet.schema import Relation
 from viewlet.storage.columns import Array
 
 
-class Transaction:
+class OpenTransaction:
     """The changes of one BEGIN."""
 
     def __init__(self) -> None:

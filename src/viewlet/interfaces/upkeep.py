@@ -19,6 +19,9 @@ from viewlet.interfaces.stats import Timings, now, since
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.schema import Relation, Scalar
 
+_MOST_PENDING = 1 << 13
+"""Rows that wait for a view of which nobody said that they should."""
+
 
 class ViewUpkeep:
     """The refreshes of one split or deferred view."""
@@ -105,7 +108,10 @@ class ViewUpkeep:
 
     def is_due_by_rows(self) -> bool:
         """Whether so many rows wait that the view is refreshed for that."""
-        return self.when is When.ROWS and self.pending_rows >= self.amount
+        if self.when is When.ROWS:
+            return self.pending_rows >= self.amount
+        is_open = self.options.mode is MaintenanceMode.AUTO and self.error is None
+        return is_open and self.pending_rows >= _MOST_PENDING
 
     def due_at(self) -> float | None:
         """When the clock has to refresh it; None if never."""

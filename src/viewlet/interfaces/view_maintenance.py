@@ -21,12 +21,13 @@ from viewlet.engine.values.batch_codec import changes_from_bytes, changes_to_byt
 from viewlet.errors import StateError, ViewletError
 from viewlet.frontend.maintenance_options import MaintenanceMode, When
 from viewlet.interfaces.database_state import DatabaseState
-from viewlet.interfaces.definitions import Definitions, query_relations
+from viewlet.interfaces.definitions import Definitions, ViewDefinition, query_relations
+from viewlet.interfaces.mode_choice import ModeChoice, chosen_mode, saved_mode
+from viewlet.interfaces.mode_works import split_frontier
 from viewlet.interfaces.refresh_clock import RefreshClock
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import EAGER, Modes, ViewMode, declared_mode, planned_inputs
 from viewlet.planner.frontiers import Frontier
-from viewlet.planner.viewlets import split_frontier
 from viewlet.program.ir import Program
 
 logger = logging.getLogger("viewlet")
@@ -55,6 +56,10 @@ class ViewMaintenance:
         self._clock = RefreshClock(state, self.refresh_due)
         self._chosen: dict[str, ViewMode] = {}
         """What measurements have chosen for views that leave it to them."""
+        self._frontiers: dict[str, tuple[ViewDefinition | None, Frontier]] = {}
+        """Where views are cut that are asked to be split; None: by a checkpoint."""
+        self.choices: dict[str, ModeChoice] = {}
+        """What is known of the ways to maintain each view."""
 
     # --- modes ------------------------------------------------------------------------------------
 
@@ -76,9 +81,13 @@ class ViewMaintenance:
         return chosen
 
     def split_frontier(self, view: str, definitions: Definitions) -> Frontier:
-        """Where a read could take over."""
-        query = definitions.views[view].query
-        return split_frontier(definitions.planning_catalog(), query)
+        """Where a read takes over: looked for once for each definition."""
+        definition = definitions.views[view]
+        known = self._frontiers.get(view)
+        if known is None or known[0] not in (definition, None):
+            known = definition, split_frontier(self._state, view, definitions)
+        self._frontiers[view] = definition, known[1]
+        return known[1]
 
     def compile(self, definitions: Definitions, modes: Modes) -> Program:
         """The program of all views in these modes."""
@@ -210,7 +219,8 @@ class ViewMaintenance:
         about = {
             name: {
                 "options": made.options.texts(),
-                "chosen": self._chosen[name].frontier.value if name in self._chosen else None,
+                "chosen": saved_mode(self._chosen[name]) if name in self._chosen else None,
+                "frontier": self._frontiers[name][1].value if name in self._frontiers else None,
             }
             for name, made in state.definitions.views.items()
         }
@@ -225,11 +235,10 @@ class ViewMaintenance:
     def load_choices(self, about: Mapping[str, Any]) -> None:
         """What measurements had chosen when the checkpoint was written."""
         for name, saved in about.items():
-            if saved.get("chosen") not in (None, Frontier.EAGER.value):
-                frontier = Frontier(saved["chosen"])
-                self._chosen[name] = ViewMode(
-                    MaintenanceMode.SPLIT, frontier, "chosen before the restart"
-                )
+            if saved.get("chosen") is not None:
+                self._chosen[name] = chosen_mode(saved["chosen"])
+            if saved.get("frontier") is not None:
+                self._frontiers[name] = None, Frontier(saved["frontier"])
 
     def load_pending(self, payload: bytes) -> None:
         """The rows that waited when the checkpoint was written."""

@@ -8,6 +8,7 @@ A callback that raises takes the batch back; whatever raises before has changed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import PlainRows
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.engine.values.intake import EVERYTHING
-from viewlet.errors import DataError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, StateError, UnsupportedError, ViewletError
 from viewlet.interfaces.auto_choice import AutoChoice
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -23,11 +24,13 @@ from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.journal import CHANGES
 from viewlet.interfaces.keyed_rows import batch_rows, last_of_each, rows_by_key
+from viewlet.interfaces.left_writes import EncodedRows
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
+from viewlet.interfaces.shared_writes import SharedWrites
 from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
 from viewlet.interfaces.stats import Moment, Timings, now, since
-from viewlet.interfaces.transaction import Transaction
+from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.schema import shown_value
 
@@ -59,6 +62,8 @@ class Writes:
         self._subscribers = subscribers
         self._maintenance = maintenance
         self._auto = AutoChoice(state, maintenance)
+        self.shared = SharedWrites(state, self._apply_now, subscribers.wait_for_room)
+        self._waiting = self.shared.writes
         engine = state.engine
         self._apply_plain_row = engine.apply_plain_row if isinstance(engine, PlainRows) else None
 
@@ -69,41 +74,52 @@ class Writes:
     def apply_row(self, relation: str, row: tuple[Any, ...], weight: int) -> bool:
         """One row by the short way; False if it has to go by `apply`, which says why."""
         state = self._state
-        if type(relation) is not str:
+        if type(relation) is not str or self._waiting:
             return False
         self._subscribers.wait_for_room()
-        with state.lock:
-            began = now()
-            route = state.routes.get(relation)
-            if (
-                route is None
-                or route.only is None
-                or route.static_users
-                or state.transactions
-                or state.constraints.concern(relation)
-                or state.is_delivering
-                or self._checkpoints.is_due
-                or len(row) != route.width
-            ):
-                return False
-            journal = state.journal
-            plain = self._apply_plain_row if journal is None else None
-            if plain is not None and plain(route.only, row, weight):
-                if route.later:
-                    route.collect_row(row, weight, state.version + 1)
-                self._applied((route,), began, 1, b"")
-                return True
-            if isinstance(row[0], tuple | list | Mapping):
-                return False
-            encoded = route.encode(row)
-            record = journal.prepare_row(relation, encoded, weight) if journal is not None else b""
-            state.engine.apply_row(route.only, encoded, weight)
+        lock = state.lock
+        if not lock.acquire(False):
+            return False
+        try:
+            ticket = self._row_now(relation, row, weight)
+        finally:
+            lock.release()
+            if self._waiting:
+                self.shared.help()
+        if ticket and state.journal is not None:
+            state.journal.wait(ticket)
+        return ticket is not None
+
+    def _row_now(self, relation: str, row: tuple[Any, ...], weight: int) -> int | None:
+        """What to wait for, None if the row has to go another way; the caller has the lock."""
+        state = self._state
+        began = now()
+        route = state.routes.get(relation)
+        if (
+            route is None
+            or route.only is None
+            or route.static_users
+            or state.transactions
+            or state.constraints.concern(relation)
+            or state.is_delivering
+            or self._checkpoints.is_due
+            or len(row) != route.width
+        ):
+            return None
+        journal = state.journal
+        plain = self._apply_plain_row if journal is None else None
+        if plain is not None and plain(route.only, row, weight):
             if route.later:
                 route.collect_row(row, weight, state.version + 1)
-            ticket = self._applied((route,), began, 1, record)
-        if journal is not None:
-            journal.wait(ticket)
-        return True
+            return self._applied((route,), began, 1, b"")
+        if isinstance(row[0], tuple | list | Mapping):
+            return None
+        encoded = route.encode(row)
+        record = journal.prepare_row(relation, encoded, weight) if journal is not None else b""
+        state.engine.apply_row(route.only, encoded, weight)
+        if route.later:
+            route.collect_row(row, weight, state.version + 1)
+        return self._applied((route,), began, 1, record)
 
     def inserter(self, relation: str) -> Callable[..., None]:
         """A function of a row's values that inserts the row."""
@@ -116,34 +132,89 @@ class Writes:
 
         return put
 
+    def later_inserter(self, relation: str) -> Callable[..., Future[int]]:
+        """A function of a row's values that leaves the row for whoever applies it."""
+        self._state.definitions.relation(relation)
+
+        state, leave_row = self._state, self.shared.leave_row
+
+        def put(*row: Any) -> Future[int]:
+            if state.transactions:
+                state.refuse_in_transaction("a write that nobody waits for")
+            return leave_row(relation, row, 1)
+
+        return put
+
     def apply(self, changes: Iterable[Change]) -> int:
         """All changes as one atomic batch, with a bar where somebody waits; how many rows."""
         change_list = _listed(changes)
         self._subscribers.wait_for_room()
         bar = waiting("applying the batch") if _is_large(change_list) else nullcontext()
         with bar:
-            return self.apply_batch(change_list)
+            return self._apply_soon(change_list)
+
+    def _apply_soon(self, changes: Sequence[Change]) -> int:
+        """At once, or with what others do where the database is busy."""
+        if self._state.transaction is not None:
+            return self.apply_batch(changes)
+        lock = self._state.lock
+        is_nested = lock.is_mine()
+        if not is_nested and (self._waiting or not lock.acquire(False)):
+            return self.shared.leave(_all_checked(changes), helps=True).result()
+        if is_nested:
+            lock.acquire()
+        try:
+            count, ticket = self._apply_now(changes)
+        finally:
+            lock.release()
+            if self._waiting:
+                self.shared.help()
+        if ticket and self._state.journal is not None:
+            self._state.journal.wait(ticket)
+        return count
+
+    def leave_rows(self, relation: str, rows: Any, sign: int) -> Future[int]:
+        """Rows of one relation as one atomic batch, by somebody else; a future of how many."""
+        self._state.refuse_in_transaction("a write that nobody waits for")
+        return self.shared.leave_row(relation, rows, sign)
+
+    def leave(self, changes: Iterable[Change]) -> Future[int]:
+        """All changes as one atomic batch, by somebody else; a future of how many rows."""
+        self._state.refuse_in_transaction("a write that nobody waits for")
+        return self.shared.leave(_all_checked(_listed(changes)))
 
     def apply_batch(self, changes: Iterable[Change], *, deletes_cascade: bool = True) -> int:
-        """All changes as one atomic batch; the number of its rows."""
-        journal = self._state.journal
-        with self._state.lock:
-            began = now()
-            self._prepare()
-            if (transaction := self._state.transaction) is not None:
+        """All changes as one atomic batch, at once; the number of its rows."""
+        state = self._state
+        with state.lock:
+            if (transaction := state.transaction) is not None:
+                self._prepare()
                 return self._collect(transaction, changes, deletes_cascade=deletes_cascade)
-            routed = [(self._route(_checked(change).relation), change) for change in changes]
-            own = [(route, self._batch(route, change)) for route, change in routed]
-            batches = self._completed(own, deletes_cascade=deletes_cascade)
-            named = [(route.relation.name, batch) for route, batch in batches]
-            record = journal.prepare(named) if journal is not None else b""
-            ticket = self._apply_batches(batches, began, record)
-        if journal is not None:
-            journal.wait(ticket)
-        return sum(len(batch) for _, batch in own)
+            count, ticket = self._apply_now(changes, deletes_cascade=deletes_cascade)
+        if state.journal is not None:
+            state.journal.wait(ticket)
+        return count
+
+    def _apply_now(
+        self, changes: Iterable[Change], *, deletes_cascade: bool = True
+    ) -> tuple[int, int]:
+        """How many rows, and what to wait for; the caller has the lock.
+
+        Whose changes these are is not asked: a thread applies what others have left as well.
+        """
+        journal = self._state.journal
+        began = now()
+        self._prepare()
+        routed = [(self._route(_checked(change).relation), change) for change in changes]
+        own = [(route, self._batch(route, change)) for route, change in routed]
+        batches = self._completed(own, deletes_cascade=deletes_cascade)
+        named = [(route.relation.name, batch) for route, batch in batches]
+        record = journal.prepare(named) if journal is not None else b""
+        ticket = self._apply_batches(batches, began, record)
+        return sum(len(batch) for _, batch in own), ticket
 
     def _collect(
-        self, transaction: Transaction, changes: Iterable[Change], *, deletes_cascade: bool
+        self, transaction: OpenTransaction, changes: Iterable[Change], *, deletes_cascade: bool
     ) -> int:
         """Changes that wait for COMMIT."""
         with transaction.statement():
@@ -156,7 +227,7 @@ class Writes:
         transaction.deletes_cascade &= deletes_cascade
         return sum(len(batch) for _, batch in batches)
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: OpenTransaction) -> None:
         """All changes of a transaction as one atomic batch."""
         journal = self._state.journal
         self._subscribers.wait_for_room()
@@ -184,6 +255,7 @@ class Writes:
 
         Of rows with one key the last counts.
         """
+        self.shared.settle()
         journal = self._state.journal
         with self._state.lock:
             began = now()
@@ -219,6 +291,13 @@ class Writes:
     def _batch(self, route: RelationRoute, change: Change) -> Batch:
         """A change as the engine wants it; a log wants all of it, and the strings themselves."""
         state = self._state
+        if isinstance(change.rows, EncodedRows):
+            if change.rows.relation != route.relation:
+                raise StateError(
+                    f"{route.relation.name} was made anew while rows for it waited",
+                    hint="insert them again",
+                )
+            return change.rows.batch
         logged = state.journal is not None
         is_checked = state.constraints.concern(route.relation.name)
         intake = EVERYTHING if logged or is_checked else state.engine.intake(route.instances)
@@ -255,6 +334,7 @@ class Writes:
         state = self._state
         state.refuse_in_transaction("a DataFrame")
         self._subscribers.wait_for_room()
+        self.shared.settle()
         with state.lock:
             began = now()
             self._prepare()
@@ -334,6 +414,7 @@ class Writes:
             if delivered:
                 state.journal.wait(ticket)  # listeners hear of what stands
         for route in routes:
+            route.batches += 1
             if not route.has_rows:
                 route.has_rows = True
                 if route.relation.is_stream:
@@ -384,6 +465,10 @@ def _checked(change: Change) -> Change:
             f"{shown_value(change)} is not a change", hint='give viewlet.Change("r", rows)'
         )
     return change
+
+
+def _all_checked(changes: Iterable[Change]) -> list[Change]:
+    return [_checked(change) for change in changes]
 
 
 def _is_large(changes: Sequence[Change]) -> bool:

@@ -58,7 +58,7 @@ from math import inf, nan
 
 from viewlet.kernels.native_functions import *
 from viewlet.native.compiled import compiled
-from viewlet.storage.arithmetic import minus, plus, times
+from viewlet.storage.arithmetic import minus, plus, times, weighed
 from viewlet.storage.doubles import (
     beyond_limit,
     element_of,

@@ -23,7 +23,7 @@ def int_product(writer: Writer, factors: Factors) -> str:
     ]
     product = codes[0] if codes else "1"
     for code in codes[1:]:
-        product = f"times({product}, {code})"
+        product = f"weighed({product}, {code})"
     return product
 
 
@@ -43,7 +43,7 @@ def _int_value(writer: Writer, expr: Expr, scope: Scope) -> str:
 def element_product(writer: Writer, factors: Factors) -> str:
     """Source of a product with a float factor, as an element (storage.doubles).
 
-    n * m * [x]  ->  element_of(x, times(n, m))         n * e  ->  element_times(e, n)
+    n * m * [x]  ->  element_of(x, weighed(n, m))         n * e  ->  element_times(e, n)
     1.0 * e * f  ->  e * f      (1.0 * e stays: products refuse what is not finite)
     """
     single = [part for factor in factors for part in _single_factors(writer, factor)]
@@ -115,7 +115,7 @@ def _operation(expr: Expr) -> tuple[str, tuple[Expr, ...]]:
     if isinstance(expr, Add):
         return "plus", expr.terms
     assert isinstance(expr, Mul)
-    return "times", expr.factors
+    return "weighed", expr.factors
 
 
 def is_not_zero(name: str, physical: Physical) -> str:

@@ -132,6 +132,18 @@ def checked(operation: str) -> Lowering:
     return lower
 
 
+def symmetric_product(w: Writer, a: str, b: str) -> str:
+    """a * b; leaves the function where it overflows, or its negative would."""
+    name = "llvm.smul.with.overflow.i64"
+    w.declare(name, f"declare {{ i64, i1 }} @{name}(i64, i64)")
+    both = w.take(f"call {{ i64, i1 }} @{name}(i64 {a}, i64 {b})")
+    product = w.take(f"extractvalue {{ i64, i1 }} {both}, 0")
+    overflows = w.take(f"extractvalue {{ i64, i1 }} {both}, 1")
+    is_least = w.take(f"icmp eq i64 {product}, -9223372036854775808")
+    w.leave_if(w.take(f"or i1 {overflows}, {is_least}"), OVERFLOWS)
+    return product
+
+
 def of_floats(name: str, count: int) -> Lowering:
     """A function of LLVM's or C's over doubles."""
 

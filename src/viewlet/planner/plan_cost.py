@@ -54,7 +54,7 @@ def estimate(program: Program, rates: Mapping[str, float]) -> PlanEstimate:
     keys = Keys(program)
     touched = {}
     for trigger in program.triggers:
-        walker = _Walker(keys)
+        walker = RecordCounter(keys)
         touched[trigger.relation] = sum(walker.statement(s) for s in trigger.statements)
     weights = {name: rates.get(name, 1.0) for name in touched}
     total_weight = sum(weights.values()) or 1.0
@@ -63,15 +63,18 @@ def estimate(program: Program, rates: Mapping[str, float]) -> PlanEstimate:
     return PlanEstimate(len(program.state), statements, touched, total)
 
 
-class _Walker:
+class RecordCounter:
     """Counts the records of one trigger; buffers grow as its statements run."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, sizes: Mapping[str, float] | None = None) -> None:
+        """`sizes`: the records of maps, where they are known."""
         self._keys = keys
+        self._sizes = sizes
         self._buffers: dict[str, float] = {}
 
     def statement(self, statement: Statement) -> float:
-        if statement.op == ":=":
+        """The records that one run of a statement touches."""
+        if statement.op == ":=" and self._sizes is None:
             return PER_STATEMENT
         touched, rows = self._loop(statement.loop, NONE)
         for _, update in statement.updates:
@@ -122,6 +125,7 @@ class _Walker:
             return self._buffers.get(factor.name, 1.0)
         if self._keys.is_single(factor, bound):
             return 1.0
+        size = LARGEST if self._sizes is None else self._sizes.get(factor.name, LARGEST)
         if outputs(factor) & bound:
-            return FAN_OUT
-        return LARGEST if factor.keys else 1.0
+            return FAN_OUT if self._sizes is None else min(FAN_OUT, max(size, 1.0))
+        return size if factor.keys else 1.0

@@ -48,7 +48,7 @@ from viewlet.planner.plan_choice import Attempt, Budget, Choice, choose, compare
 from viewlet.planner.plan_text import plan_text
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
-from viewlet.program.frontier import reevaluate_on_read, reevaluated
+from viewlet.program.frontier import reevaluate_on_read
 from viewlet.program.ir import Program, View
 from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Relation
@@ -83,20 +83,10 @@ def compile_program(
     return reevaluate_on_read(program, on_read)
 
 
-def split_frontier(catalog: Catalog, query: Query, *, keyed: bool = True) -> Frontier:
-    """Where a view is cut that is finished on read; EAGER if a batch does all there is to do.
-
-    What batches would compute anew is left to reads. Otherwise, where a read has more to do than to
-    copy one map, batches stop at the leaves.
-    """
-    eager = compile_program(catalog, [query], keyed=keyed)
-    if reevaluated(eager, query.name):
-        return Frontier.VALUES
-    frontiers = {query.name: Frontier.LEAVES}
-    leaves = compile_program(catalog, [query], keyed=keyed, frontiers=frontiers)
-    refresh = leaves.refresh(query.name)
-    is_copy = refresh is None or all(len(s.reads) < 2 for s in refresh.statements)
-    return Frontier.EAGER if is_copy else Frontier.LEAVES
+def joins_on_read(program: Program, view: str) -> bool:
+    """Whether a read of a view that is cut at its leaves has more to do than to copy one map."""
+    refresh = program.refresh(view)
+    return refresh is not None and any(len(s.reads) > 1 for s in refresh.statements)
 
 
 def plan_choice(catalog: Catalog, query: Query, *, keyed: bool = True) -> Choice:

@@ -280,16 +280,13 @@ def _present_factors(term: Expr) -> Expr:
         return rebuild(term, (_present_factors(term.body),))
     if not isinstance(term, Exists):
         return term
-    factors = factors_of(term.body)
-    buffers = [isinstance(factor, MapRef) and is_buffer(factor) for factor in factors]
-    return exists_of(
-        product_of(
-            *(
-                replace(factor, column=PRESENCE) if at_buffer else factor
-                for factor, at_buffer in zip(factors, buffers, strict=True)
-            )
-        )
-    )
+    factors = [
+        replace(factor, column=PRESENCE)
+        if isinstance(factor, MapRef) and is_buffer(factor)
+        else factor
+        for factor in factors_of(term.body)
+    ]
+    return exists_of(product_of(*factors))
 
 
 def _counted(domain: Expr) -> list[Expr]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewlet.errors import DataError, UnsupportedError
 from viewlet.frontend.parse import SourceText, split, statement_of
-from viewlet.frontend.statements import Copy, Select, Statement
+from viewlet.frontend.statements import Copy, Inspect, Select, SetOption, Statement
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
@@ -160,7 +160,7 @@ class Gateway:
         return statements
 
     def _check(self, statement: Statement) -> None:
-        if isinstance(statement, Select):
+        if isinstance(statement, Select | Inspect | SetOption):
             return
         self.check_writable()
         if isinstance(statement, Copy) and not self.settings.files:

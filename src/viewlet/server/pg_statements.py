@@ -20,13 +20,15 @@ from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.statements import (
     Copy,
     CreateRelation,
+    CreateTableAs,
     CreateView,
     Delete,
     Drop,
     Insert,
+    Inspect,
     Merge,
     Select,
-    Statement,
+    SetOption,
     TransactionStatement,
     Truncate,
     Update,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 RowStatement = DataStatement | Merge | Truncate
 """What changes rows."""
-Definition = CreateRelation | CreateView | AlterView | RefreshView | Drop
+Definition = CreateRelation | CreateTableAs | CreateView | AlterView | RefreshView | Drop
 """What changes no rows."""
 
 
@@ -350,10 +352,15 @@ class PgStatements:
                 )
             self._gateway.database.execute(part)
             return Answer(_definition_tag(statement))
+        if isinstance(statement, Inspect):
+            table = self._gateway.database.execute(part)
+            return Answer(f"SELECT {table.num_rows}", table)
+        if isinstance(statement, SetOption):
+            return Answer("SET")
+        assert not isinstance(statement, Select | TransactionStatement)
         return self._change(statement)
 
-    def _change(self, statement: Statement) -> Answer:
-        assert not isinstance(statement, Definition | Select | TransactionStatement)
+    def _change(self, statement: RowStatement) -> Answer:
         is_waiting = bool(self.transaction.changes)
         if is_waiting and _reads_rows(statement):
             raise UnsupportedError(
@@ -441,7 +448,8 @@ def _definition_tag(statement: Definition) -> str:
         return f"{'ALTER' if isinstance(statement, AlterView) else 'REFRESH'} MATERIALIZED VIEW"
     if isinstance(statement, Drop):
         return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
-    return "CREATE TABLE" if isinstance(statement, CreateRelation) else "CREATE MATERIALIZED VIEW"
+    is_table = isinstance(statement, CreateRelation | CreateTableAs)
+    return "CREATE TABLE" if is_table else "CREATE MATERIALIZED VIEW"
 
 
 def _plain(name: str) -> str:
