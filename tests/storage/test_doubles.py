@@ -23,10 +23,8 @@ from viewlet.storage.doubles import (
     gather,
     gathered,
     gathered_value,
-    number_in,
-    values_of,
-    words_of_number,
 )
+from viewlet.storage.element_arrays import number_in, values_of, words_of_number
 from viewlet.storage.memory import float_bits
 
 ZERO: Element = (0.0, 0.0, 0.0, 0, 0)

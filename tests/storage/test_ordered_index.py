@@ -36,7 +36,8 @@ from viewlet.storage.columns import (
     Layout,
     MemoryArrays,
 )
-from viewlet.storage.doubles import element_of, number_in, values_of
+from viewlet.storage.doubles import element_of
+from viewlet.storage.element_arrays import number_in, values_of
 from viewlet.storage.memory import float_bits
 from viewlet.storage.multimap import (
     add_element,

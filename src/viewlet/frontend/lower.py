@@ -19,7 +19,7 @@ from viewlet.frontend.aggregates import (
     Grouped,
 )
 from viewlet.frontend.blocks import (
-    Block,
+    SelectBlock,
     block_rows,
     bound_groups,
     from_where,
@@ -80,7 +80,7 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
     return _query(statement, lowering, kind, keys, components, items, columns, query, scope=scope)
 
 
-def _with_order(block: Block) -> Block:
+def _with_order(block: SelectBlock) -> SelectBlock:
     """The block with what its ORDER BY names beside the select list; DISTINCT has no such rows."""
     if is_distinct(block.select):
         return block
@@ -150,7 +150,7 @@ def _top_set_operation(lowering: Lowering, query: exp.Expr, outer: Scope | None)
     return lower_query(lowering, query, outer, None)
 
 
-def _grouped_view(statement: CreateView, lowering: Lowering, block: Block) -> Query:
+def _grouped_view(statement: CreateView, lowering: Lowering, block: SelectBlock) -> Query:
     branches, groups, keys = bound_groups(lowering, block)
     total = block.is_total
     sink = Components(lowering.variables)

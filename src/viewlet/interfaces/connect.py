@@ -25,7 +25,7 @@ from viewlet.schema import shown_value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from viewlet.distributed.placement import Hints
+    from viewlet.distributed.hints import Hints
 
 
 def _reference() -> Engine:

@@ -9,7 +9,7 @@ from viewlet.kernels import loop_nodes as ir
 from viewlet.kernels.block_source import FLOAT, NodeWriters, write_block
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.tree_source import (
-    AddEntry,
+    EntryWriter,
     add_entry,
     call_descent,
     copy_sum,
@@ -60,7 +60,7 @@ def _find_border(writer: Writer, node: ir.Border) -> None:
     with writer.nest("if root >= 0:"):
         entries = enter_node(writer, node, "root")
 
-        def scan(add: AddEntry) -> None:
+        def scan(add: EntryWriter) -> None:
             with writer.nest(f"while {entries.at} <= {entries.last}:"):
                 add(entries.at)
                 writer.line(f"{entries.at} += {entry_size(writer, node)}")

@@ -19,8 +19,8 @@ from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.ranges import Bound, KeyTest
 from viewlet.kernels.scalar_source import Scope, Variable
 from viewlet.kernels.tree_source import (
-    AddEntry,
     Entries,
+    EntryWriter,
     call_descent,
     copy_sum,
     enter_node,
@@ -168,7 +168,7 @@ def _add_up_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest
     """Add entries of a node from the current one on, as long as they lie before a border."""
     at, last, ahead = entries.at, entries.last, entries.ahead
 
-    def scan(add: AddEntry) -> None:
+    def scan(add: EntryWriter) -> None:
         with writer.nest(f"while {at} + {ahead} <= {last}:"):
             with writer.nest(f"if not ({test(writer, f'{at} + {ahead}')}):"):
                 writer.line("break")
@@ -182,7 +182,7 @@ def _add_down_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTe
     """Add entries of a node from its last one on downwards, as long as they lie behind a border."""
     at, last, ahead = entries.at, entries.last, entries.ahead
 
-    def scan(add: AddEntry) -> None:
+    def scan(add: EntryWriter) -> None:
         with writer.nest(f"while {last} - {ahead} >= {at}:"):
             with writer.nest(f"if not ({test(writer, last)}):"):
                 writer.line("break")

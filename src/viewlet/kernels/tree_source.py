@@ -22,7 +22,7 @@ from viewlet.storage.columns import FRONT, NODES, WIDE
 from viewlet.storage.tree_nodes import ENTRIES, KEY, LEVEL
 
 Descent = ir.Range | ir.Border
-AddEntry = Callable[[str], None]
+EntryWriter = Callable[[str], None]
 """Writes the addition of an entry, given source of its address."""
 
 Grouped = ir.Walk | ir.IfMonotone | Descent
@@ -148,7 +148,11 @@ def add_entry(writer: Writer, node: Descent, sums: list[SubtreeSum], entry: str)
 
 
 def scan_entries(
-    writer: Writer, node: Descent, sums: list[SubtreeSum], at: str, scan: Callable[[AddEntry], None]
+    writer: Writer,
+    node: Descent,
+    sums: list[SubtreeSum],
+    at: str,
+    scan: Callable[[EntryWriter], None],
 ) -> None:
     """A loop that adds entries of one node, from `at` on.
 

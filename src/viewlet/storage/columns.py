@@ -27,7 +27,8 @@ import numpy as np
 
 from viewlet.errors import UnsupportedError
 from viewlet.schema import Physical
-from viewlet.storage.doubles import ELEMENT_WORDS, values_of
+from viewlet.storage.doubles import ELEMENT_WORDS
+from viewlet.storage.element_arrays import values_of
 from viewlet.storage.reserved import Reserved, reserve
 
 Array = np.ndarray[Any, np.dtype[Any]]

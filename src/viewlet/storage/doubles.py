@@ -26,9 +26,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
 
 from viewlet.errors import RangeError
 from viewlet.native.compiled import compiled, outlined
@@ -36,15 +33,12 @@ from viewlet.native.intrinsics import intrinsic
 from viewlet.native.lowerings import multiply_subtract, raises
 from viewlet.schema import PRODUCT_NOT_FINITE
 from viewlet.storage.arithmetic import minus
-from viewlet.storage.memory import float_bits, load, load_float, raw_bits, store, store_float
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from viewlet.storage.memory import load, load_float, raw_bits, store, store_float
 
 Element = tuple[float, float, float, int, int]
 ELEMENT_WORDS = 5
 
 LIMIT = 2.0**1020
-_LIMIT_BITS = 1020
 _EXACT_LIMIT = 2**53  # up to here, doubles have every integer
 _INFINITY, _NAN = math.inf, math.nan
 _SHRINK, _GROW = 2.0**-64, 2.0**64
@@ -468,45 +462,3 @@ def store_element(at: int, word: int, a: Element) -> None:
     store_float(at, word + 2, a[2])
     store(at, word + 3, a[3])
     store(at, word + 4, a[4])
-
-
-# Many elements at once.
-
-
-def values_of(elements: Array) -> Array:
-    """`element_value` for each row of words."""
-    numbers = np.ascontiguousarray(elements).view(np.float64)
-    high, middle, low = numbers[:, 0], numbers[:, 1], numbers[:, 2]
-    values = high + middle
-    residual = middle - (values - high)
-    other = values + 2.0 * residual
-    farther = (np.sign(residual) == np.sign(low)) & (other - values == 2.0 * residual)
-    values = np.where(farther & (low != 0.0), other, values)
-    for row in np.flatnonzero((elements[:, 3] | elements[:, 4]) != 0).tolist():
-        counts = int(elements[row, 3]), int(elements[row, 4])
-        parts = float(high[row]), float(middle[row]), float(low[row])
-        values[row] = odd_value(*parts, *counts)
-    return values
-
-
-def words_of_number(
-    number: Fraction, above: int = 0, below: int = 0, nans: int = 0
-) -> tuple[int, ...]:
-    """The words of an element for an exact number and the counts beside it."""
-    limit = 2**_LIMIT_BITS
-    carried = int(number / limit)
-    number -= carried * limit
-    words = []
-    for _ in range(3):
-        part = float(number)
-        words.append(float_bits(part))
-        number -= Fraction(part)
-    return (*words, counts_of(above, below), counts_of(nans, carried))
-
-
-def number_in(words: Array) -> tuple[Fraction, int, int, int]:
-    """The inverse: the exact number of an element, and how many inf, -inf and NaN it has."""
-    infinities, beyond = int(words[3]), int(words[4])
-    parts = np.ascontiguousarray(words[:3]).view(np.float64).tolist()
-    number = sum(map(Fraction, parts), Fraction(lower_count(beyond) * 2**_LIMIT_BITS))
-    return number, upper_count(infinities), lower_count(infinities), upper_count(beyond)

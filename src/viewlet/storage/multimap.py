@@ -47,7 +47,16 @@ from viewlet.storage.columns import (
     VALUES,
     ZEROS,
 )
-from viewlet.storage.doubles import Element, element_plus, is_some, load_element, store_element
+from viewlet.storage.doubles import (
+    ELEMENT_WORDS,
+    Element,
+    beside,
+    element_plus,
+    is_some,
+    load_element,
+    no_element,
+    store_element,
+)
 from viewlet.storage.hashmap import (
     Words,
     empty_slot,
@@ -427,11 +436,15 @@ def clear_column(m: int, word: int, width: int) -> bool:
     """Set one value to zero in all records, logged; False when full, to be called again."""
     for record in range(load(m, USED)):
         at = load(m, RECORDS) + record * load(m, STRIDE)
-        if not all_zero(at, word, width):
+        bits = load(at, word)
+        if width == ELEMENT_WORDS:
+            bits |= beside(load_element(at, word))
+        if bits != 0:
             if not keep_old(m, record, at):
                 return False
-            for i in range(width):
-                store(at, word + i, 0)
+            store(at, word, 0)
+            if width == ELEMENT_WORDS:
+                store_element(at, word, no_element())
             if load(m, INDEXES) > 1:
                 refresh_trees(m, at)
     store(m, ZEROS, 1)

@@ -11,7 +11,7 @@ from viewlet.calculus.ring import Gmr, Unbounded, Weight, multiplicity
 from viewlet.engine.values.strings import Dictionary
 from viewlet.schema import Physical, Scalar
 from viewlet.storage.columns import Array, KeyField, Layout
-from viewlet.storage.doubles import number_in, words_of_number
+from viewlet.storage.element_arrays import number_in, words_of_number
 from viewlet.storage.memory import float_bits
 from viewlet.storage.pool import Pool
 
