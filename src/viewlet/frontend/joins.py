@@ -85,7 +85,7 @@ class From:
         return self._crossed(joined_items, chain, first)
 
     def _crossed(self, left: Joined, right: Joined, node: exp.Expr) -> Joined:
-        right = possible_terms(self.lowering, self._scope_of(right), right, self.where)
+        right = possible_terms(self.lowering, self.scope_of(right), right, self.where)
         if is_crowded(left, right, "", MOST_INNER_PRODUCTS):
             left, right = self.with_variables(left), self.with_variables(right)
         left, right, _ = self._few_products(left, right, "", MOST_INNER_PRODUCTS, [], node)
