@@ -361,7 +361,7 @@ class Grouped(RowScalars):
 
     def _paired(
         self,
-        node: exp.Func,
+        node: exp.AggFunc,
         branches: tuple[Branch, ...],
         operands: Sequence[exp.Expr],
         values: Sequence[Typed],
