@@ -462,6 +462,15 @@ def has_aggregate(node: exp.Expr) -> bool:
     return any(True for _ in _aggregates(node))
 
 
+def columns_outside(node: exp.Expr) -> set[str]:
+    """Names of the columns that an expression reads of a group, not of the rows in it:
+
+    a + SUM(b) -> a
+    """
+    inside = {id(column) for part in _aggregates(node) for column in part.find_all(exp.Column)}
+    return {column.name for column in node.find_all(exp.Column) if id(column) not in inside}
+
+
 def has_window(node: exp.Expr) -> bool:
     """Whether a window function is in the expression, outside of subqueries."""
     return any(isinstance(part, exp.Window) for part in walk_level(node))

@@ -262,5 +262,7 @@ def _first_line(message: str) -> str:
     """The first line; of a CSV file the line with the error, and what is wrong with it."""
     line, *lines = message.splitlines()
     line_number = line.partition("CSV Error on Line: ")[2]
-    what = next((text for text in lines if not text.startswith("Original Line")), "")
+    fixes = next((i for i, text in enumerate(lines) if text.startswith("Possible")), len(lines))
+    said = [text for text in lines[:fixes] if text.strip()]  # the line may be several
+    what = said[-1] if said and not said[-1].startswith("Original Line") else ""
     return f"line {line_number}: {what[:1].lower()}{what[1:]}" if line_number and what else line
