@@ -347,12 +347,14 @@ def _group_item(node: exp.Expr, block: Block) -> Item:
 
 
 def item_value(scalars: Grouped, item: Item) -> Typed:
+    """What an item of the select list is of a group."""
     if item.column is not None:
         return scalars.group_key(item.column, item.node)
     return scalars.lower(item.node)
 
 
 def is_grouped(block: Block) -> bool:
+    """Whether its rows stand for groups, or for one of all rows."""
     select = block.select
     return (
         select.args.get("group") is not None
