@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 RUN := $(VENV)/.run
 STAMP := $(VENV)/.installed
 
-.PHONY: install browser test test-all cover style bench demo docs hunt clean
+.PHONY: install browser test test-all cover style bench demo docs hunt soak clean
 
 install: $(STAMP)
 
@@ -49,6 +49,10 @@ bench: install
 # A counted search for wrong answers on random views and batches; prints its first seed.
 hunt: install
 	$(BIN)/python -m tests.oracle.long_hunt --minutes $(or $(MINUTES),10) $(HUNT)
+
+# Change data on Spark with drivers killed, restarts and views that come and go; equal at each check.
+soak: install
+	$(BIN)/python -m tests.engine.spark.soak --minutes $(or $(MINUTES),30)
 
 # The pages are Markdown: what there is to make are their pictures and tables; every block is run.
 docs: install

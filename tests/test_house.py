@@ -24,7 +24,6 @@ THEMES = "the frontend's rules for what functions/ defines"
 KERNELS = "signals/kernels/ computes for the module of this name beside it"
 
 CLASSES = {
-    "Block": SIBLINGS,
     "Column": KERNEL_TEXT,
     "Cursor": "PEP 249's, which names it; where the source of a kernel is written",
     "DataError": "PEP 249's, which names it; of the family",

@@ -12,7 +12,7 @@ from viewlet import errors
 from viewlet.errors import ViewletError
 
 if TYPE_CHECKING:
-    from viewlet.distributed.placement import Hints
+    from viewlet.distributed.hints import Hints
     from viewlet.interfaces.connect import connect, restore
     from viewlet.interfaces.database import Database
     from viewlet.interfaces.dml import Change

@@ -9,6 +9,7 @@ when nothing has come since the last.
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,8 @@ import numpy as np
 
 import viewlet
 from viewlet.errors import ResolutionError
+from viewlet.interfaces.mode_choice import Strategy
+from viewlet_bench import aim, writers
 from viewlet_bench.data import generated, read
 from viewlet_bench.output import Row
 from viewlet_bench.workload import chosen, compiled, query_text, schema_text
@@ -41,8 +44,12 @@ COLUMNS = (
     "maps",
     "memory_mb",
     "chosen",
+    "value",
+    "target",
+    "met",
 )
-MODES = ("eager", "split", "deferred", "auto")
+MODES = ("eager", "split", "leaves", "deferred", "auto")
+"""`leaves` is what auto may choose and no option names."""
 QUICK_QUERIES = ("q15", "q3")
 _STREAM = "lineitem"
 _SINGLE_ROWS = 60_000
@@ -68,7 +75,10 @@ def run(
     seconds: float | None = None,
     progress: Callable[[Row], None] | None = None,
 ) -> list[Row]:
-    """A row for every query, batch size, number of batches between reads, and mode."""
+    """A row for every query, batch size, number of batches between reads, and mode.
+
+    Unless queries are named, also the AIM benchmark and several writers, each with its target.
+    """
     names = chosen("tpch", queries) if queries is not None or not quick else QUICK_QUERIES
     settings = MaintenanceRun(
         sf if sf is not None else 0.05 if quick else 1.0,
@@ -78,7 +88,12 @@ def run(
         seconds if seconds is not None else 0.5 if quick else 2.0,
     )
     rows = []
-    for row in measure(settings):
+    measured_rows = [measure(settings)]
+    if queries is None:
+        customer_count = 20_000 if quick else 1_000_000
+        measured_rows.append(aim.measure(customer_count, settings.seconds))
+        measured_rows.append(writers.measure(20_000 if quick else 200_000, settings.seconds))
+    for row in itertools.chain.from_iterable(measured_rows):
         rows.append(row)
         if progress is not None:
             progress(row)
@@ -145,7 +160,10 @@ def measured(
             if other != _STREAM:
                 db.insert(other, table)
         db.execute(text)
-        db.execute(f"ALTER MATERIALIZED VIEW {name} SET (maintenance = '{mode}')")
+        if mode == "leaves":
+            db._maintenance.choose(name, Strategy.LEAVES.view_mode("measured"))
+        else:
+            db.execute(f"ALTER MATERIALIZED VIEW {name} SET (maintenance = '{mode}')")
         single = isinstance(parts[0], tuple)
         put = db.inserter(_STREAM)
 

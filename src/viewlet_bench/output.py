@@ -78,12 +78,17 @@ def print_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> No
     console.print(table)
 
 
+_PROGRESS = (
+    *("tuples_per_s", "p50_ms", "ratio", "growth", "overhead_ms", "jobs", "stages", "equal"),
+    *("value", "target", "met"),
+)
+
+
 def progress_line(row: Row) -> str:
     """One finished row, while others are still being measured."""
-    shown = ("tuples_per_s", "p50_ms", "ratio", "growth", "overhead_ms", "jobs", "stages", "equal")
-    figures = (f"{HEADINGS.get(n, n)} {cell(row[n])}" for n in shown if row.get(n) is not None)
+    figures = (f"{HEADINGS.get(n, n)} {cell(row[n])}" for n in _PROGRESS if row.get(n) is not None)
     names = (row.get("part"), row["query"], row.get("engine") if "part" in row else None)
-    return f"{' '.join(str(n) for n in (*names, row['batch']) if n)}: {', '.join(figures)}"
+    return f"{' '.join(str(n) for n in (*names, row.get('batch')) if n)}: {', '.join(figures)}"
 
 
 def write_json(rows: Sequence[Row], file: Path) -> None:

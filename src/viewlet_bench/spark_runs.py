@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.distributed.compile import Level
-from viewlet.distributed.placement import Hints
+from viewlet.distributed.hints import Hints
 from viewlet.engine.partitions import session
 from viewlet.engine.partitions.metrics import Metrics
 from viewlet.engine.partitions.worker import partition_of

@@ -7,8 +7,9 @@ import pytest
 from tests.distributed.streams import program_of
 from viewlet.distributed import Hints, compile_all, compile_distributed
 from viewlet.distributed.cost import count, worst
+from viewlet.distributed.hints import hints_about
 from viewlet.distributed.location import LOCAL, REPLICATED, Dist
-from viewlet.distributed.placement import hints_about, partition
+from viewlet.distributed.placement import partition
 from viewlet.errors import ResolutionError
 
 TPCH_ROWS = {
@@ -76,7 +77,7 @@ def test_statistics_and_hints_decide() -> None:
 
 def test_small_tables_are_replicated_on_request_and_save_rounds() -> None:
     program = program_of("tpch/q5")
-    hints = Hints(statistics=TPCH_ROWS, replicate_below=20_000)
+    hints = Hints(statistics=TPCH_ROWS, replicate_below=20_000, placement="heuristic")
     places = compile_distributed(program, hints).locations
     assert places["m_supplier"] == REPLICATED
     assert isinstance(places["m_customer"], Dist)
@@ -93,7 +94,8 @@ def test_small_tables_beside_static_ones_count_too() -> None:
 def test_small_tables_are_partitioned_where_copies_save_nothing() -> None:
     """Q13 has its orders where their customer is."""
     program = program_of("tpch/q13")
-    assert compile_all(program, Hints(statistics=TPCH_ROWS)) == compile_all(program)
+    hints = Hints(statistics=TPCH_ROWS, placement="heuristic")
+    assert compile_all(program, hints) == compile_all(program)
 
 
 def test_rows_of_some_tables_only_do_not_rank_them() -> None:

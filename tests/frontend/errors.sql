@@ -258,9 +258,6 @@ CREATE VIEW v AS SELECT a FROM r LIMIT -1
 CREATE VIEW v AS WITH RECURSIVE q AS (SELECT a FROM r UNION ALL SELECT a FROM q) SELECT a FROM q
 --! UnsupportedError 1:33 | recursive table q is not supported | unroll it to the depth that you need, with joins
 
-CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT b FROM s WHERE s.b = r.b) q
---! UnsupportedError 1:51 | LATERAL is not supported | write a plain join
-
 CREATE VIEW v AS SELECT RANDOM() FROM r
 --! UnsupportedError 1:25 | RANDOM() changes by itself, a view cannot follow it | keep the value in a table and join it
 
@@ -504,7 +501,7 @@ CREATE ALGORITHM = MERGE VIEW v AS SELECT a FROM r
 --! UnsupportedError 1:8 | option ALGORITHM=MERGE is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
 
 CREATE MATERIALIZED VIEW v WITH (fillfactor = 70) AS SELECT a FROM r
---! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, plan, refresh, staleness
+--! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, plan, refresh, staleness, strict
 
 CREATE MATERIALIZED VIEW v COMMENT 'x' AS SELECT a FROM r
 --! UnsupportedError 1:36 | option SCHEMACOMMENT is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
@@ -971,6 +968,144 @@ CREATE VIEW v AS SELECT a FROM r ORDER BY (SELECT b, x FROM s)
 CREATE VIEW v AS SELECT a FROM r ORDER BY z.b
 --! ResolutionError 1:43 | no table z in FROM | known are r
 
+CREATE VIEW v AS SELECT r.a FROM r RIGHT JOIN LATERAL (SELECT b FROM s WHERE s.b = r.b) q ON TRUE
+--! ParseError 1:36 | RIGHT JOIN LATERAL is not a join | write JOIN LATERAL or LEFT JOIN LATERAL
+
+CREATE VIEW v AS SELECT r.a FROM r FULL JOIN LATERAL (SELECT b FROM s WHERE s.b = r.b) q ON TRUE
+--! ParseError 1:36 | FULL JOIN LATERAL is not a join | write JOIN LATERAL or LEFT JOIN LATERAL
+
+CREATE VIEW v AS SELECT r.a FROM r JOIN LATERAL (SELECT b FROM s WHERE s.b = r.b) q
+--! UnsupportedError 1:36 | the join has no condition | add ON ..., or CROSS JOIN
+
+CREATE VIEW v AS SELECT r.a FROM r, LATERAL (SELECT b FROM s WHERE s.b = z.b) q
+--! ResolutionError 1:74 | no table z in FROM | known are r, s
+
+CREATE VIEW v AS SELECT q.z FROM r, LATERAL (SELECT x FROM s WHERE s.b = r.b) q
+--! ResolutionError 1:25 | q has no column z | known are x
+
+CREATE VIEW v AS SELECT r.a FROM LATERAL (SELECT b FROM s) q, r
+--! UnsupportedError 1:50 | this cannot stand in FROM | -
+
+CREATE VIEW v AS SELECT r.a FROM r, LATERAL (SELECT b FROM s WHERE s.b = r.b) r
+--! ResolutionError 1:53 | r is in FROM more than once | give one of them another name, as in r AS r2
+
+CREATE VIEW v AS SELECT r.a FROM r, LATERAL generate_series(1, r.a) q
+--! UnsupportedError 1:45 | GENERATE_SERIES(1, r.a) is not supported | -
+
+CREATE VIEW v AS SELECT a FROM (SELECT a FROM r LIMIT a) q
+--! TypingError 1:55 | LIMIT needs a whole number | -
+
+CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT b FROM s) q(x, y)
+--! ResolutionError 1:51 | 2 column names for 1 columns | -
+
+CREATE VIEW v AS SELECT CORR(a, e) FROM r
+--! TypingError 1:33 | CORR needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT CORR(e, a) FROM r
+--! TypingError 1:30 | CORR needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT COVAR_POP(a, b, c) FROM r
+--! ParseError 1:42 | the number of provided arguments (3) is greater than the maximum number of supported arguments (2), near ')' | -
+
+CREATE VIEW v AS SELECT CORR(DISTINCT a, b) FROM r
+--! ParseError 1:43 | something is missing near ')' | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE CORR(a, b) > 0
+--! UnsupportedError 1:40 | aggregate CORR cannot stand here | conditions on aggregates belong in HAVING
+
+CREATE VIEW v AS SELECT CORR(SUM(a), b) FROM r
+--! UnsupportedError 1:30 | aggregates cannot be nested | -
+
+CREATE VIEW v AS SELECT COUNT_IF(a) FROM r
+--! TypingError 1:34 | WHERE needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT EVERY(a + 1) FROM r
+--! TypingError 1:31 | BOOL_AND/OR needs a condition, a + 1 is BIGINT | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT BIT_AND(a) FROM r
+--! UnsupportedError 1:25 | aggregate BIT_AND is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
+
+CREATE VIEW v AS SELECT REGR_AVGX(d, a) FROM r
+--! TypingError 1:35 | REGR_AVGX needs a number, d is DATE | -
+
+CREATE VIEW v AS SELECT COVAR_SAMP(z, a) FROM r
+--! ResolutionError 1:36 | no column z | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT a, CORR(a, b) FROM r
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY CORR(a, b)
+--! UnsupportedError 1:43 | aggregates cannot stand in GROUP BY | -
+
+CREATE VIEW v AS SELECT a, RANK() OVER (ORDER BY b) FROM r GROUP BY ROLLUP (a)
+--! TypingError 1:50 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT b, RANK() OVER (ORDER BY SUM(c)) FROM r GROUP BY CUBE (a)
+--! TypingError 1:25 | column b is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(b)
+
+CREATE VIEW v AS SELECT a, RANK() OVER w FROM r GROUP BY ROLLUP (a)
+--! ResolutionError 1:40 | no window w | -
+
+CREATE VIEW v AS SELECT a, SUM(SUM(b)) OVER (PARTITION BY z) FROM r GROUP BY ROLLUP (a)
+--! ResolutionError 1:59 | no column z | known are value_1, value_2
+
+CREATE VIEW v AS SELECT a FROM r GROUP BY ROLLUP (a) QUALIFY z > 1
+--! UnsupportedError 1:62 | QUALIFY needs a window function | write WHERE or HAVING instead
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY SUM(b)
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY RANK()
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY e + 1
+--! TypingError 1:43 | operator + needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY CASE WHEN a THEN 1 END
+--! TypingError 1:53 | WHEN needs a condition, a is INTEGER | compare it with something, for instance <> 0
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY 2
+--! ResolutionError 1:43 | ORDER BY 2 is not a column of the result | positions are 1 to 1
+
+CREATE VIEW v AS SELECT a FROM r ORDER BY a, 0
+--! ResolutionError 1:46 | ORDER BY 0 is not a column of the result | positions are 1 to 1
+
+CREATE VIEW v AS SELECT a, a FROM r ORDER BY a
+--! ResolutionError 1:46 | ORDER BY a is ambiguous | -
+
+CREATE VIEW v AS SELECT a AS k, b AS k FROM r ORDER BY k
+--! ResolutionError 1:56 | ORDER BY k is ambiguous | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE b > (SELECT x, b FROM s LIMIT 1)
+--! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
+
+CREATE VIEW v AS SELECT (SELECT * FROM s) FROM r
+--! TypingError 1:33 | a scalar subquery has 3 columns, not 1 | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE (SELECT b FROM s) LIKE 'x'
+--! TypingError 1:48 | LIKE needs a VARCHAR, (SELECT b FROM s) is INTEGER | write CAST((SELECT b FROM s) AS VARCHAR)
+
+CREATE VIEW v AS SELECT a FROM r WHERE (SELECT k FROM s) = 1
+--! TypingError 1:48 | the comparison mixes INTEGER and VARCHAR | convert with CAST(... AS type)
+
+CREATE VIEW v AS SELECT a FROM r HAVING a > (SELECT b FROM s)
+--! TypingError 1:25 | column a is neither grouped nor aggregated | add it to GROUP BY, or use it in an aggregate such as MIN(a)
+
+CREATE VIEW v AS SELECT LEAD(a, 'x') OVER (ORDER BY b) FROM r
+--! TypingError 1:33 | LAG and LEAD needs a whole number | write it as a constant
+
+CREATE VIEW v AS SELECT LEAD(a, -b) OVER (ORDER BY b) FROM r
+--! TypingError 1:34 | LAG and LEAD needs a whole number | write it as a constant
+
+CREATE VIEW v AS SELECT NTH_VALUE(a, 0) OVER (ORDER BY b) FROM r
+--! TypingError 1:38 | NTH_VALUE needs a whole number from 1 on | write it as a constant
+
+CREATE VIEW v AS SELECT FIRST_VALUE() OVER (ORDER BY b) FROM r
+--! ParseError 1:37 | something is missing near ')' | -
+
+CREATE VIEW v AS SELECT REGR_SLOPE(a) FROM r
+--! TypingError 1:25 | REGR_SLOPE takes two arguments | -
+
 SHOW
 --! UnsupportedError 1:1 | SHOW is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
 
@@ -1048,4 +1183,52 @@ CREATE SCHEMA IF NOT EXISTS x
 
 DROP SCHEMA x
 --! UnsupportedError 1:1 | DROP SCHEMA is not supported | drop a TABLE, a STREAM or a VIEW
+
+CREATE MATERIALIZED VIEW v WITH (strict = 1) AS SELECT a FROM r
+--! ResolutionError 1:34 | strict is true or false | write strict = true
+
+CREATE MATERIALIZED VIEW v WITH (strikt = true) AS SELECT a FROM r
+--! UnsupportedError 1:34 | option strikt=TRUE is not supported | did you mean strict?
+
+CREATE VIEW v AS SELECT a FROM r FETCH FIRST 2 ROWS WITH TIES
+--! UnsupportedError 1:46 | WITH TIES needs ORDER BY | -
+
+CREATE VIEW v AS SELECT NTILE(b) OVER (ORDER BY a) FROM r
+--! TypingError 1:31 | NTILE needs a whole number from 1 on | write it as a constant
+
+CREATE VIEW v AS SELECT SUM(e) OVER (ORDER BY a) FROM r
+--! TypingError 1:29 | SUM needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT SUM(b) OVER (PARTITION BY z) FROM r
+--! ResolutionError 1:51 | no column z | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT CORR(a, e) OVER (ORDER BY b) FROM r
+--! TypingError 1:33 | CORR needs a number, e is VARCHAR | -
+
+CREATE VIEW v AS SELECT REGR_R2(a) OVER () FROM r
+--! TypingError 1:25 | REGR_R2 takes two arguments | -
+
+CREATE VIEW v AS SELECT LAG(a, 1, 'x') OVER (ORDER BY b) FROM r
+--! TypingError 1:25 | 'x' does not read as INTEGER | -
+
+CREATE VIEW v AS SELECT LAG(b) FILTER (WHERE a > 1) OVER (ORDER BY a) FROM r
+--! UnsupportedError 1:25 | FILTER belongs to an aggregate | -
+
+CREATE VIEW v AS SELECT SUM(b) OVER (ORDER BY a ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FROM r
+--! ParseError 1:25 | the frame ends before it starts | -
+
+CREATE VIEW v AS SELECT SUM(b) OVER (GROUPS 1 PRECEDING) FROM r
+--! ParseError 1:45 | expecting ), near '1' | -
+
+CREATE VIEW v AS SELECT SUM(b) OVER (ORDER BY e RANGE 1 PRECEDING) FROM r
+--! TypingError 1:25 | RANGE with an offset needs a number, SUM(b) OVER (ORDER BY e RANGE BETWEEN 1 PRECEDING AND CUR... is VARCHAR | -
+
+CREATE VIEW v AS SELECT a FROM r, LATERAL (SELECT SUM(x) AS t FROM s WHERE s.b = r.b GROUP BY z) q
+--! ResolutionError 1:95 | no column z | known are a, b, c, d, e, k, x
+
+CREATE VIEW v AS SELECT DISTINCT ON (z) a FROM r
+--! ResolutionError 1:38 | no column z | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT MODE(z) FROM r
+--! ResolutionError 1:30 | no column z | known are a, b, c, d, e
 

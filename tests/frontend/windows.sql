@@ -149,3 +149,42 @@ SELECT g, MODE(x) AS a FROM t GROUP BY g;
 
 -- firstagg
 SELECT g, FIRST(x ORDER BY id) AS a, LAST(x ORDER BY id) AS b FROM t GROUP BY g;
+
+-- lateral
+SELECT u.g, u.x, q.id, q.n FROM u, LATERAL (SELECT id, x AS n FROM t WHERE t.g = u.g ORDER BY o DESC NULLS LAST, id LIMIT 2) q;
+
+-- lateralleft
+SELECT u.g, u.x, q.id FROM u LEFT JOIN LATERAL (SELECT id FROM t WHERE t.g = u.g AND t.o = u.o ORDER BY id LIMIT 1) q ON q.id > 1000 OR u.x = 1;
+
+-- lateralsum
+SELECT u.g, u.o, q.n, q.m FROM u CROSS JOIN LATERAL (SELECT COUNT(*) AS n, MAX(x) AS m FROM t WHERE t.g = u.g AND t.o > u.o) q;
+
+-- lateralafter
+SELECT a.id, u.s, q.n FROM t a LEFT JOIN u ON u.g = a.x JOIN LATERAL (SELECT u.x + t.x AS n FROM t WHERE t.g = u.g) q ON TRUE;
+
+-- lateralwindow
+SELECT u.g, u.o, q.id, q.r FROM u, LATERAL (SELECT id, RANK() OVER (ORDER BY o DESC) AS r FROM t WHERE t.g = u.g QUALIFY r <= 2) q;
+
+-- limitall
+SELECT q.id FROM (SELECT id FROM t ORDER BY o LIMIT ALL) q;
+
+-- notselected
+SELECT g, o FROM t ORDER BY x DESC, id;
+
+-- lead
+SELECT id, LEAD(x, 2) OVER (PARTITION BY g ORDER BY o, id) AS a, LEAD(x, 1, 0) OVER (PARTITION BY g ORDER BY o, id) AS b, LAG(x, 2, 7) OVER (PARTITION BY g ORDER BY o, id) AS c FROM t;
+
+-- leaddesc
+SELECT id, LEAD(x) OVER (PARTITION BY g ORDER BY o DESC NULLS LAST, id DESC) AS a FROM t;
+
+-- firstonly
+SELECT id, FIRST_VALUE(x) OVER (PARTITION BY g ORDER BY o DESC, id) AS a, LEAD(s) OVER (PARTITION BY g ORDER BY o DESC, id) AS b FROM t;
+
+-- firstwhole
+SELECT id, FIRST_VALUE(x) OVER (PARTITION BY g ORDER BY o, id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS a FROM t;
+
+-- lastpeers
+SELECT id, LAST_VALUE(o) OVER (PARTITION BY g ORDER BY o) AS a, NTH_VALUE(o, 2) OVER (PARTITION BY g ORDER BY o) AS b FROM t;
+
+-- lastpeersdesc
+SELECT id, LAST_VALUE(p) OVER (PARTITION BY g ORDER BY p DESC NULLS LAST) AS a, FIRST_VALUE(p) OVER (PARTITION BY g ORDER BY p DESC NULLS LAST) AS b FROM t;

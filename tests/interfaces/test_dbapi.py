@@ -123,7 +123,7 @@ def test_a_database_on_disk(tmp_path: Path) -> None:
 
 
 def test_sqlalchemy_reads_writes_and_reflects(connection: dbapi.Connection) -> None:
-    sa.dialects.registry.register("viewlet", "viewlet.dbapi.alchemy", "ViewletDialect")
+    sa.dialects.registry.register("viewlet", "viewlet.dbapi.alchemy", "AlchemyDialect")
     database = connection.database
     engine = sa.create_engine("viewlet://", creator=lambda: dbapi.connect(database=database))
     sales = sa.Table("sales", sa.MetaData(), autoload_with=engine)

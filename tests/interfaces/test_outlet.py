@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -163,6 +164,7 @@ def test_rows_of_a_batch_stay_what_they_were(db: viewlet.Database) -> None:
     assert third.inverse().inserted == third.deleted
     assert len(second.deleted + second.inserted) == 400
     assert second.inserted[:2] == list(second.inserted)[:2]
+    assert pickle.loads(pickle.dumps(second.inserted)) == second.inserted
 
 
 QUERIES = [

@@ -45,7 +45,7 @@ INSIDE = {"Subscription.settle", "Watch.put", "Watch.aclose"}
 ASYNC = {"Database.watch"}
 """Of another kind; docs/python-reference.md runs it."""
 
-ON_SPARK = {"Database.apply_spark", "Database.sink", "View.to_spark"}
+ON_SPARK = {"Database.apply_spark", "Database.repartition", "Database.sink", "View.to_spark"}
 
 
 def documented() -> Iterator[tuple[str, Any]]:

@@ -73,7 +73,8 @@ class InnerView:
     A join of joins, multiplied out, has a product for every combination of their parts; over an
     inner view it has a few. Windows have two: the rows that they are over, and those rows with the
     windows' values. The latter are `made_from` the former, and a batch that changes the former by
-    `change` replaces the rows in `touched`, an expression over the keys and `change`.
+    `change` replaces the rows in `touched`, an expression over the keys and `change`. `recomputed`
+    says why these may be many more than those whose values change.
     """
 
     name: str
@@ -82,6 +83,7 @@ class InnerView:
     made_from: str | None = None
     change: str | None = None
     touched: Expr = ONE
+    recomputed: str = ""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ def query_text(query: Query) -> str:
         if view.made_from is not None:
             head = f"touched {view.name} by {view.change} of {view.made_from}"
             lines.append(definition_text(head, view.touched))
+        if view.recomputed:
+            lines.append(f"  recomputed {view.name} {format_constant(view.recomputed)}")
     lines += [definition_text(name, component) for name, component in query.components]
     lines += [f"  let {to_text(let)}" for let in query.lets]
     if query.having is not None:
@@ -184,7 +186,12 @@ class QueryParser(Parser):
         self.expect("of")
         made_from = self.name()
         self.expect(":=")
-        return replace(view, made_from=made_from, change=change, touched=self.expr())
+        view = replace(view, made_from=made_from, change=change, touched=self.expr())
+        if self.next.text != "recomputed" or self.peek(":=", 1):
+            return view
+        self.expect("recomputed")
+        self.expect(name)
+        return replace(view, recomputed=self.column_name())
 
     def definitions(self) -> dict[str, Expr]:
         """`name := expr`, as many as there are."""

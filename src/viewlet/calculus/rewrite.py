@@ -314,15 +314,24 @@ def _template(names: Iterable[str], text: Callable[[Mapping[str, str]], str]) ->
 
 @lru_cache(maxsize=1 << 12)
 def _scalar_template(scalar: ScalarExpr) -> _Template:
-    def text(names: Mapping[str, str]) -> str:
-        return str(substitute_scalar(scalar, {old: Ref(new) for old, new in names.items()}))
-
-    return _template(free_variables(scalar), text)
+    return _template(free_variables(scalar), lambda names: str(_named(scalar, names)))
 
 
 @remembered
 def _leaf_template(leaf: Expr) -> _Template:
-    return _template(all_names(leaf), lambda names: to_text(rename(leaf, names)))
+    def text(names: Mapping[str, str]) -> str:
+        def renamed(scalar: ScalarExpr) -> ScalarExpr:
+            return _named(scalar, names)
+
+        return to_text(with_fields(leaf, variable=lambda n: names.get(n, n), scalar=renamed))
+
+    return _template(all_names(leaf), text)
+
+
+def _named(scalar: ScalarExpr, names: Mapping[str, str]) -> ScalarExpr:
+    return (
+        substitute_scalar(scalar, {name: Ref(names[name]) for name in names}) if names else scalar
+    )
 
 
 def _refine(expr: Expr, colors: Mapping[str, str]) -> dict[str, str]:

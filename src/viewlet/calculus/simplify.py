@@ -140,6 +140,7 @@ def _body(body: Expr) -> Expr:
     return simplify(body, bound=visible(body))
 
 
+@lru_cache(maxsize=1 << 12)
 def _exists_of_terms(body: Expr) -> Expr:
     """Exists([s] * q) -> {s <> 0} * Exists(q);  Exists(q * {c}) -> Exists(q) * {c}
 

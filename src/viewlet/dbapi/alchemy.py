@@ -35,7 +35,7 @@ _TYPES: dict[str, Any] = {
 }
 
 
-class ViewletDialect(DefaultDialect):
+class AlchemyDialect(DefaultDialect):
     """PostgreSQL's SQL over `viewlet.dbapi`."""
 
     name = "viewlet"

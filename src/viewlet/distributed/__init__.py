@@ -8,9 +8,9 @@ costs. No Spark here; imports the base modules, calculus and program only.
 
 from viewlet.distributed.compile import Level, compile_all, compile_batch, compile_distributed
 from viewlet.distributed.cost import explain
+from viewlet.distributed.hints import Hints
 from viewlet.distributed.interpret import SimulatedCluster
 from viewlet.distributed.ir import DistributedProgram
-from viewlet.distributed.placement import Hints
 from viewlet.distributed.text import distributed_text, parse_distributed
 
 __all__ = [

@@ -17,17 +17,24 @@ from enum import IntEnum
 from viewlet.calculus.expr import Expr, MapRef, transform
 from viewlet.distributed.check import check
 from viewlet.distributed.cost import effort
+from viewlet.distributed.hints import Hints
 from viewlet.distributed.ir import DistributedProgram, DistributedTrigger
 from viewlet.distributed.items import AtomLocations
 from viewlet.distributed.location import RANDOM, Location
-from viewlet.distributed.placement import Hints, partition
+from viewlet.distributed.placement import partition
+from viewlet.distributed.price import verdict
 from viewlet.distributed.redundancy import eliminate_common, eliminate_dead
+from viewlet.distributed.search import PlacementSearch
 from viewlet.distributed.simplify import Clock, advance, best, compose
 from viewlet.distributed.single import Emitter
 from viewlet.distributed.statement_blocks import fuse, single_blocks
+from viewlet.distributed.traffic import price_of
 from viewlet.distributed.transformers import naive, plans
 from viewlet.distributed.unions import unite
 from viewlet.program.ir import Map, Program, Statement
+
+MARGIN = 0.1
+"""Rows are estimated and stages are counted: for less than this the heuristic's placement stays."""
 
 
 class Level(IntEnum):
@@ -90,11 +97,55 @@ def _compile(
     level: Level,
     batch: Location,
 ) -> DistributedProgram:
+    """The heuristic's placement, or with hints one that is clearly cheaper (search.py)."""
+    hints = hints or Hints(placement="heuristic")
+    baseline = _by_heuristic(program, bundles, hints, level, batch)
+    placed_by_hand = all(m.name in hints.maps for m in program.maps if not m.buffer)
+    if hints.placement == "heuristic" or level < Level.FULL or batch != RANDOM or placed_by_hand:
+        return baseline
+    search = PlacementSearch(program, hints, baseline.locations)
+    choice = search.choose()
+    trials = [_placed(program, bundles, locations, level, batch) for locations in choice.placements]
+    return _cheapest(baseline, trials, search, is_exact=choice.is_exact)
+
+
+def _cheapest(
+    baseline: DistributedProgram,
+    trials: Sequence[DistributedProgram],
+    search: PlacementSearch,
+    *,
+    is_exact: bool,
+) -> DistributedProgram:
+    """The cheapest as compiled; the heuristic's unless another is cheaper by MARGIN."""
+    programs = {placement_of(trial): trial for trial in (baseline, *trials)}
+    prices = {key: price_of(trial, search.traffic) for key, trial in programs.items()}
+    ranked = sorted(prices, key=lambda key: prices[key])
+    first = placement_of(baseline)
+    if prices[ranked[0]].ms < (1 - MARGIN) * prices[first].ms:
+        first = ranked[0]
+    second = next((key for key in ranked if key != first), None)
+    other = None if second is None else (prices[second], dict(second))
+    text = verdict(prices[first], dict(first), other, is_exact=is_exact)
+    return replace(programs[first], verdict=text)
+
+
+def placement_of(program: DistributedProgram) -> tuple[tuple[str, Location], ...]:
+    """Where the lasting maps are."""
+    return tuple((m.name, program.locations[m.name]) for m in program.program.maps if not m.buffer)
+
+
+def _by_heuristic(
+    program: Program,
+    bundles: Sequence[tuple[str, ...]],
+    hints: Hints,
+    level: Level,
+    batch: Location,
+) -> DistributedProgram:
     """Small tables are copied to every node where that saves a stage, smallest first."""
     copied: frozenset[str] = frozenset()
     best = _placed(program, bundles, partition(program, hints), level, batch)
     changing = {trigger.relation for trigger in program.triggers}
-    for table in hints.small if hints else ():
+    for table in hints.small:
         if table not in changing:
             continue
         more = partition(program, hints, copied | {table})

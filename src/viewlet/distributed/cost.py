@@ -61,16 +61,24 @@ def count(trigger: DistributedTrigger) -> Count:
 
 
 def effort(program: DistributedProgram) -> tuple[int, int]:
-    """Stages of a batch of all relations, and of a batch of each: smaller is better.
-
-    A first stage that reads no state runs where the rows are (engine/spark/opening_stage.py) and is
-    free.
-    """
-    operations = [o for t in program.triggers for block in t.blocks for o in block.operations]
-    changed = {name for operation in operations for _, name in operation.writes}
-    state = changed & {m.name for m in program.program.maps if not m.buffer}
+    """Stages of a batch of all relations, and of a batch of each: smaller is better."""
+    state = _changing_state(program)
     stage_counts = [_stages(jobs_of(trigger), state) for trigger in program.triggers]
     return (stage_counts[-1], sum(stage_counts)) if stage_counts else (0, 0)
+
+
+def stages_beside_rows(program: DistributedProgram, trigger: DistributedTrigger) -> int:
+    """The trigger's stages without a first one that reads no state.
+
+    That one runs where the rows are (engine/spark/opening_stage.py) and is free.
+    """
+    return _stages(jobs_of(trigger), _changing_state(program))
+
+
+def _changing_state(program: DistributedProgram) -> set[str]:
+    operations = [o for t in program.triggers for block in t.blocks for o in block.operations]
+    changed = {name for operation in operations for _, name in operation.writes}
+    return changed & {m.name for m in program.program.maps if not m.buffer}
 
 
 def _stages(jobs: Sequence[Job], state: set[str]) -> int:
@@ -97,6 +105,8 @@ def explain(program: DistributedProgram) -> str:
         keys = ", ".join(map.key_names)
         lines.append(f"  {kind} {map.name}[{keys}] {program.locations[map.name]}")
     lines.append(f"  batches {program.batch}")
+    if program.verdict:
+        lines.append(program.verdict)
     for trigger in program.triggers:
         lines += ["", f"on {trigger.name}: {count(trigger)}"]
         for number, job in enumerate(jobs_of(trigger), 1):

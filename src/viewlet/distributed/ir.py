@@ -16,7 +16,7 @@ those of the source program and those that transfers fill, live for one trigger.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -178,6 +178,8 @@ class DistributedProgram:
     buffers: tuple[Map, ...]
     triggers: tuple[DistributedTrigger, ...]
     batch: Location
+    verdict: str = field(default="", compare=False)
+    """Why the maps are where they are, in words, if placements were compared."""
 
     @property
     def maps(self) -> tuple[Map, ...]:

@@ -4,6 +4,10 @@
     on that of the largest table where there are several,
     keep it on the driver where there is none: its domain is small.
 
+That rule is for tables with primary keys. A column of a stream or table without one has a domain of
+which nothing is known: a map is partitioned by such a column too, one that is joined rather than
+one that is not, and is on the driver only where it is known to be small (column_classes.py).
+
 A column counts as a primary key where some definition joins it with one: m[l_suppkey] is by
 supplier's key although lineitem alone stands in m. Parts of a compound key come second. Which
 table is largest is known from statistics; without them, from who refers to whom: a row of orders
@@ -19,21 +23,11 @@ would cost a job.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from viewlet.calculus.expr import (
-    Delta,
-    Expr,
-    MapRef,
-    Nested,
-    Rel,
-    relations,
-    walk,
-)
-from viewlet.calculus.scope import Names, outputs
+from viewlet.calculus.expr import Delta, MapRef, walk
+from viewlet.distributed.column_classes import ColumnClasses
+from viewlet.distributed.hints import Hints, check_hints
 from viewlet.distributed.location import (
     LOCAL,
     REPLICATED,
@@ -41,74 +35,8 @@ from viewlet.distributed.location import (
     Local,
     Location,
     in_variables,
-    location_of,
 )
-from viewlet.errors import ResolutionError
 from viewlet.program.ir import Map, Program
-
-Column = tuple[str, str]
-"""A relation and one of its columns."""
-
-
-@dataclass(frozen=True)
-class Hints:
-    """What the user knows better.
-
-    `maps`         a map's or view's location, also as explain writes it: dist(a), replicated, local
-    `tables`       the column by which maps that have it are partitioned first, for each table
-    `statistics`   about how many rows each table has or will have
-    `replicate_below`   tables with fewer rows than this are copied to every node where it saves a
-                        stage
-
-    >>> hints = viewlet.Hints(statistics={"supplier": 10_000, "orders": 1_500_000})
-    >>> hints.small
-    ['supplier']
-    """
-
-    maps: Mapping[str, Location | str] = field(default_factory=dict)
-    tables: Mapping[str, str] = field(default_factory=dict)
-    statistics: Mapping[str, int] = field(default_factory=dict)
-    replicate_below: int = 200_000
-
-    @property
-    def small(self) -> list[str]:
-        """The tables that are known to be small, smallest first.
-
-        >>> viewlet.Hints(statistics={"part": 400, "nation": 25}, replicate_below=100).small
-        ['nation']
-        """
-        rows = sorted((rows, table) for table, rows in self.statistics.items())
-        return [table for size, table in rows if size < self.replicate_below]
-
-    def place(self, name: str) -> Location | None:
-        """The location that a map was given.
-
-        >>> viewlet.Hints(maps={"m": "dist(a, b)"}).place("m")
-        Dist(columns=('a', 'b'))
-        """
-        location = self.maps.get(name)
-        return location_of(location) if isinstance(location, str) else location
-
-    def plain(self) -> dict[str, Any]:
-        """The arguments that make this again, as JSON has them.
-
-        >>> viewlet.Hints(statistics={"supplier": 10_000}).plain()["statistics"]
-        {'supplier': 10000}
-        """
-        return asdict(self) | {
-            "maps": {name: str(location) for name, location in self.maps.items()}
-        }
-
-
-def hints_about(program: Program, hints: Hints) -> Hints:
-    """Without the hints for maps and tables that the program does not have, or not yet."""
-    maps = {m.name for m in program.maps}
-    tables = {relation.name for relation in program.relations}
-    return replace(
-        hints,
-        maps={name: location for name, location in hints.maps.items() if name in maps},
-        tables={name: column for name, column in hints.tables.items() if name in tables},
-    )
 
 
 def partition(
@@ -116,8 +44,8 @@ def partition(
 ) -> dict[str, Location]:
     """A location for every map and buffer of the program; of `copied` tables on every node."""
     hints = hints or Hints()
-    _check(program, hints)
-    columns = _Columns(program, hints)
+    check_hints(program, hints)
+    columns = ColumnClasses(program, hints)
     constants = {m.name for m in program.constants}
     locations: dict[str, Location] = {}
     for map in program.maps:
@@ -129,30 +57,19 @@ def partition(
         elif map.name in constants or columns.tables(map) <= copied:
             locations[map.name] = REPLICATED
         else:
-            locations[map.name] = columns.locate(map)
-    for map in program.maps:
-        if map.buffer:
-            locations[map.name] = _buffer_location(map, program, locations)
+            locations[map.name] = _by_keys(map, columns, hints)
+    locations = buffer_locations(program, locations)
     _replicate_shared(program, locations, hints)
     return locations
 
 
-def _check(program: Program, hints: Hints) -> None:
-    maps = {m.name: m for m in program.maps}
-    for name in hints.maps:
-        if name not in maps:
-            raise ResolutionError(f"a partitioning hint names {name}, which is not kept")
-        location = hints.place(name)
-        if isinstance(location, Dist) and not {*location.columns} <= {*maps[name].key_names}:
-            raise ResolutionError(
-                f"{name} cannot be partitioned by {', '.join(location.columns)}",
-                hint=f"its key is ({', '.join(maps[name].key_names)})",
-            )
-    relations = {relation.name: relation for relation in program.relations}
-    for name, column in hints.tables.items():
-        if name not in relations:
-            raise ResolutionError(f"a partitioning hint names table {name}, which is unknown")
-        relations[name].column(column)
+def buffer_locations(program: Program, locations: Mapping[str, Location]) -> dict[str, Location]:
+    """The locations of maps, and of the program's buffers beside them."""
+    every = dict(locations)
+    for map in program.maps:
+        if map.buffer:
+            every[map.name] = _buffer_location(map, program, every)
+    return every
 
 
 def _buffer_location(buffer: Map, program: Program, locations: Mapping[str, Location]) -> Location:
@@ -215,114 +132,25 @@ def _replicate_shared(program: Program, locations: dict[str, Location], hints: H
                     locations[twin] = REPLICATED
 
 
-class _Columns:
-    """Columns of base tables that joins make one, and which of them are keys."""
-
-    def __init__(self, program: Program, hints: Hints) -> None:
-        self._relations = {relation.name: relation for relation in program.relations}
-        self._hints = hints
-        self._summed = frozenset(_summed_over(program))
-        self._parents: dict[Column, Column] = {}
-        for definition in _definitions(program.maps):
-            shared: dict[str, Column] = {}
-            for column, variable in self._uses(definition):
-                self._parents.setdefault(column, column)
-                first = shared.setdefault(variable, column)
-                self._parents[self._class(column)] = self._class(first)
-
-    def _uses(self, definition: Expr) -> Iterator[tuple[Column, str]]:
-        for node in walk(definition):
-            if isinstance(node, Rel):
-                names = self._relations[node.name].names
-                for name, variable in zip(names, node.variables, strict=True):
-                    yield (node.name, name), variable
-
-    def _class(self, column: Column) -> Column:
-        while self._parents[column] != column:
-            column = self._parents[column]
-        return column
-
-    @cached_property
-    def _members(self) -> dict[Column, list[Column]]:
-        members: dict[Column, list[Column]] = {}
-        for column in sorted(self._parents):
-            members.setdefault(self._class(column), []).append(column)
-        return members
-
-    def locate(self, map: Map) -> Location:
-        """Dist on the best key column, else Local."""
-        ranked: list[tuple[tuple[bool, bool, bool, int, int], str]] = []
-        for position, key in enumerate(map.key_names):
-            visible = (map.name, position) not in self._summed
-            for hinted, covers_key, size in self._ranks(map, key):
-                ranked.append(((hinted, visible, covers_key, size, -position), key))
-        return Dist((max(ranked)[1],)) if ranked else LOCAL
-
-    def tables(self, map: Map) -> set[str]:
-        """The tables over which it is defined, without static ones."""
-        tables = {t for definition in _definitions((map,)) for t in relations(definition)}
-        return {table for table in tables if not self._relations[table].static}
-
-    def _ranks(self, map: Map, key: str) -> Iterator[tuple[bool, bool, int]]:
-        """Whether the column is hinted, whether it is a whole primary key; the table's size."""
-        uses = {
-            self._class(column)
-            for definition in _definitions((map,))
-            for column, variable in self._uses(definition)
-            if variable == key
-        }
-        for group in uses:
-            for table, column in self._members[group]:
-                relation = self._relations[table]
-                hinted = self._hints.tables.get(table) == column
-                if hinted or (not relation.static and column in relation.key):
-                    yield hinted, relation.key == (column,), self._size(table)
-
-    def _size(self, table: str) -> int:
-        """Rows where the hints have them for all streams, else a depth: the two do not compare."""
-        rows = self._hints.statistics
-        has_all_sizes = all(r.static or r.name in rows for r in self._relations.values())
-        return rows.get(table, 0) if has_all_sizes else self._depths[table]
-
-    @cached_property
-    def _depths(self) -> dict[str, int]:
-        """How long a chain of references starts at each table: customer < orders < lineitem."""
-        refers: dict[str, set[str]] = {name: set() for name in self._relations}
-        for members in self._members.values():
-            for table, column in members:
-                relation = self._relations[table]
-                if relation.key == (column,) and not relation.static:
-                    for other, _ in members:
-                        refers[other] |= {table} - {other}
-
-        def depth(table: str, above: frozenset[str]) -> int:
-            below = refers[table] - above
-            return 1 + max((depth(t, above | {table}) for t in below), default=-1)
-
-        return {name: depth(name, frozenset()) for name in refers}
-
-
-def _summed_over(program: Program) -> Iterator[tuple[str, int]]:
-    """The maps and key positions over which some nested aggregate of a trigger sums."""
-    for trigger in program.triggers:
-        for statement in trigger.statements:
-            for _, expr in statement.expressions():
-                yield from _hidden(expr, outputs(expr))
-
-
-def _hidden(expr: Expr, visible: Names) -> Iterator[tuple[str, int]]:
-    for node in walk(expr):
-        if isinstance(node, Nested):
-            shown = visible | outputs(node.body)
-            for atom in walk(node.body):
-                if isinstance(atom, MapRef):
-                    for position, key in enumerate(atom.keys):
-                        if key not in shown:
-                            yield atom.name, position
-
-
-def _definitions(maps: Iterable[Map]) -> Iterator[Expr]:
-    for map in maps:
-        for column in map.columns:
-            if column.definition is not None:
-                yield column.definition
+def _by_keys(map: Map, columns: ColumnClasses, hints: Hints) -> Location:
+    """Dist on the best key column, else Local."""
+    if map.name in hints.records and columns.is_small(map):
+        return LOCAL
+    is_large = map.name in hints.records
+    ranked: list[tuple[tuple[bool, bool, bool, bool, int, int, int, int], str]] = []
+    for position, key in enumerate(map.key_names):
+        is_visible = (map.name, position) not in columns.hidden
+        members = columns.members(map, key)
+        for relation, column in members:
+            is_hinted = hints.tables.get(relation.name) == column
+            is_key = not relation.static and column in relation.key
+            covers_key = is_key and relation.key == (column,)
+            if is_hinted or is_key:
+                rank = columns.rank(relation.name)
+                order = (is_hinted, is_visible, True, covers_key, rank, 0, 0, -position)
+                ranked.append((order, key))
+        if is_large or (is_visible and not columns.is_few(map, key)):
+            values = columns.values(map, key)
+            order = (False, is_visible, False, False, 0, len(members), values, -position)
+            ranked.append((order, key))
+    return Dist((max(ranked)[1],)) if ranked else LOCAL

@@ -11,27 +11,28 @@ A round costs the same for ever, a view grows; the paper would take the view to 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from viewlet.calculus.expr import ONE, PRESENCE, Delta, Expr, MapRef, walk
+from viewlet.calculus.expr import ONE, PRESENCE, Expr, MapRef
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import Names
 from viewlet.distributed.ir import (
     Compute,
     Mode,
     Operation,
+    RelationBatch,
     Resource,
     Source,
     Transfer,
     TransferKind,
     sites,
-    sources_of,
 )
 from viewlet.distributed.items import AtomLocations
 from viewlet.distributed.location import Local, Location, Replicated, in_variables
 from viewlet.distributed.transformers import Move, StatementPlan
-from viewlet.program.ir import Map, Statement
+from viewlet.program.ir import Map
 
 BEFORE = -1
 """The driver's time before the first stage."""
@@ -84,8 +85,7 @@ def cost_of(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
 
 def advance(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
     """Run the plan on the clock; what it cost."""
-    parts = _expressions(plan)
-    copies = sorted({n.name for n in _references(parts)} & layout.copies.keys())
+    copies = sorted(plan.maps_read & layout.copies.keys())
     trips = gathers = fresh = replicated = 0
     views = len(copies)
     deltas = set(layout.batch_buffers)
@@ -93,38 +93,38 @@ def advance(plan: StatementPlan, clock: Clock, layout: AtomLocations) -> Cost:
         copy = layout.copies[name]
         side = sites(layout.source_location(copy.source))[-1]
         _arrive(clock, name, copy.to, clock.start(side, [copy.source]))
+    reads_batch = _is_delta(plan.sources, layout.batch_buffers)
     for move in plan.moves:
-        statement = Statement("", move.keys, "+=", move.loop, move.updates)
-        time = _run(clock, move.mode, statement, layout.state)
+        time = _run(clock, move.mode, move.sources, layout.state)
         _arrive(clock, move.name, move.to, time)
         trips += move.mode is Mode.LOCAL and time > BEFORE
         gathers += isinstance(move.to, Local)
         replicated += isinstance(move.to, Replicated)
-        if _is_delta(move.loop, deltas):
+        reads_batch |= _is_delta(move.sources, layout.batch_buffers)
+        if _is_delta(move.loop_sources, deltas):
             deltas.add(move.name)
         else:
             views += 1
-        text = _signature(move)
+        text = signature(move)
         fresh += text not in clock.existing_moves
         clock.existing_moves.add(text)
     end = BEFORE
     for mode in plan.modes:
-        time = _run(clock, mode, plan.final, layout.state)
+        time = _run(clock, mode, plan.sources, layout.state)
         time = max(time, clock.read.get((mode, plan.final.target), BEFORE))
         clock.ready[mode, plan.final.target] = max(
             time, clock.ready.get((mode, plan.final.target), BEFORE)
         )
         end = max(end, time)
     keys = sum(len(move.keys) for move in plan.moves)
-    grows = views > 0 and any(_is_delta(part, layout.batch_buffers) for part in parts)
+    grows = views > 0 and reads_batch
     return Cost(grows, end + clock.closed, trips, views, gathers, fresh, replicated, keys)
 
 
-def _run(clock: Clock, mode: Mode, statement: Statement, state: Names) -> int:
-    sources = sources_of(statement)
+def _run(clock: Clock, mode: Mode, sources: frozenset[Source], state: Names) -> int:
     time = clock.start(mode, sources)
     if mode is Mode.DISTRIBUTED and time == 0:
-        clock.closed |= not state.isdisjoint(sources)
+        clock.closed |= not state.isdisjoint(s for s in sources if isinstance(s, str))
     for source in sources:
         clock.read[mode, source] = max(time, clock.read.get((mode, source), BEFORE))
     return time
@@ -135,25 +135,13 @@ def _arrive(clock: Clock, name: str, to: Location, time: int) -> None:
         clock.ready[mode, name] = time + (mode is Mode.DISTRIBUTED)
 
 
-def _expressions(plan: StatementPlan) -> list[Expr]:
-    parts = [plan.final.loop, *(e for _, e in plan.final.updates)]
-    for move in plan.moves:
-        parts += [move.loop, *(e for _, e in move.updates)]
-    return parts
-
-
-def _references(parts: Iterable[Expr]) -> Iterator[MapRef]:
-    return (node for part in parts for node in walk(part) if isinstance(node, MapRef))
-
-
-def _is_delta(loop: Expr, deltas: Container[str]) -> bool:
+def _is_delta(sources: Iterable[Source], deltas: Container[str]) -> bool:
     """Made from the batch, itself or through one of the buffers and moves that are deltas."""
-    return any(
-        isinstance(n, Delta) or (isinstance(n, MapRef) and n.name in deltas) for n in walk(loop)
-    )
+    return any(isinstance(source, RelationBatch) or source in deltas for source in sources)
 
 
-def _signature(move: Move) -> str:
+@lru_cache(maxsize=1 << 14)
+def signature(move: Move) -> str:
     """Equal for moves that carry the same rows to the same place."""
     form = canonical(move.loop, move.keys)
     to = in_variables(move.to, move.keys, tuple(form.names[k] for k in move.keys))

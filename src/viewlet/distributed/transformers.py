@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from viewlet.calculus.expr import (
     PRESENCE,
@@ -39,7 +40,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import canonical
 from viewlet.calculus.scope import NONE, Names, all_names, outputs
 from viewlet.calculus.text import VALUE_COLUMN
-from viewlet.distributed.ir import Mode, target_location
+from viewlet.distributed.ir import Mode, Source, sources_of, target_location
 from viewlet.distributed.items import AtomLocations, StatementItem, items_of
 from viewlet.distributed.location import (
     LOCAL,
@@ -68,6 +69,16 @@ class Move:
     updates: Updates
     to: Location
 
+    @cached_property
+    def sources(self) -> frozenset[Source]:
+        """The maps and the batch that it looks into."""
+        return sources_of(Statement("", self.keys, "+=", self.loop, self.updates))
+
+    @cached_property
+    def loop_sources(self) -> frozenset[Source]:
+        """Those whose rows it is made of."""
+        return sources_of(Statement("", self.keys, "+=", self.loop, ()))
+
 
 @dataclass(frozen=True)
 class StatementPlan:
@@ -76,6 +87,17 @@ class StatementPlan:
     moves: tuple[Move, ...]
     modes: tuple[Mode, ...]
     final: Statement
+
+    @cached_property
+    def sources(self) -> frozenset[Source]:
+        """The maps and the batch that its last part looks into."""
+        return sources_of(self.final)
+
+    @cached_property
+    def maps_read(self) -> frozenset[str]:
+        """All maps, buffers and copies that it looks into."""
+        sources = self.sources.union(*(move.sources for move in self.moves))
+        return frozenset(source for source in sources if isinstance(source, str))
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,11 @@ class Distributing(Protocol):
         """Where it keeps each map."""
         ...
 
+    @property
+    def verdict(self) -> str:
+        """Why they are there, in words."""
+        ...
+
 
 @runtime_checkable
 class PlainRows(Protocol):

@@ -34,6 +34,7 @@ from viewlet.frontend.context import Lowering
 from viewlet.frontend.moments import FORMULAS, times
 from viewlet.frontend.nested import OVER_ONLY, RowScalars
 from viewlet.frontend.order_aggregates import OrderAggregates, is_order_aggregate
+from viewlet.frontend.pair_aggregates import PAIRED, further_operands
 from viewlet.frontend.products import (
     Branch,
     Variables,
@@ -47,7 +48,7 @@ from viewlet.frontend.products import (
 from viewlet.frontend.ring_values import double_value, ring_value
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of, walk_level
-from viewlet.frontend.types import Typed, as_boolean, convert
+from viewlet.frontend.types import Typed, as_boolean, as_number, convert, to_double
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
 from viewlet.schema import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INTEGER, Kind, Type
 
@@ -166,12 +167,7 @@ class Grouped(RowScalars):
             return self.groups[column.scalar]
         if isinstance(column.scalar, Const):
             return column
-        raise fault(
-            TypingError,
-            f"column {sql_of(node)} is neither grouped nor aggregated",
-            node,
-            f"add it to GROUP BY, or use it in an aggregate such as MIN({sql_of(node)})",
-        )
+        raise not_grouped(node)
 
     def _grouping(self, node: exp.Grouping) -> Typed:
         """GROUPING(a, b): a bit for each key, 1 where this grouping does not have it."""
@@ -228,18 +224,24 @@ class Grouped(RowScalars):
         operand, distinct = node.this, isinstance(node, exp.ApproxDistinct)
         if isinstance(operand, exp.Distinct):
             distinct, operands = True, operand.expressions
+        elif isinstance(node, exp.CountIf):
+            operands, extra = [], [*extra, *scalars.conditions(operand)]
         elif operand is None or isinstance(operand, exp.Star):
             operands = []
         else:
-            operands = [operand, *(node.expressions if isinstance(node, exp.Count) else [])]
+            operands = [operand, *further_operands(node)]
         values = [scalars.lower(o) for o in operands]
         extra += scalars.take_prelude()
         branches = extended(self.variables, self.branches, extra)
         filtered = filter_ is not None
-        if isinstance(node, exp.Count | exp.ApproxDistinct):
+        if isinstance(node, exp.Count | exp.CountIf | exp.ApproxDistinct):
             return self._count(branches, values, distinct)
-        if len(values) != 1:
-            raise fault(TypingError, f"{node.sql_name()} takes one argument", node)
+        expected = 2 if type(node) in PAIRED else 1
+        if len(values) != expected:
+            number = "two arguments" if expected == 2 else "one argument"
+            raise fault(TypingError, f"{node.sql_name()} takes {number}", node)
+        if expected == 2:
+            return self._paired(node, branches, operands, values)
         (value,) = values
         if type(node) in EXTREMES:
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)
@@ -340,16 +342,38 @@ class Grouped(RowScalars):
         """
         root, sample = _SPREADS[type(node)]
         number = self._not_null_count(branches, value)
-        parts = [
-            self.sink.add(hint, self._total(branches, Typed(apply(function, value.scalar), DOUBLE)))
-            for hint, function in _SPREAD_PARTS
-        ]
-        spread = apply("/", apply("deviations", number, *parts), number)
+        spread = self.spread(branches, value.scalar, number)
         if value.type.scale:
             spread = apply("/", spread, Const(100.0**value.type.scale))
         divisor = apply("-", number, Const(1)) if sample else number
         result = apply("/", spread, divisor)
         return Typed(apply("sqrt", result) if root else result, DOUBLE)
+
+    def spread(
+        self, branches: tuple[Branch, ...], scalar: ScalarExpr, number: ScalarExpr
+    ) -> ScalarExpr:
+        """The sum of the squares around the mean."""
+        parts = [
+            self.sink.add(hint, self._total(branches, Typed(apply(function, scalar), DOUBLE)))
+            for hint, function in _SPREAD_PARTS
+        ]
+        return apply("/", apply("deviations", number, *parts), number)
+
+    def _paired(
+        self,
+        node: exp.AggFunc,
+        branches: tuple[Branch, ...],
+        operands: Sequence[exp.Expr],
+        values: Sequence[Typed],
+    ) -> Typed:
+        """CORR(y, x) and the like, of the pairs without a NULL."""
+        y, x = (
+            to_double(as_number(value, operand, node.sql_name()))
+            for value, operand in zip(values, operands, strict=True)
+        )
+        known = extended(self.variables, branches, [not_null(y.scalar), not_null(x.scalar)])
+        type_, formula = PAIRED[type(node)]
+        return Typed(formula(_GroupPairs(self, known, y.scalar, x.scalar)), type_)
 
     def _logical(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
         """BOOL_AND: no value is false;  BOOL_OR: some value is true"""
@@ -392,6 +416,38 @@ class _GroupMoments:
         power = Typed(times(*(self._value.scalar for _ in range(exponent))), DOUBLE)
         hint = "sum" if exponent == 1 else f"power_{exponent}"
         return self._grouped.sink.add(hint, self._grouped._total(self._branches, power))
+
+
+class _GroupPairs:
+    """Sums over pairs of values, as sums that their block keeps."""
+
+    def __init__(
+        self, grouped: Grouped, branches: tuple[Branch, ...], y: ScalarExpr, x: ScalarExpr
+    ) -> None:
+        self._grouped, self._branches = grouped, branches
+        self._values = {"x": x, "y": y, "x + y": apply("+", x, y), "x - y": apply("-", x, y)}
+
+    def count(self) -> ScalarExpr:
+        body = summed(self._grouped.variables, self._grouped.keys, self._branches)
+        return self._grouped.sink.add("number", body)
+
+    def mean(self, which: str) -> ScalarExpr:
+        value = Typed(self._values[which], DOUBLE)
+        total = self._grouped.sink.add("sum", self._grouped._total(self._branches, value))
+        return apply("/", total, self.count())
+
+    def spread(self, which: str) -> ScalarExpr:
+        return self._grouped.spread(self._branches, self._values[which], self.count())
+
+
+def not_grouped(node: exp.Expr) -> Exception:
+    """A column that is many values where a group has one."""
+    return fault(
+        TypingError,
+        f"column {sql_of(node)} is neither grouped nor aggregated",
+        node,
+        f"add it to GROUP BY, or use it in an aggregate such as MIN({sql_of(node)})",
+    )
 
 
 def sum_type(type: Type) -> Type:

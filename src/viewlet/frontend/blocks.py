@@ -22,6 +22,7 @@ from viewlet.frontend.aggregates import (
     has_aggregate,
     has_extreme,
     has_window,
+    not_grouped,
 )
 from viewlet.frontend.context import Lowering, Needed
 from viewlet.frontend.grouping_sets import Grouping, groupings_of
@@ -48,7 +49,7 @@ from viewlet.functions import NULL, Ref, ScalarExpr
 
 
 @dataclass(frozen=True)
-class Tie:
+class Correlation:
     """own = outer in WHERE: a column of the block, and an expression over the rows around it."""
 
     own: exp.Expr
@@ -56,7 +57,7 @@ class Tie:
 
 
 @dataclass(frozen=True)
-class Block:
+class SelectBlock:
     """FROM and WHERE of a SELECT, and its select list.
 
     `ties` are conditions that come after its windows, whose partitions they are between: what the
@@ -68,7 +69,7 @@ class Block:
     branches: tuple[Branch, ...]
     items: list[Item]
     grouping: Grouping | None = None
-    ties: tuple[Tie, ...] = ()
+    ties: tuple[Correlation, ...] = ()
 
     @property
     def is_total(self) -> bool:
@@ -89,13 +90,20 @@ class Block:
         return [item for item in self.items if not item.is_hidden]
 
 
-def block_rows(lowering: Lowering, block: Block, outer: Scope | None, needed: Needed) -> Table:
+def block_rows(
+    lowering: Lowering, block: SelectBlock, outer: Scope | None, needed: Needed
+) -> Table:
     """The rows of a SELECT before DISTINCT: one UNION ALL of them for each grouping."""
     groupings = groupings_of(block.select)
     if groupings is None:
         return select_rows(lowering, block, needed)
     if has_windows(block):
-        over = windows_outside(block.select, block.items, lambda key: _group_item(key, block).node)
+        over = windows_outside(
+            block.select,
+            block.items,
+            lambda key: _group_item(key, block).node,
+            lambda column: not_grouped(column) if block.scope.owns(column) else None,
+        )
         return select_rows(lowering, from_where(lowering, over, outer), needed)
     tables = []
     hidden = [item for item in block.items if item.is_hidden]
@@ -109,31 +117,33 @@ def block_rows(lowering: Lowering, block: Block, outer: Scope | None, needed: Ne
     return united(lowering, block.select, tables)
 
 
-def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> Block:
+def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> SelectBlock:
     """FROM and WHERE of a SELECT, as branches of products and the scope of its names"""
     select = with_bounds_inside(select)
     scope = Scope(parent=outer)
     branches: tuple[Branch, ...] = UNIT
-    from_ = select.args.get("from_")
+    from_, where = select.args.get("from_"), select.args.get("where")
     if from_ is not None:
-        clause = From(lowering, scope, needed_columns(select), qualifiers(select))
+        tables = qualifiers(select)
+        clause = From(lowering, scope, needed_columns(select), tables, where and where.this)
         branches = clause.lower(from_.this, select.args.get("joins") or ())
     items = output_items(select, scope)
-    where = select.args.get("where")
     if where is None:
-        return Block(select, scope, branches, items)
-    ties: tuple[Tie, ...] = ()
-    if outer is not None and not is_grouped(Block(select, scope, branches, items)):
+        return SelectBlock(select, scope, branches, items)
+    ties: tuple[Correlation, ...] = ()
+    if outer is not None and not is_grouped(SelectBlock(select, scope, branches, items)):
         ties = _ties(select, scope)
     tests = {id(tie.test) for tie in ties}
     scalars, factors = RowScalars(lowering, scope), []
     for part in conjuncts_of(where.this):
         if id(part) not in tests:
             factors += scalars.conditions(part)
-    return Block(select, scope, extended(lowering.variables, branches, factors), items, None, ties)
+    return SelectBlock(
+        select, scope, extended(lowering.variables, branches, factors), items, None, ties
+    )
 
 
-def _ties(select: exp.Select, scope: Scope) -> tuple[Tie, ...]:
+def _ties(select: exp.Select, scope: Scope) -> tuple[Correlation, ...]:
     """The equalities of WHERE between rows of a query with windows and the rows around it."""
     qualify = select.args.get("qualify")
     nodes = [*select.expressions, *([qualify.this] if qualify is not None else [])]
@@ -146,11 +156,11 @@ def _ties(select: exp.Select, scope: Scope) -> tuple[Tie, ...]:
         sides = (part.left, part.right)
         owned = [{scope.owns(c) for c in side.find_all(exp.Column)} for side in sides]
         if {True} in owned and {False} in owned:
-            ties.append(Tie(sides[owned.index({True})], part))
+            ties.append(Correlation(sides[owned.index({True})], part))
     return tuple(ties)
 
 
-def select_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
+def select_rows(lowering: Lowering, block: SelectBlock, needed: Needed) -> Table:
     """The rows of a SELECT before DISTINCT. Items that nobody needs are left out where they cost
     something: aggregates and subqueries."""
     if is_grouped(block):
@@ -177,7 +187,7 @@ def _is_costly(node: exp.Expr) -> bool:
     return has_subquery(node) or has_window(node)
 
 
-def has_windows(block: Block) -> bool:
+def has_windows(block: SelectBlock) -> bool:
     """Whether a window function is in the select list or in QUALIFY."""
     qualify = block.select.args.get("qualify")
     nodes = [item.node for item in block.items if item.column is None]
@@ -192,12 +202,12 @@ def has_windows(block: Block) -> bool:
     return qualify is not None or choice
 
 
-def _named(block: Block) -> dict[str, exp.Window]:
+def _named(block: SelectBlock) -> dict[str, exp.Window]:
     """The windows of the WINDOW clause."""
     return {window.this.name: window for window in block.select.args.get("windows") or ()}
 
 
-def _qualified(block: Block, scalars: RowScalars) -> list[Expr]:
+def _qualified(block: SelectBlock, scalars: RowScalars) -> list[Expr]:
     """QUALIFY as factors, where output names may stand for their expressions."""
     qualify = block.select.args.get("qualify")
     ties = [test for tie in block.ties for test in scalars.conditions(tie.test)]
@@ -218,7 +228,7 @@ def _qualified(block: Block, scalars: RowScalars) -> list[Expr]:
     return [*tests, *ties]
 
 
-def _row_key(block: Block) -> tuple[str, ...] | None:
+def _row_key(block: SelectBlock) -> tuple[str, ...] | None:
     """The variables of a declared key, where the rows are those of one relation."""
     if len(block.scope.sources) != 1 or len(block.branches) != 1:
         return None
@@ -228,7 +238,7 @@ def _row_key(block: Block) -> tuple[str, ...] | None:
     return names if names and len(names) == len(key) else None
 
 
-def _grouped_rows(lowering: Lowering, block: Block, needed: Needed) -> Table:
+def _grouped_rows(lowering: Lowering, block: SelectBlock, needed: Needed) -> Table:
     groups = bound_groups(lowering, block)
     branches, keys = groups.branches, groups.keys
     total = block.is_total
@@ -270,7 +280,7 @@ class BoundGroups:
     written: tuple[ScalarExpr, ...] | None = None
 
 
-def bound_groups(lowering: Lowering, block: Block) -> BoundGroups:
+def bound_groups(lowering: Lowering, block: SelectBlock) -> BoundGroups:
     """The groups of a block; of one without GROUP BY there is one."""
     group = block.select.args.get("group")
     if group is None:
@@ -296,7 +306,7 @@ def bound_groups(lowering: Lowering, block: Block) -> BoundGroups:
     return BoundGroups(branches, [*nulls, *groups], keys, written)
 
 
-def _group_value(scalars: RowScalars, node: exp.Expr, block: Block) -> tuple[str, Typed]:
+def _group_value(scalars: RowScalars, node: exp.Expr, block: SelectBlock) -> tuple[str, Typed]:
     item = _group_item(node, block)
     if has_aggregate(item.node) and item.column is None:
         raise fault(UnsupportedError, "aggregates cannot stand in GROUP BY", node)
@@ -307,7 +317,9 @@ def _value(scalars: RowScalars, item: Item) -> Typed:
     return item.column if item.column is not None else scalars.lower(item.node)
 
 
-def _determined(block: Block, columns: Sequence[tuple[str, Typed]]) -> list[tuple[str, Typed]]:
+def _determined(
+    block: SelectBlock, columns: Sequence[tuple[str, Typed]]
+) -> list[tuple[str, Typed]]:
     """Columns that a grouped primary key determines may be used as if they were grouped."""
     grouped = {typed.scalar for _, typed in columns}
     having = block.select.args.get("having")
@@ -325,7 +337,7 @@ def _determined(block: Block, columns: Sequence[tuple[str, Typed]]) -> list[tupl
     return determined
 
 
-def _group_item(node: exp.Expr, block: Block) -> Item:
+def _group_item(node: exp.Expr, block: SelectBlock) -> Item:
     """A position, an input column, an output name, or an expression."""
     selected = block.selected
     if isinstance(node, exp.Literal) and not node.is_string:
@@ -347,14 +359,14 @@ def _group_item(node: exp.Expr, block: Block) -> Item:
 
 
 def item_value(scalars: Grouped, item: Item) -> Typed:
-    """What an item of the select list is of a group."""
+    """An item of a grouped query."""
     if item.column is not None:
         return scalars.group_key(item.column, item.node)
     return scalars.lower(item.node)
 
 
-def is_grouped(block: Block) -> bool:
-    """Whether its rows stand for groups, or for one of all rows."""
+def is_grouped(block: SelectBlock) -> bool:
+    """GROUP BY, HAVING, or an aggregate in the select list."""
     select = block.select
     return (
         select.args.get("group") is not None
@@ -363,7 +375,7 @@ def is_grouped(block: Block) -> bool:
     )
 
 
-def needs_rows(block: Block) -> bool:
+def needs_rows(block: SelectBlock) -> bool:
     """Whether its groups are no sums: MIN and MAX, and subqueries whose rows have to be counted."""
     having = block.select.args.get("having")
     nodes = [item.node for item in block.items] + ([having.this] if having is not None else [])

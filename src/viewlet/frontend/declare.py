@@ -235,7 +235,7 @@ def check_view_options(tree: exp.Create) -> None:
 
     view_options.py reads the plan, maintenance_options.py when the view's work is done.
     """
-    known = ("plan", *OPTIONS)
+    known = ("plan", "strict", *OPTIONS)
     for part in _options(tree):
         name = part.name.lower()
         if isinstance(part, exp.MaterializedProperty) or name in (*known, "memory"):

@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
 from viewlet.calculus.expr import Atom, Cond, Expr, MapRef, mapped, own_scalars, transform, walk
 from viewlet.calculus.query import COUNT, InnerView
 from viewlet.calculus.scope import inputs
+from viewlet.errors import ResolutionError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.products import UNIT, Branch, keyed, summed
 from viewlet.frontend.scope import Source
+from viewlet.frontend.syntax import fault
 from viewlet.frontend.types import Typed
 from viewlet.functions import Apply, Ref, ScalarExpr, apply, fold, free_variables
 from viewlet.schema import BOOLEAN
@@ -164,3 +168,22 @@ def _compared(factors: Sequence[Expr], side: Joined) -> list[ScalarExpr]:
         for scalar in equality.arguments
         if isinstance(scalar, Apply) and free_variables(scalar) <= own
     ]
+
+
+def side_of(join: exp.Join) -> str:
+    """LEFT, RIGHT, FULL or nothing"""
+    return (join.side or "").upper()
+
+
+def both_sides(left: Joined, right: Joined, node: exp.Expr) -> Joined:
+    """The names of both sides, and no rows yet."""
+    aliases = {source.alias for source in left.sources}
+    for source in right.sources:
+        if source.alias in aliases:
+            raise fault(
+                ResolutionError,
+                f"{source.alias} is in FROM more than once",
+                node,
+                f"give one of them another name, as in {source.alias} AS {source.alias}2",
+            )
+    return Joined((), (*left.sources, *right.sources), (*left.columns, *right.columns))

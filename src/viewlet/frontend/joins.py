@@ -24,12 +24,16 @@ from viewlet.frontend.joined import (
     Joined,
     Renaming,
     as_inner_view,
+    both_sides,
     is_crowded,
     is_searched,
     most_products,
     product_count,
+    side_of,
 )
+from viewlet.frontend.lateral import lateral
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.possible_terms import possible_terms
 from viewlet.frontend.products import Branch, Table, crossed, extended, renamed, summed
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.scope import Scope, Source, numbered, unnumbered
@@ -43,14 +47,20 @@ class From:
     """Lowers the FROM clause of one SELECT into branches and a scope."""
 
     def __init__(
-        self, lowering: Lowering, scope: Scope, needed: Needed, tables: frozenset[str] = frozenset()
+        self,
+        lowering: Lowering,
+        scope: Scope,
+        needed: Needed,
+        tables: frozenset[str] = frozenset(),
+        where: exp.Expr | None = None,
     ) -> None:
-        """`needed` are the names of columns that the SELECT mentions, `tables` those of tables."""
+        """`needed` and `tables` are the names that the SELECT mentions, `where` is its own."""
         self.lowering = lowering
         self.variables = lowering.variables
         self.scope = scope
         self.needed = needed
         self.tables = tables
+        self.where = where
 
     def lower(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Branch, ...]:
         """The rows of all items between commas, crossed; their names go to the scope."""
@@ -62,9 +72,12 @@ class From:
     def _chains(self, first: exp.Expr, joins: Sequence[exp.Join]) -> Joined:
         """a JOIN b, c JOIN d: each chain by itself, because ON sees only what is in its own."""
         joined_items, chain = NOTHING, self._single(first)
-        most = most_products(_side(join) for join in joins)
+        most = most_products(side_of(join) for join in joins)
         for join in joins:
-            if _is_comma(join):
+            if _is_comma(join) and isinstance(join.this, exp.Lateral):
+                joined_items, chain = NOTHING, self._crossed(joined_items, chain, first)
+                chain, first = lateral(self, chain, join, is_comma=True), join.this
+            elif _is_comma(join):
                 joined_items = self._crossed(joined_items, chain, first)
                 chain, first = self._single(join.this), join.this
             else:
@@ -72,13 +85,14 @@ class From:
         return self._crossed(joined_items, chain, first)
 
     def _crossed(self, left: Joined, right: Joined, node: exp.Expr) -> Joined:
+        right = possible_terms(self.lowering, self.scope_of(right), right, self.where)
         if is_crowded(left, right, "", MOST_INNER_PRODUCTS):
-            left, right = self._with_variables(left), self._with_variables(right)
+            left, right = self.with_variables(left), self.with_variables(right)
         left, right, _ = self._few_products(left, right, "", MOST_INNER_PRODUCTS, [], node)
-        names = _both_sides(left, right, node)
+        names = both_sides(left, right, node)
         return replace(names, branches=crossed(left.branches, right.branches))
 
-    def _scope_of(self, joined: Joined) -> Scope:
+    def scope_of(self, joined: Joined) -> Scope:
         """What ON can name."""
         return Scope(
             parent=self.scope.parent,
@@ -97,16 +111,18 @@ class From:
     def _single(self, node: exp.Expr) -> Joined:
         if isinstance(node, exp.Table):
             if isinstance(node.this, exp.Values):
-                return self._item(node, self.values(node.this))
+                return self.named_item(node, self.values(node.this))
             return self.table(node)
         if isinstance(node, exp.Values):
-            return self._item(node, self.values(node))
+            return self.named_item(node, self.values(node))
         if isinstance(node, exp.Subquery):
             if _is_parenthesized_join(node):
                 return self._parenthesized(node)
             outer = Scope(parent=self.scope.parent, common=self.scope.common)
             needed = None if _column_aliases(node) else self.needed
-            return self._item(node, self.lowering.query(self.lowering, node.this, outer, needed))
+            return self.named_item(
+                node, self.lowering.query(self.lowering, node.this, outer, needed)
+            )
         raise fault(UnsupportedError, "this cannot stand in FROM", node)
 
     def _parenthesized(self, node: exp.Subquery) -> Joined:
@@ -117,7 +133,7 @@ class From:
             inner = From(self.lowering, self.scope, None, self.tables)
         joined = inner.item(node.this)
         if node.alias:
-            return self._item(node, Table(joined.branches, joined.columns))
+            return self.named_item(node, Table(joined.branches, joined.columns))
         return joined
 
     def table(self, node: exp.Table) -> Joined:
@@ -128,9 +144,9 @@ class From:
         if common is not None:
             needed = None if common.columns else needed
             table = self.lowering.query(self.lowering, common.query, common.scope, needed)
-            return self._item(node, _with_names(table, common.columns, node))
+            return self.named_item(node, _with_names(table, common.columns, node))
         if name in self.lowering.views:
-            return self._item(node, self._view(name, node, needed))
+            return self.named_item(node, self._view(name, node, needed))
         if name not in self.lowering.catalog:
             candidates = (*self.lowering.catalog.relations, *self.lowering.views)
             raise fault(
@@ -159,7 +175,7 @@ class From:
         )
         names = tuple(c.scalar.name for _, c in columns if isinstance(c.scalar, Ref))
         table = Table((Branch((Rel(relation.name, names),)),), columns)
-        return self._item(node, table, key=relation.key)
+        return self.named_item(node, table, key=relation.key)
 
     def _view(self, name: str, node: exp.Expr, needed: Needed) -> Table:
         view = self.lowering.views[name]
@@ -200,7 +216,7 @@ class From:
             branches.append(Branch((), bindings))
         return Table(tuple(branches), tuple(columns))
 
-    def _item(self, node: exp.Expr, table: Table, key: tuple[str, ...] = ()) -> Joined:
+    def named_item(self, node: exp.Expr, table: Table, key: tuple[str, ...] = ()) -> Joined:
         named = _with_names(table, _column_aliases(node), node)
         names = [name for name, _ in table.columns]
         key = tuple(named.columns[names.index(name)][0] for name in key)
@@ -214,23 +230,25 @@ class From:
         kind = (node.kind or "").upper()
         if kind in ("SEMI", "ANTI"):
             return self._filtered(left, node, kind == "ANTI")
-        side = _side(node)
+        side = side_of(node)
         _check_words(node, side)
+        if isinstance(node.this, exp.Lateral):
+            return lateral(self, left, node)
         right = self.item(node.this)
         crowded = is_crowded(left, right, side, most)
         if crowded or side in ("LEFT", "FULL"):
-            right = self._with_variables(right)
+            right = self.with_variables(right)
         if crowded or side in ("RIGHT", "FULL"):
-            left = self._with_variables(left)
-        names = _both_sides(left, right, node.this)
-        factors, columns = self._condition(node, left, right, names, side)
+            left = self.with_variables(left)
+        names = both_sides(left, right, node.this)
+        factors, columns = self.condition(node, left, right, names, side)
         left, right, renamings = self._few_products(left, right, side, most, factors, node)
         for renaming in renamings:
             factors = [renaming.expr(factor) for factor in factors]
             columns = renaming.columns(columns)
         matched = extended(self.variables, crossed(left.branches, right.branches), factors)
-        only_left = self._unmatched(left, right, factors) if side in ("LEFT", "FULL") else ()
-        only_right = self._unmatched(right, left, factors) if side in ("RIGHT", "FULL") else ()
+        only_left = self.unmatched(left, right, factors) if side in ("LEFT", "FULL") else ()
+        only_right = self.unmatched(right, left, factors) if side in ("RIGHT", "FULL") else ()
         sources = (*left.sources, *right.sources)
         if side == "FULL":
             return self._with_merged(Joined((*matched, *only_left), sources, columns), only_right)
@@ -238,13 +256,16 @@ class From:
 
     def _filtered(self, left: Joined, node: exp.Join, is_anti: bool) -> Joined:
         """left SEMI JOIN right ON p: left * Exists(Sum[](right * {p}));  ANTI: where none is"""
-        if _side(node) not in ("", "LEFT"):
+        if side_of(node) not in ("", "LEFT"):
             raise fault(
-                ParseError, f"{_side(node)} {node.kind} JOIN is not a join", node, "exchange sides"
+                ParseError,
+                f"{side_of(node)} {node.kind} JOIN is not a join",
+                node,
+                "exchange sides",
             )
         right = self.item(node.this)
-        names = _both_sides(left, right, node.this)
-        factors, _ = self._condition(node, left, right, names, "")
+        names = both_sides(left, right, node.this)
+        factors, _ = self.condition(node, left, right, names, "")
         tests: list[Expr] = []
         matches = summed(self.variables, (), right.branches, *factors)
         if is_anti:
@@ -315,7 +336,7 @@ class From:
             if self.needed is None or name in self.needed:
                 yield name, typed
 
-    def _condition(
+    def condition(
         self, node: exp.Join, left: Joined, right: Joined, names: Joined, side: str
     ) -> tuple[list[Expr], tuple[tuple[str, Typed], ...]]:
         """The factors of ON, USING or NATURAL, and the columns of the join."""
@@ -329,7 +350,7 @@ class From:
         if shared_names is not None:
             return self._merged(shared_names, left, right, side)
         if on is not None:
-            return RowScalars(self.lowering, self._scope_of(names)).conditions(on), names.columns
+            return RowScalars(self.lowering, self.scope_of(names)).conditions(on), names.columns
         if (node.kind or "").upper() == "CROSS":
             return [], names.columns
         raise fault(
@@ -356,7 +377,7 @@ class From:
         unmerged = [(n, typed) for n, typed in (*left.columns, *right.columns) if n not in merged]
         return factors, (*merged.items(), *unmerged)
 
-    def _with_variables(self, joined: Joined) -> Joined:
+    def with_variables(self, joined: Joined) -> Joined:
         """Give a variable to each column that is not one already.
 
         It can then be bound to NULL: a constant or COALESCE column of a derived table is NULL too
@@ -393,7 +414,7 @@ class From:
         )
         return Joined(branches, sources, columns)
 
-    def _unmatched(
+    def unmatched(
         self, present: Joined, missing: Joined, factors: Sequence[Expr]
     ) -> tuple[Branch, ...]:
         """present * (n := Sum[](missing' * on')) * {n = 0}, the missing side's columns NULL"""
@@ -414,10 +435,6 @@ class From:
         return tuple(result)
 
 
-def _side(join: exp.Join) -> str:
-    return (join.side or "").upper()
-
-
 def _check_words(join: exp.Join, side: str) -> None:
     """OUTER needs a side, and INNER and CROSS have none; NATURAL has no condition of its own."""
     if join.method and (join.args.get("on") or join.args.get("using")):
@@ -435,20 +452,6 @@ def _check_words(join: exp.Join, side: str) -> None:
             join,
             "write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN or CROSS JOIN",
         )
-
-
-def _both_sides(left: Joined, right: Joined, node: exp.Expr) -> Joined:
-    """The names of both sides, and no rows yet."""
-    aliases = {source.alias for source in left.sources}
-    for source in right.sources:
-        if source.alias in aliases:
-            raise fault(
-                ResolutionError,
-                f"{source.alias} is in FROM more than once",
-                node,
-                f"give one of them another name, as in {source.alias} AS {source.alias}2",
-            )
-    return Joined((), (*left.sources, *right.sources), (*left.columns, *right.columns))
 
 
 def _only(name: str, side: Joined, node: exp.Expr) -> Typed:

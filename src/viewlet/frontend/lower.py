@@ -19,7 +19,7 @@ from viewlet.frontend.aggregates import (
     Grouped,
 )
 from viewlet.frontend.blocks import (
-    Block,
+    SelectBlock,
     block_rows,
     bound_groups,
     from_where,
@@ -104,7 +104,7 @@ def _variables(group: Sequence[ScalarExpr] | None) -> tuple[str, ...] | None:
     return tuple(scalar.name for scalar in group if isinstance(scalar, Ref))
 
 
-def _with_order(block: Block) -> Block:
+def _with_order(block: SelectBlock) -> SelectBlock:
     """The block with what its ORDER BY names beside the select list; DISTINCT has no such rows."""
     if is_distinct(block.select):
         return block
@@ -174,7 +174,7 @@ def _top_set_operation(lowering: Lowering, query: exp.Expr, outer: Scope | None)
     return lower_query(lowering, query, outer, None)
 
 
-def _grouped_view(statement: CreateView, lowering: Lowering, block: Block) -> Query:
+def _grouped_view(statement: CreateView, lowering: Lowering, block: SelectBlock) -> Query:
     groups = bound_groups(lowering, block)
     branches, keys = groups.branches, groups.keys
     total = block.is_total

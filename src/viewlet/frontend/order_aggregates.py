@@ -211,6 +211,8 @@ class OrderAggregates:
         """ARG_MAX(x, y): rows in which one of both is NULL do not count."""
         if function.args.get("count") is not None:
             raise fault(UnsupportedError, f"{_name(function)} with a count", function)
+        if function.args.get("expression") is None:
+            raise fault(TypingError, f"{_name(function)} takes two arguments", function)
         value, by = scalars.lower(function.this), scalars.lower(function.expression)
         known = [*scalars.take_prelude(), *tests, _known(value), _known(by)]
         rows, (order, name) = self._rows([("by", by), ("value", value)], known)

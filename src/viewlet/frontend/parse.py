@@ -50,11 +50,16 @@ from viewlet.frontend.syntax import (
 )
 from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
 from viewlet.frontend.transactions import read_transaction
-from viewlet.frontend.view_options import plan_of
+from viewlet.frontend.view_options import is_strict, plan_of
 
 
 class ViewletParser(PostgresParser):
     """Marks what the tree alone does not tell: which joins are commas, and where a join stands."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **PostgresParser.FUNCTIONS,
+        "EVERY": exp.LogicalAnd.from_arg_list,
+    }
 
     def _warn_unsupported(self) -> None:
         """What sqlglot cannot read becomes an error here, which says it once."""
@@ -69,7 +74,13 @@ class ViewletParser(PostgresParser):
 
     def _parse_property(self) -> Any:
         first = self._curr
-        parsed = super()._parse_property()
+        if first is not None and first.text.lower() == "strict" and self._next is not None:
+            # A word of Snowflake's on its own, and the name of an option of ours.
+            self._advance(2)
+            value = self._parse_primary() or self._parse_boolean() or exp.var("nothing")
+            parsed: Any = exp.Property(this=exp.var("strict"), value=value)
+        else:
+            parsed = super()._parse_property()
         for option in parsed if isinstance(parsed, list) else [parsed]:
             if isinstance(option, exp.Expr) and first is not None:
                 option.meta["start"] = first.start
@@ -416,6 +427,7 @@ def _create(
         if_not_exists=bool(tree.args.get("exists")),
         replace=bool(tree.args.get("replace")),
         plan=plan_of(tree),
+        strict=is_strict(tree),
         maintenance=options_of(tree),
     )
 

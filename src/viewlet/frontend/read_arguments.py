@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from viewlet.errors import ParseError
 from viewlet.frontend.moments import FORMULAS
+from viewlet.frontend.pair_aggregates import PAIRED
 from viewlet.frontend.refusals import refused_argument, refused_node
 from viewlet.frontend.syntax import fault
 from viewlet.functions import CALLS
@@ -79,6 +80,8 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Table: ("this", "alias", "db", "joins", "only"),
     exp.TableAlias: ("this", "columns"),
     exp.Join: ("this", "on", "side", "kind", "using", "method"),
+    # `view` and `outer` are Hive's LATERAL VIEW and Oracle's APPLY.
+    exp.Lateral: ("this", "alias"),
     exp.Where: ("this",),
     exp.Group: ("expressions", "all", "rollup", "cube"),
     exp.Rollup: ("expressions",),
@@ -157,7 +160,8 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop), ("this",)),
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
-    **dict.fromkeys((exp.AnyValue, exp.ApproxDistinct), ("this",)),
+    **dict.fromkeys((exp.AnyValue, exp.ApproxDistinct, exp.CountIf), ("this",)),
+    **dict.fromkeys(PAIRED, _BINARY),
     exp.Grouping: ("expressions",),
     exp.Filter: _BINARY,
     exp.WithinGroup: _BINARY,

@@ -115,7 +115,6 @@ CLAUSES: Mapping[tuple[type[exp.Expr], str], Refusal] = {
 
 CONSTRUCTS: Mapping[type[exp.Expr], Refusal] = {
     exp.Parameter: ("a parameter here is", "write the value itself"),
-    exp.Lateral: ("LATERAL", _PLAIN_JOIN),
     exp.TableSample: ("TABLESAMPLE", None),
     exp.Unnest: ("UNNEST in FROM", "write VALUES (1), (2)"),
     exp.Array: ("arrays are", "for a list of values write x IN (1, 2, 3)"),

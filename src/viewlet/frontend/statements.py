@@ -49,6 +49,7 @@ class CreateView:
     replace: bool = False
     plan: Plan | None = None
     maintenance: MaintenanceOptions = NO_OPTIONS
+    strict: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ _BOUNDS = (exp.LT, exp.LTE, exp.EQ)
 
 def is_all(node: exp.Expr) -> bool:
     """LIMIT NULL and LIMIT ALL"""
-    return isinstance(node, exp.Null) or (isinstance(node, exp.Column) and node.name == "all")
+    names = (exp.Column, exp.Var, exp.Identifier)
+    return isinstance(node, exp.Null) or (isinstance(node, names) and node.name.lower() == "all")
 
 
 def whole(node: exp.Expr | None, ordinal: exp.Expr, what: str) -> int:

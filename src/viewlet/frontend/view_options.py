@@ -26,3 +26,15 @@ def plan_of(tree: exp.Create) -> Plan | None:
                 )
             return plans[name]
     return None
+
+
+def is_strict(tree: exp.Create) -> bool:
+    """WITH (strict = true): a view of which batches would recompute something is an error."""
+    properties = tree.args.get("properties")
+    for part in properties.expressions if properties is not None else ():
+        if isinstance(part, exp.Property) and part.name.lower() == "strict":
+            value = part.args.get("value")
+            if not isinstance(value, exp.Boolean):
+                raise fault(ResolutionError, "strict is true or false", part, "write strict = true")
+            return bool(value.this)
+    return False

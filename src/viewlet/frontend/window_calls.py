@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -11,8 +11,10 @@ from viewlet.calculus.expr import Expr, cond
 from viewlet.frontend.aggregates import Grouped, Lifts
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.nested import RowScalars
+from viewlet.frontend.pair_aggregates import further_operands
 from viewlet.frontend.products import Branch, Variables
 from viewlet.frontend.scope import Scope
+from viewlet.frontend.syntax import sql_of
 from viewlet.frontend.types import Typed
 from viewlet.frontend.window_frames import CURRENT, RANGE, WindowFrame
 from viewlet.frontend.window_rows import order_keys
@@ -89,7 +91,13 @@ def operands_of(function: exp.Expr) -> list[exp.Expr]:
         return list(operand.expressions)
     if operand is None or isinstance(operand, exp.Star):
         return []
-    return [operand, *(function.expressions if isinstance(function, exp.Count) else [])]
+    return [operand, *further_operands(function)]
+
+
+def whole_partition(calls: Iterable[Call]) -> str:
+    """Why values of some calls are made anew in a whole partition when a row of it changes."""
+    names = dict.fromkeys(sql_of(call.node) for call in calls)
+    return f"partitions of changed rows, where all values may change: {', '.join(names)}"
 
 
 def hint_of(function: exp.Expr) -> str:

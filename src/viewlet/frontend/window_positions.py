@@ -11,12 +11,13 @@ from viewlet.errors import UnsupportedError
 from viewlet.frontend.products import Branch, product
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import Typed, convert
-from viewlet.frontend.window_calls import NEIGHBORS, NUMBERS, Call
+from viewlet.frontend.window_calls import NEIGHBORS, NUMBERS, Call, whole_partition
 from viewlet.frontend.window_frames import (
     CURRENT,
     GROUPS,
     RANGE,
     ROWS,
+    UP_TO_PEERS,
     whole_number,
     whole_offset,
 )
@@ -72,12 +73,14 @@ class PositionStage(ValueStage):
             if (
                 call.frame.unit == RANGE
                 and not call.frame.is_whole
-                and isinstance(call.function, NEIGHBORS)
+                and isinstance(call.function, exp.FirstValue | exp.LastValue | exp.NthValue)
+                and not _is_first_of_all(call)
             ):
                 self._range_ends(rows, call, order, factors)
         orders = list(positions)
         numbers_only = all(isinstance(call.function, exp.RowNumber) for call in calls)
-        is_narrow = len(orders) == 1 and orders[0] and not factors and not most
+        looks_back = not factors or all(_ends_with_peers(call) for call in calls)
+        is_narrow = len(orders) == 1 and orders[0] and looks_back and not most
         edge = orders[0][0] if is_narrow else None
         numbers = numbered(
             self.lowering,
@@ -90,6 +93,7 @@ class PositionStage(ValueStage):
             lifted(factors),
             Narrowed(edge) if edge is not None else None,
             is_unique=self.is_unique,
+            recomputed="" if most or edge is not None else whole_partition(calls),
         )
         if numbers_only or not later:
             return numbers
@@ -133,7 +137,6 @@ class PositionStage(ValueStage):
         bindings: dict[str, ScalarExpr],
     ) -> Rows:
         factors: list[Expr] = []
-        reach: int | None = 0
         for call in calls:
             order = tuple(self._order(call))
             position = positions[order]
@@ -144,22 +147,42 @@ class PositionStage(ValueStage):
             else:
                 frame = self._counted_frame(rows, call, position, dense.get(order, ""))
                 bindings[call.variable] = self.aggregate(call, (frame,), self.partition, factors)
-            ahead = self._reach(call)
-            reach = None if ahead is None or reach is None else max(reach, ahead)
-        values = lifted(factors)
-        (position, *more) = positions.values()
-        narrowed = None
-        if reach is not None and not more:
-            narrowed = Narrowed(OrderKey(position), reach)
-        return made_rows(self.lowering, rows, self.partition, factors, values, narrowed)
+        narrowed = self._narrowed(calls, positions)
+        recomputed = "" if narrowed is not None else whole_partition(calls)
+        return made_rows(
+            self.lowering,
+            rows,
+            self.partition,
+            factors,
+            lifted(factors),
+            narrowed,
+            recomputed=recomputed,
+        )
+
+    def _narrowed(
+        self, calls: Sequence[Call], positions: Mapping[tuple[OrderKey, ...], str]
+    ) -> Narrowed | None:
+        """The rows that calls may have other values at: from the first change on, or n rows before
+        it, or with its peers."""
+        ((order, position), *more) = positions.items()
+        if more:
+            return None
+        if any(_ends_with_peers(call) for call in calls):
+            looks_back = all(_ends_with_peers(call) or self._reach(call) == 0 for call in calls)
+            return Narrowed(order[0]) if looks_back and order else None
+        reaches = [self._reach(call) for call in calls]
+        known = [reach for reach in reaches if reach is not None]
+        if len(known) < len(reaches):
+            return None
+        return Narrowed(OrderKey(position), max(known))
 
     def _reach(self, call: Call) -> int | None:
         """How many rows a value looks ahead; None: to the end."""
-        if isinstance(call.function, exp.Lag):
+        if isinstance(call.function, exp.Lag | exp.Lead):
+            # A row that comes at the end gives the last n rows what they lead to.
+            return max(_ahead(call.function), 0)
+        if _is_first_of_all(call):
             return 0
-        if isinstance(call.function, exp.Lead):
-            # The row count decides where LEAD ends.
-            return None
         if call.frame.unit != ROWS or call.frame.exclude is not None:
             return None
         ahead = whole_offset(call.frame.end, "ROWS")
@@ -225,9 +248,8 @@ class PositionStage(ValueStage):
         function = call.function
         value = call.operands[id(function.this)]
         if isinstance(function, exp.Lag | exp.Lead):
-            offset = function.args.get("offset")
-            by = _signed_number(offset) if offset is not None else 1
-            at = apply("+", Ref(position), Const(by if isinstance(function, exp.Lead) else -by))
+            ahead = _ahead(function)
+            at = apply("+", Ref(position), Const(ahead))
             choice = self._value_at(rows, value, position, at, factors)
             default = function.args.get("default")
             target = self.types[call.variable]
@@ -236,9 +258,11 @@ class PositionStage(ValueStage):
                 return result
             other = convert(call.operands[id(default)], target, call.node).scalar
             inside = apply("<=", Const(1), at)
-            if (by > 0) == isinstance(function, exp.Lead):
+            if ahead > 0:
                 inside = apply("<=", at, self._total(rows, factors))
             return apply("case", inside, result, other)
+        if _is_first_of_all(call):
+            return self._value_at(rows, value, position, Const(1), factors)
         first, last = self._ends(rows, call, position, dense, value, factors)
         if isinstance(function, exp.NthValue):
             number = whole_number(function.args.get("offset"), "NTH_VALUE", 1)
@@ -309,6 +333,27 @@ class PositionStage(ValueStage):
         variable = self.variables.fresh("found", nullable=True)
         factors.append(extreme(variable, "max", target, body))
         return Ref(variable)
+
+
+def _ahead(function: exp.Lag | exp.Lead) -> int:
+    """How many rows after the current one the row is that is meant."""
+    offset = function.args.get("offset")
+    by = _signed_number(offset) if offset is not None else 1
+    return by if isinstance(function, exp.Lead) else -by
+
+
+def _is_first_of_all(call: Call) -> bool:
+    """FIRST_VALUE over a frame from the partition's first row to the current one or its last."""
+    frame = call.frame
+    is_open = frame.start.offset is None and (frame.end.offset is None or frame.end == CURRENT)
+    is_first = isinstance(call.function, exp.FirstValue) and not call.ignores_nulls
+    return is_first and is_open and frame.exclude is None
+
+
+def _ends_with_peers(call: Call) -> bool:
+    """LAST_VALUE and NTH_VALUE over the default frame: nothing after the row's peers matters."""
+    is_neighbor = isinstance(call.function, exp.LastValue | exp.NthValue)
+    return is_neighbor and not call.ignores_nulls and call.frame == UP_TO_PEERS
 
 
 def _signed_number(node: exp.Expr) -> int:

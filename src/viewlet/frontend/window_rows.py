@@ -116,12 +116,13 @@ def made_rows(
     narrowed: Narrowed | None,
     *,
     is_once: bool = False,
+    recomputed: str = "",
 ) -> Rows:
     """Rows with further values; `is_once`: the factors say how often, and not the source."""
     keys = (*source.keys, *dict.fromkeys(values))
     rows = exists_of(source.expr) if is_once else source.expr
     body = product((rows, *factors))
-    return made_from(lowering, source, partition, keys, body, narrowed)
+    return made_from(lowering, source, partition, keys, body, narrowed, recomputed)
 
 
 def made_from(
@@ -131,6 +132,7 @@ def made_from(
     keys: tuple[str, ...],
     body: Expr,
     narrowed: Narrowed | None = None,
+    recomputed: str = "",
 ) -> Rows:
     """What a body over the rows of a source gives; a change of those touches their partitions."""
     body = sum_over(keys, body)
@@ -139,7 +141,7 @@ def made_from(
     change = f"change_of_{source.name}"
     touched = _touched(lowering.variables, source, change, partition, narrowed)
     name = f"window_{len(lowering.inner) + 1}"
-    lowering.inner.append(InnerView(name, keys, body, source.name, change, touched))
+    lowering.inner.append(InnerView(name, keys, body, source.name, change, touched, recomputed))
     return Rows(keys, MapRef(name, COUNT, keys), name)
 
 
@@ -208,6 +210,7 @@ def numbered(
     narrowed: Narrowed | None = None,
     *,
     is_unique: bool,
+    recomputed: str = "",
 ) -> Rows:
     """Rows with their positions in some orders, equal ones after each other.
 
@@ -239,7 +242,14 @@ def numbered(
             factors.append(cond(apply("<=", Ref(position), Const(most[position]))))
     values = [position for position, _ in orders] + list(extra_values)
     return made_rows(
-        lowering, source, partition, [*factors, *extra], values, narrowed, is_once=not is_unique
+        lowering,
+        source,
+        partition,
+        [*factors, *extra],
+        values,
+        narrowed,
+        is_once=not is_unique,
+        recomputed=recomputed,
     )
 
 

@@ -22,7 +22,7 @@ from viewlet.frontend.types import (
     number_literal,
     shift,
 )
-from viewlet.frontend.window_calls import RANKS, Call, FrameAggregates
+from viewlet.frontend.window_calls import RANKS, Call, FrameAggregates, whole_partition
 from viewlet.frontend.window_frames import CURRENT, UP_TO_PEERS, FrameBound
 from viewlet.frontend.window_rows import (
     Narrowed,
@@ -102,9 +102,10 @@ class ValueStage:
         used = frozenset[str]().union(*(free_variables(bindings[c.variable]) for c in calls))
         values = [name for name in lifted(factors) if name in used]
         (edge,) = edges if len(edges) == 1 else (None,)
+        recomputed = "" if edge is not None else whole_partition(calls)
         if any(call.variable in self.most for call in calls):
             # The first rows are few: they are replaced as a whole, and choice from the first on.
-            edge = None
+            edge, recomputed = None, ""
         return made_rows(
             self.lowering,
             rows,
@@ -112,6 +113,7 @@ class ValueStage:
             factors,
             values,
             Narrowed(edge) if edge is not None else None,
+            recomputed=recomputed,
         )
 
     def aggregate(

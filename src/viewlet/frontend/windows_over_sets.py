@@ -23,13 +23,19 @@ _CLAUSES = ("from_", "joins", "where", "group", "having")
 
 
 def windows_outside(
-    select: exp.Select, items: Sequence[Item], key_of: Callable[[exp.Expr], exp.Expr]
+    select: exp.Select,
+    items: Sequence[Item],
+    key_of: Callable[[exp.Expr], exp.Expr],
+    refused: Callable[[exp.Column], Exception | None],
 ) -> exp.Select:
-    """The query with its groups in a subquery; `key_of` says what an element of GROUP BY means."""
+    """The query with its groups in a subquery.
+
+    `key_of` says what an element of GROUP BY means, `refused` what is wrong with another column.
+    """
     inner = exp.Select(**{name: _copy(select.args.get(name)) for name in _CLAUSES})
     for leaf in leaves_of(inner):
         leaf.replace(key_of(leaf).copy())
-    captured = _Captured([key_of(leaf) for leaf in leaves_of(select)])
+    captured = _Captured([key_of(leaf) for leaf in leaves_of(select)], refused)
     outer: list[exp.Expr] = []
     for item in items:
         value = captured.outside(item.node)
@@ -66,8 +72,11 @@ def _expanded(node: exp.Expr, names: dict[str, exp.Expr]) -> exp.Expr:
 class _Captured:
     """The values of groups that stand in windows and beside them."""
 
-    def __init__(self, keys: Sequence[exp.Expr]) -> None:
+    def __init__(
+        self, keys: Sequence[exp.Expr], refused: Callable[[exp.Column], Exception | None]
+    ) -> None:
         self._keys = keys
+        self._refused = refused
         self.columns: dict[str, exp.Expr] = {}
 
     def outside(self, node: exp.Expr) -> exp.Expr:
@@ -85,6 +94,9 @@ class _Captured:
             column.meta.update(node.meta)
             node.replace(column)
             return
+        error = self._refused(node) if isinstance(node, exp.Column) else None
+        if error is not None:
+            raise error
         if not isinstance(node, exp.Query):
             for child in list(node.iter_expressions()):
                 self._replace(child)

@@ -25,7 +25,7 @@ from viewlet.schema import shown_value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from viewlet.distributed.placement import Hints
+    from viewlet.distributed.hints import Hints
 
 
 def _reference() -> Engine:
@@ -36,8 +36,9 @@ def _reference() -> Engine:
 
 def _local() -> Engine:
     from viewlet.engine.local.native_engine import NativeEngine
+    from viewlet.planner.static_loader import static_loader
 
-    return NativeEngine()
+    return NativeEngine(static_loader)
 
 
 def _spark(**options: Any) -> Engine:

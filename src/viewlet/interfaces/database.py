@@ -33,7 +33,7 @@ from viewlet.interfaces.events import Watch
 from viewlet.interfaces.execute import StatementExecutor
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.render import database_html
-from viewlet.interfaces.spark_frames import FrameBatch
+from viewlet.interfaces.spark_frames import FrameBatch, repartition
 from viewlet.interfaces.stats import Stats
 from viewlet.interfaces.subscribe import Callback, Subscription
 from viewlet.interfaces.view import View
@@ -222,6 +222,17 @@ class Database:
         from viewlet.engine.partitions.batch_ids import batch_id_of
 
         return self._writes.apply_frames(changes, batch_id_of(batch_id))
+
+    def repartition(self) -> None:
+        """Move maps to where they are cheapest now, by the sizes of maps and tables (Spark).
+
+        `explain(view, stage="distributed")` says where they are, and what else was considered.
+
+        >>> db.repartition()
+        """
+        with self._state.lock:
+            repartition(self._state)
+            self._checkpoints.follow_definitions()
 
     def sink(
         self, relation: str, weight: int | str = 1, *, op: str | None = None

@@ -170,6 +170,8 @@ class Definitions:
             numbers |= self.epochs_read(view)
         numbers |= epochs or {}
         chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
+        if statement.strict:
+            self._reject_recomputations(statement, query)
         self.views[name] = ViewDefinition(
             statement,
             with_relations(query, chosen),
@@ -222,6 +224,18 @@ class Definitions:
             if names[-1] in self.instances(stream):
                 used = FreshNames((*self.relations, *self.views, *self._epoch_names()))
                 self.epochs[stream] = (*names, used.fresh(f"{stream}@{len(names)}"))
+
+    def _reject_recomputations(self, statement: CreateView, query: Query) -> None:
+        """WITH (strict = true)"""
+        from viewlet.planner.viewlets import recomputations
+
+        reasons = recomputations(self.catalog(), query)
+        if reasons:
+            raise UnsupportedError(
+                f"view {statement.name} is strict and would recompute {reasons[0]}",
+                position=statement.position,
+                hint="leave strict = true out, or compute this in a view of its own",
+            )
 
     def _epoch_names(self) -> set[str]:
         return {name for names in self.epochs.values() for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,9 @@ def explain_view(definition: ViewDefinition, engine: Engine, stage: str) -> str:
     part = part_for_view(engine.program, name)
     if stage == "program":
         return program_text(part)
-    return distributed_text(part, engine.locations if isinstance(engine, Distributing) else {})
+    if isinstance(engine, Distributing):
+        return distributed_text(part, engine.locations, engine.verdict)
+    return distributed_text(part)
 
 
 def explain_all(definitions: Definitions, program: Program, stage: str) -> str:
@@ -78,15 +81,19 @@ def _plans(catalog: Catalog, queries: Iterable[Query], *, keyed: bool) -> str:
     return "\n".join(explain_plan(catalog, query, keyed=keyed) for query in queries)
 
 
-def distributed_text(program: Program, locations: Mapping[str, Location] = NOWHERE) -> str:
+def distributed_text(
+    program: Program, locations: Mapping[str, Location] = NOWHERE, verdict: str = ""
+) -> str:
     """The program for many nodes: what each round does where, and what moves between them.
 
-    `locations`: where an engine keeps the maps already, of this program or of a larger one.
+    `locations`: where an engine keeps the maps already, of this program or of a larger one, and
+    `verdict`, why.
     """
     from viewlet.distributed import Hints, compile_distributed, explain
-    from viewlet.distributed.placement import hints_about
+    from viewlet.distributed.hints import hints_about
 
-    return explain(compile_distributed(program, hints_about(program, Hints(maps=locations))))
+    compiled = compile_distributed(program, hints_about(program, Hints(maps=locations)))
+    return explain(compiled if not verdict else replace(compiled, verdict=verdict))
 
 
 def check_stage(stage: str) -> None:

@@ -82,3 +82,14 @@ def jobs_and_stages(engine: Engine, name: str) -> tuple[int, int]:
         return 0, 0
     metrics = frames_engine(engine, name).metrics()
     return metrics.jobs, metrics.stages
+
+
+def repartition(state: DatabaseState) -> None:
+    """Have the engine place its maps anew."""
+    if state.engine_name != "spark":
+        raise UnsupportedError(
+            f"the engine {state.engine_name} keeps everything in this process",
+            hint='only connect(engine="spark") has partitions',
+        )
+    state.refuse_while_delivering()
+    frames_engine(state.engine, state.engine_name).repartition()

@@ -92,3 +92,6 @@ class RowSequence(Sequence[Any]):
 
     def __repr__(self) -> str:
         return repr(self._rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (self._rows,)

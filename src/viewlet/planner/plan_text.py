@@ -22,8 +22,10 @@ from viewlet.planner.tree_maps import Rooted
 from viewlet.planner.view_tree import TreeNode
 
 
-def plan_text(query: Query, choice: Choice, trees: Iterable[Rooted]) -> str:
-    """The choice for a view, and the trees that it would have or has."""
+def plan_text(
+    query: Query, choice: Choice, trees: Iterable[Rooted], recomputed: Iterable[str] = ()
+) -> str:
+    """The choice for a view, the trees that it would have or has, and what is `recomputed`."""
     lines = [f"view {query.name}: {choice.plan.value}, {choice.reason}"]
     stored = len(with_grouped_views(query).inner) - len(query.inner)
     if stored:
@@ -38,6 +40,7 @@ def plan_text(query: Query, choice: Choice, trees: Iterable[Rooted]) -> str:
     shown = dict.fromkeys(_tree_text(rooted) for rooted in trees)
     if shown:
         lines += ["  trees", *shown]
+    lines += [f"  recomputed: {reason}" for reason in recomputed]
     return "\n".join(lines) + "\n"
 
 

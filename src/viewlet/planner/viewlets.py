@@ -18,7 +18,9 @@ from viewlet.calculus.expr import (
     Add,
     Cond,
     Delta,
+    Exists,
     Expr,
+    Lift,
     MapRef,
     Mul,
     NestedValue,
@@ -26,8 +28,10 @@ from viewlet.calculus.expr import (
     Sum,
     Value,
     children,
+    factors_of,
     product_of,
     rebuild,
+    relations,
     transform,
     walk,
     with_fields,
@@ -37,6 +41,7 @@ from viewlet.calculus.rewrite import expand, project
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
+from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
@@ -49,9 +54,9 @@ from viewlet.planner.plan_text import plan_text
 from viewlet.planner.tree_maps import TreeMaps
 from viewlet.program.check import check
 from viewlet.program.frontier import reevaluate_on_read
-from viewlet.program.ir import Program, View
+from viewlet.program.ir import Program, View, relation_signature
 from viewlet.program.optimize import optimize
-from viewlet.schema import Catalog, Relation
+from viewlet.schema import Catalog, Physical, Relation
 
 
 def compile_program(
@@ -103,7 +108,28 @@ def explain_plan(catalog: Catalog, query: Query, *, keyed: bool = True) -> str:
     planner = _Planner(catalog, [query.name], keyed, Budget())
     planner.view(query, Plan.TREE)
     planner.run()
-    return plan_text(query, choice, planner.trees.rooted)
+    recomputed = recomputations(catalog, query, choice.plan, keyed=keyed)
+    return plan_text(query, choice, planner.trees.rooted, recomputed)
+
+
+def recomputations(
+    catalog: Catalog, query: Query, plan: Plan | None = None, *, keyed: bool = True
+) -> list[str]:
+    """What batches compute anew for a view instead of changing it, and why."""
+    reasons = list(dict.fromkeys(v.recomputed for v in query.inner if v.recomputed))
+    chosen = plan or plan_choice(catalog, query, keyed=keyed).plan
+    program = _planned(catalog, [query], [chosen], keyed, Budget())
+    whole = {
+        (statement.target, trigger.relation)
+        for trigger in program.triggers
+        for statement in trigger.statements
+        if statement.op == ":=" and not program.map(statement.target).buffer
+    }
+    for name, relation in sorted(whole):
+        reasons.append(
+            f"{name} by changes of {relation}: a nested value of it is tied to no row by ="
+        )
+    return reasons
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
@@ -170,6 +196,7 @@ class _Planner:
     ) -> None:
         self._budget = budget
         self._frontiers = frontiers
+        self._catalog = catalog
         self.maps = Maps(catalog, views)
         self.maintenance = Maintenance()
         self._materializer = Materializer(catalog, self.maps, keyed)
@@ -205,13 +232,37 @@ class _Planner:
 
         for view in query.inner:
             body = transform(view.body, rule)
-            definition = self._materializer.decorrelate(body)
+            definition = self._materializer.decorrelate(self._with_sums_as_values(body))
             is_shared = view.name not in sources
             planned = self.maps.add_inner(view.keys, body, definition, is_shared=is_shared)
             names[view.name] = planned.name
             if view.made_from is not None and planned.touched is None:
                 planned.touched = self._touched(view, names[view.made_from])
         return with_expressions(query, lambda expr: transform(expr, rule)) if names else query
+
+    def _with_sums_as_values(self, body: Expr) -> Expr:
+        """Exists(q) * (x := q * {p} * a)  ->  Exists(q) * (x := q * [case(p, 1, 0)] * a)
+
+        The sums of a grouped subquery are columns of the maps that say which groups there are, as
+        those of a view are; whole numbers only, since 0 times infinity is not 0.
+        """
+        rows = [conditions(f.body) for f in factors_of(body) if isinstance(f, Exists)]
+        if len(rows) != 1 or isinstance(body, Exists):
+            return body
+        factors = []
+        for factor in factors_of(body):
+            if isinstance(factor, Lift) and self._is_whole(factor.body):
+                factor = Lift(factor.variable, as_values(factor.body, rows[0]))
+            factors.append(factor)
+        return product_of(*factors)
+
+    def _is_whole(self, expr: Expr) -> bool:
+        """Whether the weights of an expression over relations alone are whole numbers."""
+        if any(isinstance(node, MapRef) for node in walk(expr)):
+            return False
+        signatures = {name: relation_signature(self._catalog[name]) for name in relations(expr)}
+        slots = variable_slots(expr, signatures)
+        return weight_type(expr, signatures, slots) is Physical.INT
 
     def _touched(self, view: InnerView, source: str) -> Expr:
         """The rows that are replaced, over the buffer that holds the change of their source."""

@@ -28,7 +28,7 @@ from viewlet.calculus.factorize import factorize, separate
 from viewlet.calculus.rewrite import canonical, census, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
-from viewlet.calculus.typing import variable_slots
+from viewlet.calculus.typing import Signatures, variable_slots
 from viewlet.program.batch_joins import join_batches
 from viewlet.program.check import check
 from viewlet.program.ir import KeyColumn, Map, Program, Refresh, Statement, Trigger, ValueColumn
@@ -219,7 +219,7 @@ def share_domains(program: Program) -> Program:
     buffers: dict[str, Map] = {}
     names = program.names()
     triggers = []
-    costs = Keys(program)
+    costs, signatures = Keys(program), program.signatures()
     for trigger in program.triggers:
         statements: list[Statement] = []
         fillings: dict[str, list[Statement]] = {}
@@ -238,7 +238,7 @@ def share_domains(program: Program) -> Program:
                 if text not in fillings:
                     domain_count += 1
                     name = names.fresh(f"d_{trigger.relation}_domain_{domain_count}")
-                    buffers[name] = _domain_buffer(name, keys, factor, program)
+                    buffers[name] = _domain_buffer(name, keys, factor, signatures)
                     fillings[text] = [
                         Statement(name, keys, "+=", part, ((COUNT, ONE),))
                         for part in _counted(factor)
@@ -303,8 +303,8 @@ def _counted(domain: Expr) -> list[Expr]:
     return [domain]
 
 
-def _domain_buffer(name: str, keys: tuple[str, ...], domain: Expr, program: Program) -> Map:
-    slots = variable_slots(domain, program.signatures())
+def _domain_buffer(name: str, keys: tuple[str, ...], domain: Expr, signatures: Signatures) -> Map:
+    slots = variable_slots(domain, signatures)
     columns = tuple(KeyColumn(key, slots[key]) for key in keys)
     return Map(name, columns, (ValueColumn(COUNT, Physical.INT),), buffer=True)
 

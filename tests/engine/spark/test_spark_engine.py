@@ -387,7 +387,13 @@ def test_frames(db: Database, spark: Any) -> None:
 
 def test_rows_of_streams_are_aggregated_where_they_are(spark: Any, tmp_path: Path) -> None:
     """No job for rows of the driver, one stage for rows of a DataFrame; a restore repeats both."""
-    with viewlet.connect("spark", spark=spark, partitions=2, checkpoint=str(tmp_path)) as db:
+    with viewlet.connect(
+        "spark",
+        spark=spark,
+        partitions=2,
+        checkpoint=str(tmp_path),
+        hints=viewlet.Hints(records={"v": 4}),
+    ) as db:
         db.execute("CREATE STREAM s (k VARCHAR NOT NULL, t TIMESTAMP, x INT NOT NULL)")
         db.execute("CREATE VIEW v AS SELECT k, SUM(x) AS x FROM s WHERE x > 1 GROUP BY k")
         db.insert("s", [("a", None, 2), ("b", None, 1), ("c", None, 7)])

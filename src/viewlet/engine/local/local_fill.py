@@ -20,6 +20,7 @@ from viewlet.program.check import check
 from viewlet.program.fill_plan import FillPlan
 from viewlet.program.interpret import defined_contents, with_defined_maps
 from viewlet.program.ir import Map, Program
+from viewlet.program.static_maps import StaticPlanner
 from viewlet.schema import Relation
 
 _FEW_ROWS = 2_000
@@ -27,29 +28,30 @@ _FEW_ROWS = 2_000
 
 
 def filled(
-    program: Program, plan: FillPlan, old: LocalEngine, tables: Mapping[str, StoredTable]
+    program: Program,
+    plan: FillPlan,
+    old: LocalEngine,
+    tables: Mapping[str, StoredTable],
+    plan_static: StaticPlanner | None = None,
 ) -> LocalEngine:
     """An engine of the program with the contents that the plan says.
 
-    `old` and `tables` are what it is filled from; they stay as they are.
+    `old` and `tables` are what it is filled from; they stay as they are. `plan_static` says how
+    large static tables are loaded by triggers: without it definitions are evaluated.
     """
     new = LocalEngine(program)
     check_kernels(new.module)
     is_worth_compiling = sum(len(tables[name].rows) for name in plan.tables) > _FEW_ROWS
     if plan.loads_all and is_worth_compiling and plan.program is program:
-        load(new, tables)
+        load(new, tables, plan_static)
         return new
     new.host.begin(logged=False)
     _move(new, plan, old, tables)
-    before_rows = Atoms(relations=_rows_of(tables, plan.static))
-    initial = {map.name for map in plan.initial()}
-    for map, column, contents in defined_contents(plan.program, before_rows):
-        if map.name in initial:
-            new.add(map.name, column, contents)
+    fill_initial(new, plan.program, list(plan.initial()), tables, plan_static)
     if is_worth_compiling:
         # In an engine of its own: beside full maps its triggers would count what is there already.
         loader = LocalEngine(check(plan.loader))
-        load(loader, tables)
+        load(loader, tables, plan_static)
         translate = Translation(loader.dictionary, new.dictionary)
         for map, column, source in plan.loaded_columns():
             _copy(new, map, column, loader, source, translate)
@@ -76,21 +78,54 @@ def _move(
             new.add(fill.map.name, column, evaluate(expr, fill.map.key_names, database))
 
 
-def load(engine: LocalEngine, tables: Mapping[str, StoredTable]) -> None:
+def load(
+    engine: LocalEngine,
+    tables: Mapping[str, StoredTable],
+    plan_static: StaticPlanner | None = None,
+) -> None:
     """Fill all maps of an empty engine from the tables' rows, as if these had just come."""
     batches = {}
     for relation in engine.program.relations:
         table = tables.get(relation.name)
-        if table is not None:
-            # Constant maps are computed from plain rows, all others from the used columns.
+        if table is not None and not relation.static:
             used = engine.reads(relation.name)
             translate = Translation(table.dictionary, engine.dictionary)
-            batches[relation.name] = (
-                table.batch()
-                if relation.static
-                else translated(relation, table.coded(used), translate, used)
-            )
-    engine.load(batches)
+            batches[relation.name] = translated(relation, table.coded(used), translate, used)
+    program = engine.program
+    maps = [map for map in program.maps if not map.buffer]
+    engine.load(batches, lambda: fill_initial(engine, program, maps, tables, plan_static))
+
+
+def fill_initial(
+    engine: LocalEngine,
+    program: Program,
+    maps: Sequence[Map],
+    tables: Mapping[str, StoredTable],
+    plan_static: StaticPlanner | None,
+) -> None:
+    """Put into some maps what their definitions say of static tables and nothing else.
+
+    Of large tables by triggers, in an engine of their own; of small ones from the definitions.
+    """
+    static = {r.name for r in program.relations if r.static and r.name in tables}
+    names = {map.name for map in maps}
+    chosen = {(map.name, column.name) for map in maps for column in map.columns}
+    if plan_static is not None and sum(len(tables[name].rows) for name in static) > _FEW_ROWS:
+        plan = plan_static(program, maps)
+        if plan is not None:
+            loader = LocalEngine(check(plan.program))
+            load(loader, {name: tables[name] for name in static})
+            translate = Translation(loader.dictionary, engine.dictionary)
+            for map, column, source in plan.sources:
+                _copy(engine, map, column, loader, source, translate)
+            chosen = set(plan.others)
+            names = {name for name, _ in chosen}
+    if not chosen:
+        return
+    before_rows = Atoms(relations=_rows_of(tables, static))
+    for map, column, contents in defined_contents(program, before_rows):
+        if map.name in names and (map.name, column) in chosen:
+            engine.add(map.name, column, contents)
 
 
 def translated(

@@ -24,6 +24,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.kernels.jit import source
 from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
 from viewlet.program.ir import Program
+from viewlet.program.static_maps import StaticPlanner
 from viewlet.schema import Relation
 from viewlet.storage.columns import Array, MemoryArrays
 
@@ -33,7 +34,9 @@ _NOTHING = Program((), (), ())
 class NativeEngine:
     """Implements engine.contract.Engine: LocalEngine for the maps, StoredTable for each table."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan_static: StaticPlanner | None = None) -> None:
+        """`plan_static` says how large static tables are loaded (planner/static_loader.py)."""
+        self._plan_static = plan_static
         self._strings = StringCodes()
         self._buffers = BatchMemory()
         self._tables: dict[str, StoredTable] = {}
@@ -67,7 +70,7 @@ class NativeEngine:
         if program != self.program:
             unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
             plan = fill_plan(self.program, program, unchanged, ended)
-            self._use(filled(program, plan, self._engine, stored))
+            self._use(filled(program, plan, self._engine, stored, self._plan_static))
         # Declared sizes are no part of what makes relations equal: those of these are the current.
         self._relations = {r.name: r for r in program.relations}
         for relation in tables:

@@ -12,7 +12,7 @@ serialize apply and reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -165,15 +165,21 @@ class LocalEngine:
         """Take back the last batch; a second time nothing is left to take back."""
         self.host.rollback()
 
-    def load(self, tables: Mapping[str, Batch]) -> None:
+    def load(
+        self, tables: Mapping[str, Batch], fill_initial: Callable[[], None] | None = None
+    ) -> None:
         """Fill the maps of a new engine from existing rows, without a log to undo it.
 
-        Static tables must be among the first tables that an engine is given.
+        Static tables must be among the first tables that an engine is given, unless `fill_initial`
+        puts into maps what these have before the first row.
         """
         self.host.begin(logged=False)
         try:
             if not self._started:
-                self._load_constants(tables)
+                if fill_initial is not None:
+                    fill_initial()
+                else:
+                    self._load_constants(tables)
                 self._started = True
             for relation, batch in tables.items():
                 self._run(relation, self.code(relation, batch))

@@ -48,6 +48,7 @@ class ViewReader:
         self._states = count(1)
         self._state, self._previous = 0, -1
         self._windows: dict[str, Followed[Window]] = {}
+        self._seen: dict[str, tuple[Window, Batch]] = {}
         self._counts: dict[str, Followed[int]] = {}
 
     def advance(self) -> None:
@@ -92,7 +93,10 @@ class ViewReader:
         if is_small and not query.lets and self._can_follow(view):
             window = self._current_window(view)
             self._windows[view.name].unread = 0
-            return batch_of_rows(query, window.visible())
+            seen = self._seen.get(view.name)
+            if seen is None or seen[0] is not window:
+                seen = self._seen[view.name] = window, batch_of_rows(query, window.visible())
+            return seen[1]
         return visible(query, *self._vectors(view, before=False))
 
     def find(self, view: View, key: Row) -> list[Row]:

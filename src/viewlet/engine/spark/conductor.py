@@ -402,13 +402,15 @@ class Conductor:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Records and bytes of every lasting map over all nodes."""
-        totals: dict[str, tuple[int, int]] = {}
-        for name in self.plan.driver.homes:
-            pool = self.node.pools[name]
-            totals[name] = (len(pool.live()), pool.nbytes())
+        pools = self.node.pools
+        totals = {name: (size, pools[name].nbytes()) for name, size in self.driver_sizes().items()}
         remote = tuple(name for name in self.plan.workers.homes if name not in totals)
         totals |= self._totals(Request(ReadKind.SIZES, remote))
         return totals
+
+    def driver_sizes(self) -> dict[str, int]:
+        """Records of the maps of which the driver has all."""
+        return {name: len(self.node.pools[name].live()) for name in self.plan.driver.homes}
 
     def table_sizes(self) -> dict[str, tuple[int, int]]:
         """Table -> records and bytes over all partitions."""

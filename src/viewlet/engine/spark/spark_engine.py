@@ -14,12 +14,13 @@ import json
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from viewlet.distributed import Hints, compile_all, distributed_text
-from viewlet.distributed.compile import Level
+from viewlet.distributed.compile import Level, placement_of
+from viewlet.distributed.hints import hints_about
 from viewlet.distributed.location import Location
-from viewlet.distributed.placement import hints_about
 from viewlet.engine.contract import (
     MapSize,
     Row,
@@ -139,6 +140,11 @@ class SparkEngine:
         return self._plan.distributed.locations
 
     @property
+    def verdict(self) -> str:
+        """Why the maps are where they are, in words."""
+        return self._plan.distributed.verdict
+
+    @property
     def cluster(self) -> Cluster:
         """The partitions of the program, made if need be."""
         cluster = self._opened().steps
@@ -153,12 +159,60 @@ class SparkEngine:
         self._end_changes()
         plan = self._plan
         if program != self._program:
-            plan = self._planned(program)
-        old = self._conductor
-        if old is None:
+            plan = self._planned(program, self._grown(program, ended))
+        if self._conductor is None:
             self._number += 1
             self._use(program, tables, plan, None)
             return
+        self._replace(self._conductor, program, tables, ended, plan)
+
+    def repartition(self) -> None:
+        """Place the maps anew, by their sizes and those of the tables as they are now."""
+        old = self._conductor
+        if old is None:
+            return
+        self._end_changes()
+        rows = {name: size for name, (size, _) in old.table_sizes().items()}
+        records = {name: size for name, (size, _) in old.sizes().items()}
+        measured = replace(
+            self._hints,
+            statistics={**rows, **self._hints.statistics},
+            records={**self._hints.records, **records},
+        )
+        plan = self._planned(self._program, measured)
+        if placement_of(plan.distributed) != placement_of(self._plan.distributed):
+            self._replace(old, self._program, self._tables, {}, plan)
+
+    def _grown(self, program: Program, ended: Ended) -> Hints:
+        """The hints, with the sizes of maps on the driver that have become too large for it.
+
+        What is small so far says nothing of later: views are often made before the rows come.
+        """
+        old = self._conductor
+        if old is None:
+            return self._hints
+        limit = self._hints.replicate_below
+        sizes = {name: size for name, size in old.driver_sizes().items() if size >= limit}
+        if not sizes:
+            return self._hints
+        fills = fill_plan(self._program, program, [], ended).maps
+        sources = {fill.map.name: {ref.name for _, ref in fill.copies()} for fill in fills}
+        grown = {
+            name: max(sizes[source] for source in origins & sizes.keys())
+            for name, origins in sources.items()
+            if origins & sizes.keys()
+        }
+        return replace(self._hints, records={**self._hints.records, **grown})
+
+    def _replace(
+        self,
+        old: Conductor,
+        program: Program,
+        tables: Sequence[Relation],
+        ended: Ended,
+        plan: StagedProgram,
+    ) -> None:
+        """Bring new partitions to where the old ones are, and go on with them."""
         number = self._free_number()
         directory = self._directory(number)
         cluster_of(old).claim()  # StateError at once where another driver has taken over
@@ -173,8 +227,8 @@ class SparkEngine:
         self._use(program, tables, plan, new)
         cluster_of(old).close()
 
-    def _planned(self, program: Program) -> StagedProgram:
-        hints = hints_about(program, self._hints)
+    def _planned(self, program: Program, hints: Hints | None = None) -> StagedProgram:
+        hints = hints_about(program, hints or self._hints)
         plan = staged(compile_all(program, hints, level=self._level))
         for side in (plan.workers, plan.driver):
             check_kernels(side.module)
@@ -421,7 +475,13 @@ class SparkEngine:
         if self._conductor is not None:
             self.cluster.save(self._conductor.saved_state())
             self.cluster.checkpoint()
-        metadata = {"program": self._number, "hints": self._hints.plain()}
+        placement = {name: str(to) for name, to in placement_of(self._plan.distributed)}
+        metadata = {
+            "program": self._number,
+            "hints": self._hints.plain(),
+            "placement": placement,
+            "verdict": self.verdict,
+        }
         store.put(f"{name}/{SUMMARY_FILE}", seal(json.dumps(metadata).encode(), name))
 
     def load(
@@ -440,7 +500,9 @@ class SparkEngine:
                 hint="restore its files from a backup, or load the data again",
             ) from problem
         self._hints = Hints(**metadata.get("hints", {}))
-        plan = self._planned(program)
+        # The arrays lie where the maps were placed when they were made, whatever is known by now.
+        plan = self._planned(program, replace(self._hints, maps=metadata["placement"]))
+        plan = replace(plan, distributed=replace(plan.distributed, verdict=metadata["verdict"]))
         self._number = metadata["program"]
         self._use(program, tables, plan, None)
         program_directory = self._directory(self._number)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_FEW = 1_000
+"""Strings that are laid out one by one."""
+
+
 def arrow_type(type: Type) -> pa.DataType:
     """How Arrow holds values of a type."""
     import pyarrow as pa
@@ -65,35 +69,75 @@ def _arrow_array(values: Array, nulls: Array | None, type: Type) -> Any:
     mask = None if nulls is None else np.asarray(nulls, bool)
     is_integral = values.dtype.kind in "iub"
     if kind is Kind.VARCHAR:
-        return pa.array(values, target, mask=mask)
+        few = len(values) <= _FEW
+        return _strings(values, mask) if few else pa.array(values, target, mask=mask)
     if kind is Kind.DECIMAL and is_integral:
         return _decimals(values.astype(np.int64), mask, target)
     if kind in (Kind.INTEGER, Kind.DATE) and is_integral:
         if len(values) and not (INT32[0] <= values.min() and values.max() <= INT32[1]):
             raise OverflowError(f"{values.min()} to {values.max()}")
-        array = pa.array(values.astype(np.int32), mask=mask)
-        return array.view(target) if kind is Kind.DATE else array
+        return _of_words(values.astype(np.int32), mask, target)
     if kind in (Kind.BIGINT, Kind.TIMESTAMP) and is_integral:
-        return pa.array(values.astype(np.int64), mask=mask).view(target)
+        return _of_words(values.astype(np.int64, copy=False), mask, target)
     if kind is Kind.DOUBLE and values.dtype != object:
-        return pa.array(values.astype(np.float64), mask=mask)
+        return _of_words(values.astype(np.float64, copy=False), mask, target)
     if kind is Kind.BOOLEAN and values.dtype != object:
-        return pa.array(values.astype(bool), mask=mask)
+        bits = pa.py_buffer(_bits(values.astype(bool)))
+        return pa.Array.from_buffers(target, len(values), [_validity(mask), bits])
     return pa.array([decode(value, type) for value in plain_values(values, nulls)], target)
+
+
+# Arrow's arrays are made of their buffers: without a copy where they lie as Arrow has them. And
+# `pa.array` imports pandas, if it is installed, which takes longer than all else that a query does.
+
+
+def _of_words(values: Array, mask: Array | None, target: Any) -> Any:
+    """Numbers as they lie in memory."""
+    import pyarrow as pa
+
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(target, len(values), [_validity(mask), data])
+
+
+def _validity(mask: Array | None) -> Any:
+    """A mask of NULLs as Arrow's bits of what is there."""
+    import pyarrow as pa
+
+    return None if mask is None else pa.py_buffer(_bits(~mask))
+
+
+def _bits(truths: Array) -> Array:
+    return np.packbits(truths, bitorder="little")
+
+
+def _strings(values: Array, mask: Array | None) -> Any:
+    """A few strings, one by one."""
+    import pyarrow as pa
+
+    gaps = np.fromiter((value is None for value in values), bool, len(values))
+    gaps = gaps if mask is None else gaps | mask
+    texts = [
+        b"" if gap else value.encode() for value, gap in zip(values, gaps.tolist(), strict=True)
+    ]
+    ends = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum([len(text) for text in texts], out=ends[1:])
+    buffers = [
+        _validity(gaps) if gaps.any() else None,
+        pa.py_buffer(ends),
+        pa.py_buffer(b"".join(texts)),
+    ]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
 def _decimals(values: Array, mask: Array | None, target: Any) -> Any:
     """Scaled integers are the low words of Arrow's 128 bits, and their signs the high ones."""
-    import pyarrow as pa
-
     limit = 10**target.precision
     if len(values) and (int(values.max()) >= limit or int(values.min()) <= -limit):
         raise OverflowError(f"more than {target.precision} digits")
     words = np.empty((len(values), 2), np.int64)
     words[:, 0] = values
     words[:, 1] = values >> 63
-    valid = None if mask is None else pa.array(~mask).buffers()[1]
-    return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(words)])
+    return _of_words(words, mask, target)
 
 
 def table_columns(relation: Relation) -> list[tuple[str, Type]]:
