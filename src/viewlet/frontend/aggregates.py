@@ -463,10 +463,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 
 def columns_outside(node: exp.Expr) -> set[str]:
-    """Names of the columns that an expression reads of a group, not of the rows in it:
-
-    a + SUM(b) -> a
-    """
+    """Names of the columns that an expression reads of a group, not of its rows: a + SUM(b) -> a"""
     inside = {id(column) for part in _aggregates(node) for column in part.find_all(exp.Column)}
     return {column.name for column in node.find_all(exp.Column) if id(column) not in inside}
 

@@ -95,7 +95,7 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
     if not header and first.endswith(delimiter) and len(words) > len(fields):
         fields.append("_end")
     if len(set(fields)) < len(fields):
-        raise DataError(f"the header of {path} has a name twice: {', '.join(fields)}")
+        raise DataError(f"the header has a name twice: {', '.join(fields)}")
     types = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in fields)
     arguments = (
         f"auto_detect = false, header = {str(header).lower()}, columns = {{{types}}}, "
@@ -107,32 +107,33 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
     try:
         texts = _query(f"SELECT {selected} FROM read_csv({_text(path)}, {arguments})")
     except ViewletError as error:
-        raise _line_error(error.message, path, fields) from None
+        raise _line_error(error.message, fields) from None
     return typed_table(texts, relation)
 
 
 _FIELD_COUNT = re.compile(r"expected number of columns: \d+ found: (\d+)", re.IGNORECASE)
 
 
-def _line_error(message: str, path: str, fields: list[str]) -> DataError:
-    """line 3: expected Number of Columns: 2 Found: 1 -> line 3 of f.csv has 1 field and not ..."""
+def _line_error(message: str, fields: list[str]) -> DataError:
+    """line 3: expected Number of Columns: 2 Found: 1 -> line 3 has 1 field, and not 2 (a, b)"""
     start, _, what = message.partition(": ")
     if not start.startswith("line "):
-        return DataError(f"cannot read {path}: {message}")
+        return DataError(f"the file cannot be read: {message}")
     field_count = _FIELD_COUNT.search(what)
     names = f"{len(fields)} ({', '.join(fields)})"
     if field_count is not None:
+        count = field_count[1]
         return DataError(
-            f"{start} of {path} has {field_count[1]} fields, and not {names}",
+            f"{start} has {count} field{'s' * (count != '1')}, and not {names}",
             hint="WITH (delimiter = ';', header = true) says how the file is written",
         )
     if "quote" in what.lower():
         return DataError(
-            f"{start} of {path}, with the fields {names}: a quote is not closed, or text follows "
+            f"{start}, with the fields {names}: a quote is not closed, or text follows "
             "the closing one",
             hint='a quote inside of quotes is written twice: "say ""yes"""',
         )
-    return DataError(f"{start} of {path}, with the fields {names}: {what}")
+    return DataError(f"{start}, with the fields {names}: {what}")
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
