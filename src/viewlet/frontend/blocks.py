@@ -8,7 +8,7 @@ always one row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -295,7 +295,7 @@ def bound_groups(lowering: Lowering, block: SelectBlock) -> BoundGroups:
         nodes = grouping.keys if grouping else group.expressions
         columns = [_group_value(scalars, node, block) for node in nodes]
     count = len(columns)
-    columns += _determined(block, columns)
+    columns += _determined(block, columns, {typed.scalar for _, typed in absent})
     prepared = extended(lowering.variables, block.branches, scalars.take_prelude())
     branches, bound, keys = keyed(lowering.variables, prepared, columns)
     nulls = [(typed.scalar, Typed(NULL, typed.type)) for _, typed in absent]
@@ -318,9 +318,12 @@ def _value(scalars: RowScalars, item: Item) -> Typed:
 
 
 def _determined(
-    block: SelectBlock, columns: Sequence[tuple[str, Typed]]
+    block: SelectBlock, columns: Sequence[tuple[str, Typed]], absent: Set[ScalarExpr]
 ) -> list[tuple[str, Typed]]:
-    """Columns that a grouped primary key determines may be used as if they were grouped."""
+    """Columns that a grouped primary key determines may be used as if they were grouped.
+
+    Keys of other grouping sets stay NULL, whatever determines them.
+    """
     grouped = {typed.scalar for _, typed in columns}
     having = block.select.args.get("having")
     nodes = [*(item.node for item in block.items), *([having] if having is not None else [])]
@@ -332,7 +335,7 @@ def _determined(
             determined += [
                 (name, typed)
                 for name, typed in source.columns
-                if name in used and typed.scalar not in grouped
+                if name in used and typed.scalar not in grouped and typed.scalar not in absent
             ]
     return determined
 

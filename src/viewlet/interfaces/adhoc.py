@@ -30,6 +30,8 @@ _SETTINGS = (
     # A live view's division by zero is NULL, and so is an ad-hoc query's.
     "SET error_on_division_by_zero = false",
     "SET ieee_floating_point_ops = false",
+    # NULLs are greater than all values, as in PostgreSQL and in views.
+    "SET default_null_order = 'nulls_last_on_asc_first_on_desc'",
     # A misspelled table must not find a Python variable of that name.
     "SET python_enable_replacements = false",
     "SET preserve_insertion_order = true",
