@@ -50,6 +50,7 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
+from viewlet.frontend.time_windows import expand_time_windows, without_flink_words
 from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
 from viewlet.frontend.transactions import read_transaction
 from viewlet.frontend.view_options import is_strict, plan_of
@@ -230,7 +231,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if words in (["ALTER", "MATERIALIZED"], ["ALTER", "VIEW"]):
         return read_alter(tokens, source.position, text)
     tokens, is_stream = _without_stream(list(tokens))
-    tokens = _without_data(source, tokens)
+    tokens = without_flink_words(_without_data(source, tokens))
     tree = _tree(source, tokens)
     for node in tree.walk():
         offset = node.meta_get("start")
@@ -245,6 +246,8 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
                     f'quote it as "{node.name}" if it is a name',
                 )
             node.set("this", node.name.lower())
+    if isinstance(tree, exp.Query | exp.Values | exp.Create):
+        expand_time_windows(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):
