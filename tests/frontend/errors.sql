@@ -195,14 +195,35 @@ CREATE VIEW v AS SELECT CAST(d AS INT) FROM r
 CREATE VIEW v AS SELECT EXTRACT(YEAR FROM a) FROM r
 --! TypingError 1:43 | EXTRACT needs a date, a is INTEGER | -
 
-CREATE VIEW v AS SELECT EXTRACT(CENTURY FROM d) FROM r
---! UnsupportedError 1:46 | EXTRACT(CENTURY ...) is not supported | parts are YEAR, QUARTER, MONTH, DAY, HOUR, MINUTE, SECOND, DOW and DOY
+CREATE VIEW v AS SELECT EXTRACT(ERA FROM d) FROM r
+--! UnsupportedError 1:42 | EXTRACT(ERA ...) is not supported | parts are YEAR, QUARTER, MONTH, DAY, HOUR, MINUTE, SECOND, DOW, DOY, WEEK, ISODOW, ISOYEAR, DECADE, CENTURY, MILLENNIUM, MILLISECOND, MICROSECOND and EPOCH
 
 CREATE VIEW v AS SELECT a + INTERVAL '1' DAY FROM r
 --! TypingError 1:25 | an interval cannot be added to INTEGER | -
 
 CREATE VIEW v AS SELECT d + INTERVAL '1 fortnight' FROM r
---! UnsupportedError 1:25 | interval INTERVAL '1 FORTNIGHT' is not supported | write one whole number and one unit, as in INTERVAL '3' MONTH
+--! UnsupportedError 1:25 | interval INTERVAL '1 FORTNIGHT' is not supported | write numbers and units, as in INTERVAL '3' MONTH or INTERVAL '1 day 2 hours'
+
+CREATE VIEW v AS SELECT d + INTERVAL '1 day garbage' FROM r
+--! UnsupportedError 1:25 | interval INTERVAL '1 DAY' is not supported | write numbers and units, as in INTERVAL '3' MONTH or INTERVAL '1 day 2 hours'
+
+CREATE VIEW v AS SELECT ts - ts FROM t
+--! UnsupportedError 1:25 | a difference of timestamps is an interval, which no column can have | write EXTRACT(EPOCH FROM a - b) or DATE_DIFF('second', b, a)
+
+CREATE VIEW v AS SELECT DATE_BIN('1 month', ts) FROM t
+--! UnsupportedError 1:34 | DATE_BIN with months is not supported | use DATE_TRUNC('month', ...) for months, quarters and years
+
+CREATE VIEW v AS SELECT DATE_BIN(a, ts) FROM t
+--! TypingError 1:34 | DATE_BIN needs an INTERVAL, not a | -
+
+CREATE VIEW v AS SELECT TIME_BUCKET('0 s', ts) FROM t
+--! TypingError 1:37 | TIME_BUCKET needs a positive INTERVAL | -
+
+CREATE VIEW v AS SELECT DATE_DIFF('fortnight', ts, ts) FROM t
+--! UnsupportedError 1:25 | DATE_DIFF has no unit fortnight | units are year, quarter, month, week, day, hour, minute, second, millisecond, microsecond
+
+CREATE VIEW v AS SELECT DATE_TRUNC('century', ts) FROM t
+--! UnsupportedError 1:25 | DATE_TRUNC('century', ...) is not supported | units are year, quarter, month, week, day, hour, minute, second, decade, millisecond, microsecond
 
 CREATE VIEW v AS SELECT INTERVAL '1' DAY FROM r
 --! UnsupportedError 1:34 | an interval can only be added to or subtracted from a date | write d + INTERVAL '3' MONTH

@@ -77,6 +77,17 @@ SELECT ts + INTERVAL '90' MINUTE AS x FROM t WHERE ts > TIMESTAMP '2020-01-01 00
 SELECT id FROM t, r WHERE ts > d;
 SELECT YEAR(d) AS y, MONTH(d) AS m, DAY(d) AS dd FROM r;
 
+SELECT TIME_BUCKET('7 days', ts) AS w, TIME_BUCKET(INTERVAL '5 minutes', ts) AS b FROM t;
+SELECT TIME_BUCKET(INTERVAL '90 s', ts, TIMESTAMP '2020-01-01 00:00:07') AS b, COUNT(*) AS n FROM t GROUP BY b;
+SELECT EXTRACT(WEEK FROM d) AS w, EXTRACT(ISOYEAR FROM d) AS y, EXTRACT(ISODOW FROM d) AS o FROM r;
+SELECT EXTRACT(EPOCH FROM ts) AS e, EXTRACT(CENTURY FROM ts) AS c, EXTRACT(DECADE FROM d) AS d FROM t, r;
+SELECT EXTRACT(MILLISECOND FROM ts) AS m, EXTRACT(MICROSECONDS FROM ts) AS u FROM t;
+SELECT DATE_TRUNC('decade', ts) AS d, DATE_TRUNC('milliseconds', ts) AS m FROM t;
+SELECT ts + INTERVAL '1 day 2 hours -3 minutes' AS x, ts - INTERVAL '1 month 1 day 04:05:06.5' AS y FROM t;
+SELECT EXTRACT(EPOCH FROM t.ts - o.ts) AS s FROM t, t o WHERE t.ts - o.ts < INTERVAL '3 days 1 hour';
+SELECT DATE_DIFF('hour', t.ts, o.ts) AS h, DATE_DIFF('week', t.ts, o.ts) AS w FROM t, t o;
+SELECT DATE_DIFF('month', d, ts) AS m, DATEDIFF('quarter', d, ts) AS q, DATE_DIFF('year', d, ts) AS y FROM r, t;
+
 -- inner joins
 SELECT r.a, s.x FROM r, s WHERE r.b = s.b;
 SELECT r.a, s.x FROM r JOIN s ON r.b = s.b AND s.x > 1;

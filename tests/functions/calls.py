@@ -62,15 +62,22 @@ def _calls(*scalars: str, sql: str = "") -> Calls:
 def _of_dates() -> dict[str, Calls]:
     """date_year(d), timestamp_year(m) and their like, with SQL for the parts."""
     made: dict[str, Calls] = {}
-    for part in ("year", "quarter", "month", "day", "hour", "minute", "second", "dow", "doy"):
+    for part in (
+        *("year", "quarter", "month", "day", "hour", "minute", "second", "dow", "doy"),
+        *("week", "isodow", "isoyear", "decade", "century", "millennium", "epoch"),
+        *("millisecond", "microsecond"),
+    ):
         made[f"date_{part}"] = _calls(f"date_{part}(d)", sql=f"EXTRACT({part.upper()} FROM d)")
         made[f"timestamp_{part}"] = _calls(
             f"timestamp_{part}(m)", sql=f"EXTRACT({part.upper()} FROM m)"
         )
-    for part in ("year", "quarter", "month", "week", "day"):
+    for part in ("decade", "year", "quarter", "month", "week", "day"):
         sql = f"CAST(DATE_TRUNC('{part}', d) AS DATE)"
         made[f"date_trunc_{part}"] = _calls(f"date_trunc_{part}(d)", sql=sql)
-    for part in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
+    for part in (
+        *("decade", "year", "quarter", "month", "week", "day", "hour", "minute", "second"),
+        *("millisecond", "microsecond"),
+    ):
         sql = f"DATE_TRUNC('{part}', m)"
         made[f"timestamp_trunc_{part}"] = _calls(f"timestamp_trunc_{part}(m)", sql=sql)
     return made
@@ -185,10 +192,22 @@ CALLS: dict[str, Calls] = {
     # dates
     **_of_dates(),
     "date_add_days": _calls("date_add_days(d, i)", sql="d + i; d - j; d + INTERVAL '0' DAY = d"),
-    "timestamp_add": _calls("timestamp_add(m, i)", sql="m + INTERVAL '90' MINUTE"),
+    "timestamp_add": _calls(
+        "timestamp_add(m, i)",
+        sql="m + INTERVAL '90' MINUTE; m - INTERVAL '1 day 2 hours -3 minutes 4.5 seconds'; "
+        "m + INTERVAL '1.5 days'; m + INTERVAL '1 week 04:05:06.5'; m + INTERVAL '20 ms'",
+    ),
     "date_add_months": _calls("date_add_months(d, i)", sql="CAST(d + INTERVAL '1' MONTH AS DATE)"),
     "timestamp_add_months": _calls(
-        "timestamp_add_months(m, i)", sql="m - INTERVAL '13' MONTH; m + INTERVAL '1' YEAR"
+        "timestamp_add_months(m, i)",
+        sql="m + INTERVAL '1 year 2 months -3 days 01:00:00'; m - INTERVAL '13' MONTH; "
+        "m + INTERVAL '1' YEAR",
+    ),
+    "timestamp_bin": _calls(
+        "timestamp_bin(m, 300000000, 0)",
+        sql="DATE_BIN(INTERVAL '5 minutes', m); DATE_BIN('7 days', m); "
+        "DATE_BIN('90 s', m, TIMESTAMP '2000-01-01 00:00:07'); TIME_BUCKET(INTERVAL '1' WEEK, m); "
+        "TIME_BUCKET('5 hours', m, TIMESTAMP '1969-05-05 00:00:01')",
     ),
     # casts
     "to_float": _calls("to_float(i)", sql="CAST(i AS DOUBLE); CAST(e AS DOUBLE)"),

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import TokenError
+from sqlglot.helper import seq_get
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -26,6 +27,7 @@ from viewlet.frontend.declare import check_view_options, create_relation, create
 from viewlet.frontend.duckdb_text import duckdb_text
 from viewlet.frontend.inspect import FIRST_WORDS as INSPECTION_WORDS
 from viewlet.frontend.inspect import read_inspection
+from viewlet.frontend.intervals import WRITTEN
 from viewlet.frontend.maintenance_options import options_of, read_alter, read_refresh
 from viewlet.frontend.merge import merge
 from viewlet.frontend.parameters import (
@@ -48,9 +50,16 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
+from viewlet.frontend.time_windows import expand_time_windows, without_flink_words
 from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
 from viewlet.frontend.transactions import read_transaction
 from viewlet.frontend.view_options import is_strict, plan_of
+
+
+def _date_diff(arguments: list[exp.Expr]) -> exp.DateDiff:
+    """DATE_DIFF('hour', a, b), whose unit stands first"""
+    unit, first, last = (seq_get(arguments, k) for k in range(3))
+    return exp.DateDiff(this=last, expression=first, unit=unit)
 
 
 class ViewletParser(PostgresParser):
@@ -59,6 +68,8 @@ class ViewletParser(PostgresParser):
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         **PostgresParser.FUNCTIONS,
         "EVERY": exp.LogicalAnd.from_arg_list,
+        **dict.fromkeys(("DATE_DIFF", "DATEDIFF"), _date_diff),
+        "DATE_BIN": lambda arguments: exp.Anonymous(this="DATE_BIN", expressions=arguments),
     }
 
     def _warn_unsupported(self) -> None:
@@ -71,6 +82,13 @@ class ViewletParser(PostgresParser):
             join.meta[COMMA] = first.token_type is TokenType.COMMA
             join.meta["start"] = first.start
         return join
+
+    def _parse_interval(self, *args: Any, **options: Any) -> Any:
+        string = self._next if self._curr and self._curr.text.upper() == "INTERVAL" else None
+        interval = super()._parse_interval(*args, **options)
+        if isinstance(interval, exp.Interval) and string is not None and self._prev is string:
+            interval.meta[WRITTEN] = string.text
+        return interval
 
     def _parse_property(self) -> Any:
         first = self._curr
@@ -213,7 +231,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if words in (["ALTER", "MATERIALIZED"], ["ALTER", "VIEW"]):
         return read_alter(tokens, source.position, text)
     tokens, is_stream = _without_stream(list(tokens))
-    tokens = _without_data(source, tokens)
+    tokens = without_flink_words(_without_data(source, tokens))
     tree = _tree(source, tokens)
     for node in tree.walk():
         offset = node.meta_get("start")
@@ -228,6 +246,8 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
                     f'quote it as "{node.name}" if it is a name',
                 )
             node.set("this", node.name.lower())
+    if isinstance(tree, exp.Query | exp.Values | exp.Create):
+        expand_time_windows(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):

@@ -20,6 +20,7 @@ from viewlet.errors import ParseError
 from viewlet.frontend.moments import FORMULAS
 from viewlet.frontend.pair_aggregates import PAIRED
 from viewlet.frontend.refusals import refused_argument, refused_node
+from viewlet.frontend.scalar_functions import GRAMMATICAL
 from viewlet.frontend.syntax import fault
 from viewlet.functions import CALLS
 
@@ -121,7 +122,8 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Var: ("this",),
     exp.Paren: ("this",),
     exp.Tuple: ("expressions",),
-    exp.Interval: ("this", "unit"),
+    exp.Interval: ("this", "unit", "fraction_in_string"),
+    exp.DateDiff: (*_BINARY, "unit"),
     exp.Neg: ("this",),
     exp.Not: ("this",),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv), _BINARY),
@@ -227,7 +229,10 @@ def check_arguments(tree: exp.Expr) -> None:
 
 def check_node(node: exp.Expr, read: frozenset[str] | None) -> None:
     """Refuse a node that is not read, or has an argument that is not."""
-    if read is None or (isinstance(node, exp.Anonymous) and node.name.upper() not in CALLS):
+    if read is None or (
+        isinstance(node, exp.Anonymous)
+        and node.name.upper() not in GRAMMATICAL.keys() | CALLS.keys()
+    ):
         raise refused_node(node)
     if isinstance(node, exp.Identifier) and not node.name:
         raise fault(ParseError, "a name is empty", node.parent or node)

@@ -13,6 +13,7 @@ from sqlglot import exp
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.casts import cast
 from viewlet.frontend.syntax import fault, sql_of
+from viewlet.frontend.time_calls import bucket, date_diff, seconds
 from viewlet.frontend.types import (
     Typed,
     as_boolean,
@@ -55,6 +56,8 @@ class Functions:
 
     def call(self, node: exp.Func) -> Typed:
         """F(a, b)"""
+        if isinstance(node, exp.Anonymous) and node.name.upper() in GRAMMATICAL:
+            return GRAMMATICAL[node.name.upper()](self.lower, node)
         names = [node.name.upper()] if isinstance(node, exp.Anonymous) else node.sql_names()
         spelling = next(name for name in names if name in CALLS)
         return self.called(spelling, _operands(node), node)
@@ -94,13 +97,15 @@ class Functions:
         """EXTRACT(part FROM date or timestamp)"""
         part = node.this.name.upper()
         if f"EXTRACT {part}" not in CALLS:
-            part_names = list(dict.fromkeys(_first_names("EXTRACT")))
+            part_names = _first_names("EXTRACT")
             raise fault(
                 UnsupportedError,
                 f"EXTRACT({part} ...) is not supported",
                 node,
                 f"parts are {', '.join(part_names[:-1])} and {part_names[-1]}",
             )
+        if part == "EPOCH" and (difference := seconds(self.lower, node.expression)) is not None:
+            return difference
         return self.called(f"EXTRACT {part}", [node.expression], node)
 
     def truncate(self, node: exp.TimestampTrunc | exp.DateTrunc) -> Typed:
@@ -108,7 +113,8 @@ class Functions:
         part = node.args["unit"].name
         if f"DATE_TRUNC {part.upper()}" not in CALLS:
             message = f"DATE_TRUNC('{part.lower()}', ...) is not supported"
-            raise fault(UnsupportedError, message, node)
+            units = ", ".join(name.lower() for name in _first_names("DATE_TRUNC"))
+            raise fault(UnsupportedError, message, node, f"units are {units}")
         return self.called(f"DATE_TRUNC {part.upper()}", [node.this], node)
 
     def trim(self, node: exp.Trim) -> Typed:
@@ -154,7 +160,7 @@ def _call_of(record: ScalarFunction) -> SqlCall:
 def _first_names(spelling: str) -> list[str]:
     """YEAR, QUARTER, ...: what may follow a name, each by its first spelling."""
     calls = [_call_of(r) for name in CALLS if name.startswith(f"{spelling} ") for r in CALLS[name]]
-    return [call.spellings[0].partition(" ")[2] for call in calls]
+    return list(dict.fromkeys(call.spellings[0].partition(" ")[2] for call in calls))
 
 
 def _accepting(
@@ -223,9 +229,13 @@ def _converted(parameter: Parameter, value: Typed, node: exp.Expr, what: str) ->
     return _CONVERSIONS[parameter.accepts](value, node, what)
 
 
+GRAMMATICAL: Mapping[str, Callable[..., Typed]] = {"DATE_BIN": bucket, "TIME_BUCKET": bucket}
+"""Calls that sqlglot has no node for and that need more than a record."""
+
 FUNCTION_RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
     **{exp.FUNCTION_BY_NAME[n]: Functions.call for n in CALLS if n in exp.FUNCTION_BY_NAME},
     exp.Date: Functions.date,
+    exp.DateDiff: lambda self, node: date_diff(self.lower, node),
     exp.Extract: Functions.date_part,
     exp.TimestampTrunc: Functions.truncate,
     exp.DateTrunc: Functions.truncate,

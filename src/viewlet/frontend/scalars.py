@@ -18,14 +18,15 @@ from viewlet.errors import (
     UnsupportedError,
 )
 from viewlet.frontend.casts import cast
+from viewlet.frontend.intervals import Interval, interval_literal
 from viewlet.frontend.refusals import refused_node
 from viewlet.frontend.scalar_functions import FUNCTION_RULES, Functions
 from viewlet.frontend.syntax import fault, spine_of, sql_of
+from viewlet.frontend.time_calls import spans
 from viewlet.frontend.types import (
     FALSE_VALUE,
     NULL_VALUE,
     TRUE_VALUE,
-    Interval,
     Typed,
     aligned,
     arithmetic,
@@ -35,7 +36,6 @@ from viewlet.frontend.types import (
     convert,
     declared,
     division,
-    interval_literal,
     is_text_constant,
     meeting_type,
     number_literal,
@@ -124,7 +124,7 @@ class Scalars(Functions):
                 return shifted
         a = self.lower(node.left) if left is None else left
         b = self.lower(node.right)
-        dated = _date_arithmetic(operator, a, b)
+        dated = _date_arithmetic(operator, a, b, node)
         if dated is not None:
             return dated
         a, b = _numbers_from_text(a, b, node)
@@ -174,7 +174,9 @@ class Scalars(Functions):
         left, right = node.left, node.right
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return self._compare_rows(node, left, right)
-        return comparison(COMPARISONS[type(node)], self.lower(left), self.lower(right), node)
+        lengths = spans(self.lower, left, right)
+        a, b = lengths if lengths is not None else (self.lower(left), self.lower(right))
+        return comparison(COMPARISONS[type(node)], a, b, node)
 
     def _compare_rows(self, node: exp.Binary, left: exp.Tuple, right: exp.Tuple) -> Typed:
         """(a, b) = (c, d) -> a = c AND b = d;  (a, b) < (c, d) -> a < c OR (a = c AND b < d)"""
@@ -363,7 +365,7 @@ def _interval(node: exp.Expr) -> Interval | None:
     return interval_literal(node) if isinstance(node, exp.Interval) else None
 
 
-def _date_arithmetic(operator: str, a: Typed, b: Typed) -> Typed | None:
+def _date_arithmetic(operator: str, a: Typed, b: Typed, node: exp.Expr) -> Typed | None:
     """date +- days, days + date, date - date"""
     integer_kinds = (Kind.INTEGER, Kind.BIGINT)
     if operator == "-" and a.type == b.type == DATE:
@@ -373,6 +375,13 @@ def _date_arithmetic(operator: str, a: Typed, b: Typed) -> Typed | None:
         return Typed(apply("date_add_days", a.scalar, days), DATE)
     if operator == "+" and b.type == DATE and a.type.kind in integer_kinds:
         return Typed(apply("date_add_days", b.scalar, a.scalar), DATE)
+    if operator == "-" and Kind.TIMESTAMP in (a.type.kind, b.type.kind):
+        raise fault(
+            UnsupportedError,
+            "a difference of timestamps is an interval, which no column can have",
+            node,
+            "write EXTRACT(EPOCH FROM a - b) or DATE_DIFF('second', b, a)",
+        )
     return None
 
 

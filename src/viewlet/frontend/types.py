@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from viewlet import functions
 from viewlet.errors import RangeError, TypingError, UnsupportedError, ViewletError
+from viewlet.frontend.intervals import Interval
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.functions import Apply, Const, ScalarExpr, apply, as_double, scale_up
 from viewlet.schema import (
@@ -50,19 +51,6 @@ class Typed:
 
     scalar: ScalarExpr
     type: Type
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A constant span of time; months have no fixed length, so they are kept apart."""
-
-    months: int = 0
-    days: int = 0
-    microseconds: int = 0
-
-    def negated(self) -> Interval:
-        """-(3 months) -> -3 months"""
-        return Interval(-self.months, -self.days, -self.microseconds)
 
 
 NULL_VALUE = Typed(functions.NULL, NULL)
@@ -212,38 +200,6 @@ _LITERAL_HINTS = {
     Kind.TIMESTAMP: "write timestamps as TIMESTAMP '1998-12-01 10:30:00'",
     Kind.BOOLEAN: "write TRUE or FALSE",
 }
-
-_UNITS: dict[str, Interval] = {
-    "YEAR": Interval(months=12),
-    "QUARTER": Interval(months=3),
-    "MONTH": Interval(months=1),
-    "WEEK": Interval(days=7),
-    "DAY": Interval(days=1),
-    "HOUR": Interval(microseconds=3_600_000_000),
-    "MINUTE": Interval(microseconds=60_000_000),
-    "SECOND": Interval(microseconds=1_000_000),
-}
-
-
-def interval_literal(node: exp.Interval) -> Interval:
-    """INTERVAL '3' MONTH, INTERVAL '1 year' -> a constant span"""
-    amount, unit = node.this, node.args.get("unit")
-    text = amount.name if isinstance(amount, exp.Literal) else ""
-    word = unit.name.upper().rstrip("S") if unit is not None else ""
-    sign = 1
-    if isinstance(amount, exp.Neg) and isinstance(amount.this, exp.Literal):
-        sign, text = -1, amount.this.name
-    try:
-        number, of = sign * int(text), _UNITS[word]
-    except (ValueError, KeyError):
-        raise fault(
-            UnsupportedError,
-            f"interval {sql_of(node)} is not supported",
-            node,
-            "write one whole number and one unit, as in INTERVAL '3' MONTH",
-        ) from None
-    return Interval(number * of.months, number * of.days, number * of.microseconds)
-
 
 # --- conversions ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from viewlet.calculus.expr import Cond, Expr, cond, exists_of, lift, sum_of, sum_over
 from viewlet.errors import UnsupportedError
 from viewlet.frontend.context import Lowering
+from viewlet.frontend.intervals import interval_literal
 from viewlet.frontend.products import Branch, Variables, product
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault
@@ -18,7 +19,6 @@ from viewlet.frontend.types import (
     arithmetic,
     as_number,
     comparison,
-    interval_literal,
     number_literal,
     shift,
 )

@@ -5,7 +5,7 @@ record       what is known of a function, and the check that nothing of it is mi
 forms        sql_forms, kernel_forms, vector_forms, trends: the shapes that its parts have
 evaluation   scalars made, simplified, typed and evaluated by the records
 themes       arithmetic, rounding, exponentials, spreads, comparison, logic, choice, text, dates,
-             casts: the functions
+             calendar, casts: the functions
 
 To add a function, write its record in the file of its theme, and a line in the table of
 tests/functions/calls.py: the tests compare it on all engines. CBRT in exponentials.py is a short
@@ -17,6 +17,7 @@ functions whose rule for NULL says so look at it themselves.
 
 from viewlet.functions import (
     arithmetic,
+    calendar,
     casts,
     choice,
     comparison,
@@ -65,6 +66,7 @@ from viewlet.functions.sql_forms import SqlCall, SqlCast, SqlSyntax
 
 THEMES = (
     arithmetic,
+    calendar,
     comparison,
     logic,
     choice,

@@ -31,11 +31,11 @@ LAST_DAY = (dt.date.max - EPOCH_DATE).days
 FIRST_MOMENT = FIRST_DAY * DAY
 LAST_MOMENT = LAST_DAY * DAY + DAY - 1
 
-_HINT = "dates are from 0001-01-01 to 9999-12-31: leave such rows out with WHERE"
-_out_of_years = RangeFailure("a date left the years 1 to 9999", _HINT)
+YEARS_HINT = "dates are from 0001-01-01 to 9999-12-31: leave such rows out with WHERE"
+_out_of_years = RangeFailure("a date left the years 1 to 9999", YEARS_HINT)
 
 
-def _define(
+def define_moments(
     name: str,
     meaning: Callable[..., int],
     native: Callable[..., int],
@@ -45,6 +45,7 @@ def _define(
     hint: str = "",
     identity: IdentityRule | None = None,
 ) -> None:
+    """A function of dates or timestamps, with whole numbers as arguments and result."""
     holes = ", ".join(f"{{{i}}}" for i in range(native.__code__.co_argcount))
     define(
         ScalarFunction(
@@ -228,13 +229,13 @@ for _part, (_of, _of_date, _of_moment) in _PARTS.items():
         *((f"EXTRACT {_long}", _long) if _long else ()),
         *((_short,) if _part not in ("dow", "doy") else ()),
     )
-    _define(
+    define_moments(
         f"date_{_part}",
         lambda days, of=_of: of(_moment(days * DAY)),
         _of_date,
         SqlCall(_spellings, (DATE,), BIGINT),
     )
-    _define(
+    define_moments(
         f"timestamp_{_part}",
         lambda moment, of=_of: of(_moment(moment)),
         _of_moment,
@@ -333,14 +334,14 @@ _TRUNCATED: Mapping[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
 for _part, (_of_date, _of_moment) in _TRUNCATED.items():
     # A DATE has nothing below a day.
     _same = (_part, "hour", "minute", "second") if _part == "day" else (_part,)
-    _define(
+    define_moments(
         f"date_trunc_{_part}",
         lambda days, part=_part: (_start_of(part, _date(days)) - EPOCH_DATE).days,
         _of_date,
         SqlCall(tuple(f"DATE_TRUNC {part.upper()}" for part in _same), (DATE,), DATE_TYPE),
         monotone=RISING,
     )
-    _define(
+    define_moments(
         f"timestamp_trunc_{_part}",
         lambda moment, part=_part: (
             (_start_of(part, _moment(moment).date()) - EPOCH_DATE).days * DAY
@@ -355,7 +356,7 @@ for _part, _unit, _of_moment in (
     ("minute", MINUTE, timestamp_trunc_minute),
     ("second", SECOND, timestamp_trunc_second),
 ):
-    _define(
+    define_moments(
         f"timestamp_trunc_{_part}",
         lambda moment, unit=_unit: moment - moment % unit,
         _of_moment,
@@ -384,22 +385,22 @@ def _without_zero(arguments: tuple[ScalarExpr, ...]) -> ScalarExpr | None:
     return arguments[0] if arguments[1] == Const(0) else None
 
 
-_define(
+define_moments(
     "date_add_days",
     date_add_days,
     date_add_days,
     Internal("a DATE and a number of days"),
     monotone=SUM,
-    hint=_HINT,
+    hint=YEARS_HINT,
     identity=_without_zero,
 )
-_define(
+define_moments(
     "timestamp_add",
     timestamp_add,
     timestamp_add,
     Internal("a TIMESTAMP and an INTERVAL"),
     monotone=SUM,
-    hint=_HINT,
+    hint=YEARS_HINT,
     identity=_without_zero,
 )
 
@@ -431,15 +432,15 @@ def _add_months(date: dt.date, months: int) -> dt.date:
     return dt.date(year, month + 1, date.day)
 
 
-_define(
+define_moments(
     "date_add_months",
     lambda days, months: (_add_months(_date(days), months) - EPOCH_DATE).days,
     date_add_months,
     Internal("a DATE and an INTERVAL of months"),
     monotone=RISING,
-    hint=_HINT,
+    hint=YEARS_HINT,
 )
-_define(
+define_moments(
     "timestamp_add_months",
     lambda moment, months: (
         (_add_months(_date(moment // DAY), months) - EPOCH_DATE).days * DAY + moment % DAY
@@ -447,5 +448,5 @@ _define(
     timestamp_add_months,
     Internal("a TIMESTAMP and an INTERVAL of months"),
     monotone=RISING,
-    hint=_HINT,
+    hint=YEARS_HINT,
 )
