@@ -81,6 +81,37 @@ def test_a_transaction_is_one_batch(connection: dbapi.Connection) -> None:
     assert len(connection.execute("SELECT * FROM sales").fetchall()) == 2
 
 
+def test_transactions_that_statements_begin_and_end(connection: dbapi.Connection) -> None:
+    def count() -> int:
+        table = connection.database.query("SELECT COUNT(*) AS n FROM sales")
+        number: int = table.column("n")[0].as_py()
+        return number
+
+    connection.execute("INSERT INTO sales (id) VALUES (1)")
+    connection.execute("COMMIT")
+    connection.commit()
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO sales (id) VALUES (2)")
+    connection.rollback()
+    assert count() == 1
+    connection.execute("INSERT INTO sales (id) VALUES (2); COMMIT; BEGIN")
+    connection.execute("INSERT INTO sales (id) VALUES (1)")
+    with pytest.raises(dbapi.IntegrityError):
+        connection.execute("COMMIT")
+    connection.commit()
+    assert count() == 2
+
+
+def test_copied_rows_are_part_of_a_transaction(
+    connection: dbapi.Connection, tmp_path: Path
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("id\n7\n")
+    connection.execute(f"COPY sales FROM '{file}'")
+    connection.rollback()
+    assert connection.execute("SELECT COUNT(*) FROM sales").fetchall() == [(0,)]
+
+
 def test_every_statement_is_a_batch_with_autocommit(connection: dbapi.Connection) -> None:
     own = dbapi.connect(database=connection.database, autocommit=True)
     own.execute("INSERT INTO sales VALUES (1, 'a', 1, NULL)")

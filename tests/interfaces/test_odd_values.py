@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import fractions
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -432,3 +433,17 @@ def test_levels_of_a_pandas_index_are_columns_where_the_frame_has_none() -> None
         twice = pd.MultiIndex.from_tuples([(8, 9)], names=["k", "k"])
         with pytest.raises(DataError, match=r"reset_index"):
             db.insert("t", pd.DataFrame({"a": [1]}, index=twice))
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "local"])
+def test_a_correlation_with_what_is_not_finite_is_no_number(engine: str) -> None:
+    with viewlet.connect(engine) as db:
+        db.execute("CREATE TABLE pair (x DOUBLE, y DOUBLE)")
+        db.execute("CREATE VIEW c AS SELECT CORR(x, y) AS c FROM pair")
+        db.insert("pair", [(1.0, 2.0), (2.0, 1.0)])
+        assert db.view("c")[()].c == pytest.approx(-1)
+        for odd in (math.inf, math.nan, 1e300):
+            db.insert("pair", (odd, odd))
+            assert math.isnan(db.view("c")[()].c)
+            db.delete("pair", (odd, odd))
+        assert db.view("c")[()].c == pytest.approx(-1)

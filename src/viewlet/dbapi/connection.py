@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.dbapi import failures
 from viewlet.dbapi.failures import InterfaceError, translated
+from viewlet.errors import ViewletError
 from viewlet.frontend.parse import parse_with_parameters
-from viewlet.frontend.statements import Delete, Insert, Merge, Truncate, Update
+from viewlet.frontend.statements import (
+    Copy,
+    Delete,
+    Insert,
+    Merge,
+    TransactionStatement,
+    TransactionVerb,
+    Truncate,
+    Update,
+)
 from viewlet.interfaces.connect import connect as open_database
 from viewlet.interfaces.database import Database
 
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 ColumnDescription = tuple[str, str, None, None, None, None, bool]
 Parameters = Sequence[Any] | Mapping[str, Any]
-_CHANGES = (Delete, Insert, Merge, Truncate, Update)
+_CHANGES = (Copy, Delete, Insert, Merge, Truncate, Update)
 
 
 def connect(
@@ -103,12 +113,24 @@ class Connection:
     def _run(self, operation: str, parameters: Parameters | None) -> Any:
         self._check_open()
         with translated():
-            if not (self.autocommit or self._is_in_transaction) and _changes_rows(
-                operation, parameters
-            ):
+            statements, _ = parse_with_parameters(operation, parameters)
+            verbs = [s.verb for s in statements if isinstance(s, TransactionStatement)]
+            is_change = any(isinstance(statement, _CHANGES) for statement in statements)
+            begins = bool(verbs) and verbs[0] is TransactionVerb.BEGIN
+            if is_change and not (begins or self.autocommit or self._is_in_transaction):
                 self.database.execute("BEGIN")
                 self._is_in_transaction = True
-            return self.database.execute(operation, parameters)
+            try:
+                result = self.database.execute(operation, parameters)
+            except ViewletError:
+                if verbs:  # whichever of its statements failed, the transaction is over
+                    self._is_in_transaction = False
+                    with suppress(ViewletError):
+                        self.database.execute("ROLLBACK")
+                raise
+            if verbs:
+                self._is_in_transaction = verbs[-1] is TransactionVerb.BEGIN
+            return result
 
     def _end(self, verb: str) -> None:
         self._check_open()
@@ -120,11 +142,6 @@ class Connection:
     def _check_open(self) -> None:
         if self._is_closed:
             raise InterfaceError("the connection is closed")
-
-
-def _changes_rows(operation: str, parameters: Parameters | None) -> bool:
-    statements, _ = parse_with_parameters(operation, parameters)
-    return any(isinstance(statement, _CHANGES) for statement in statements)
 
 
 class Cursor:

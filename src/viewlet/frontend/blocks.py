@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from viewlet.calculus.expr import Expr, exists_of
+from viewlet.calculus.expr import Expr, cond, exists_of
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.aggregates import (
     Grouped,
@@ -223,7 +223,15 @@ def _qualified(block: SelectBlock, scalars: RowScalars) -> list[Expr]:
 
     condition = qualify.this.copy().transform(expand)
     before = scalars.take_prelude()
-    tests = scalars.conditions(condition)
+    tests: list[Expr] = []
+    for part in conjuncts_of(condition):
+        windows = [node for node in walk_level(part) if isinstance(node, exp.Window)]
+        if any(has_subquery(window) for window in windows):
+            # What windows are made of belongs to their rows, not to the test of them.
+            tests.append(cond(scalars.boolean(part, "QUALIFY").scalar))
+            before += scalars.take_prelude()
+        else:
+            tests += scalars.conditions(part)
     scalars.prelude = before + scalars.prelude
     return [*tests, *ties]
 

@@ -10,6 +10,7 @@ nothing is defined the result is NULL, as in PostgreSQL: of no pair, or for lack
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -52,10 +53,11 @@ def _slope(pairs: PairSums) -> ScalarExpr:
 
 
 def _correlation(pairs: PairSums) -> ScalarExpr:
-    """Rounding does not lead beyond -1 and 1."""
+    """Rounding does not lead beyond -1 and 1; NaN, which is greater than all, stays."""
     roots = times(apply("sqrt", pairs.spread("x")), apply("sqrt", pairs.spread("y")))
     ratio = _ratio(_products(pairs), roots)
-    above = apply("case", apply(">", ratio, Const(1.0)), Const(1.0), ratio)
+    is_beyond = apply("and", apply(">", ratio, Const(1.0)), apply("<=", ratio, Const(math.inf)))
+    above = apply("case", is_beyond, Const(1.0), ratio)
     return apply("case", apply("<", ratio, Const(-1.0)), Const(-1.0), above)
 
 
