@@ -71,6 +71,8 @@ def test_there_are_enough() -> None:
 EMPTY = {
     "SELECT SUM(b) AS s FROM r HAVING SUM(b) > 1000",
     "SELECT a FROM r WHERE a NOT IN (1, NULL)",
+    "SELECT a, MEDIAN(b) AS m FROM r WHERE FALSE GROUP BY a",
+    "SELECT id, LAG(a) OVER (ORDER BY id) AS l FROM t WHERE id IS NULL",
 }
 """Queries that are meant to find nothing."""
 

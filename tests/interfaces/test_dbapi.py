@@ -148,3 +148,33 @@ def test_sqlalchemy_reads_writes_and_reflects(connection: dbapi.Connection) -> N
     with pytest.raises(sa.exc.IntegrityError), engine.begin() as session:
         session.execute(sa.insert(sales), [{"id": 1}])
     engine.dispose()
+
+
+def test_threads_of_an_engine_share_a_database_on_disk(tmp_path: Path) -> None:
+    sa.dialects.registry.register("viewlet", "viewlet.dbapi.alchemy", "AlchemyDialect")
+    url = f"viewlet:///{tmp_path / 'shop.viewlet'}?synchronous=off"
+    for attempt in range(2):
+        engine = sa.create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE TABLE IF NOT EXISTS r (a INT UNIQUE)"))
+            connection.execute(sa.text("INSERT INTO r VALUES (:a)"), {"a": attempt})
+        errors: list[Exception] = []
+
+        def work(number: int, engine: sa.Engine = engine, errors: list[Exception] = errors) -> None:
+            try:
+                with engine.begin() as connection:
+                    connection.execute(sa.text("INSERT INTO r VALUES (:a)"), {"a": number})
+                    connection.execute(sa.text("DELETE FROM r WHERE a = :a"), {"a": number})
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(100 + n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert sa.inspect(engine).get_unique_constraints("r") == []
+        engine.dispose()
+    with viewlet.connect(tmp_path / "shop.viewlet") as database:
+        assert database.query("SELECT COUNT(*) AS n FROM r").to_pylist() == [{"n": 2}]

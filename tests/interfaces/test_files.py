@@ -280,3 +280,43 @@ def test_a_number_out_of_range_says_so(db: Database, tmp_path: Path) -> None:
     db.execute("CREATE TABLE t (c INT)")
     with pytest.raises(RangeError, match=r"row 2 for t: column c: .*out of range for INTEGER"):
         db.execute(f"COPY t FROM '{tmp_path}/t.csv'")
+
+
+CSV_LINES = [
+    ("k,s\n1,a\n2\n3,c\n", r"line 3 has 1 field, and not 2 \(k, s\)"),
+    ("k,s\n1,a\n2,b,c\n", r"line 3 has 3 fields, and not 2 \(k, s\)"),
+    ("1,a\n2\n", r"line 2 has 1 field, and not 2 \(k, s\)"),
+    ("1,a,9\n2,b,9\n", r"line 1 has 3 fields, and not 2 \(k, s\)"),
+    ('k,s\n1,"a\n2,b\n', r"line 2, with the fields 2 \(k, s\): a quote is not closed"),
+    ('1,"a\n\n2,b\n', r"line 1, with the fields 2 \(k, s\): a quote is not closed"),
+    ('1,a\n2,"b', r"line 2, with the fields 2 \(k, s\): a quote is not closed"),
+    ('1,"a"b\n', r"line 1, .* text follows the closing one"),
+    ("k,s,k\n1,a,2\n", r"the header has a name twice: k, s, k"),
+    ("k,x\n1,a\n", r"t has no column x"),
+    ('k,s\n"",a\n', r"row 1 for t: column k is INTEGER, and '' is not"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), CSV_LINES)
+def test_broken_lines_of_csv(db: Database, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    db.execute("CREATE TABLE t (k INT, s VARCHAR)")
+    with pytest.raises(DataError, match=message):
+        db.execute(f"COPY t FROM '{path}'")
+    assert db.query("SELECT * FROM t").num_rows == 0
+
+
+def test_an_empty_field_in_quotes_is_an_empty_string(db: Database, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    db.execute("CREATE TABLE t (k INT, s VARCHAR)")
+    lines = '1,""\r\n2,\r\n,"a""b\n, c"\r\n'
+    for text in (lines, "k,s\r\n" + lines, '\ufeff"k",s\r\n' + lines):
+        path.write_bytes(text.encode())
+        db.execute(f"DELETE FROM t; COPY t FROM '{path}'")
+        rows = [tuple(row.values()) for row in db.query("SELECT * FROM t").to_pylist()]
+        assert sorted(rows, key=repr) == [(1, ""), (2, None), (None, 'a"b\n, c')]
+    path.write_text('1,-\n2,"-"\n3,\n')
+    db.execute(f"DELETE FROM t; COPY t FROM '{path}' (NULL '-')")
+    rows = [tuple(row.values()) for row in db.query("SELECT * FROM t ORDER BY k").to_pylist()]
+    assert rows == [(1, None), (2, "-"), (3, "")]

@@ -109,6 +109,24 @@ def test_altered_options_stay_unless_the_mode_is_another() -> None:
     assert "options: maintenance = 'eager'\n" in db.explain("v", stage="maintenance")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER MATERIALIZED VIEW v SET (maintenance = 'deferred')",
+        f"CREATE OR REPLACE MATERIALIZED VIEW v WITH (maintenance = 'deferred') AS {SELECT}",
+    ],
+)
+def test_rows_that_wait_are_not_lost_where_nothing_changes(engine: str, statement: str) -> None:
+    db = database(engine, "maintenance = 'deferred'")
+    db.insert("s", (1, 10))
+    db.insert("r", (1, 1))
+    db.execute(statement)
+    assert totals(db) == {1: 10}
+    db.insert("r", (2, 1))
+    assert totals(db) == {1: 10, 2: 10}
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 

@@ -411,3 +411,24 @@ def test_what_an_object_raised_is_the_cause(engine: str) -> None:
             db.insert("r", rows())
         assert isinstance(refused.value.__cause__, ConnectionError)
         assert db.view("v").rows() == []
+
+
+def test_levels_of_a_pandas_index_are_columns_where_the_frame_has_none() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE t (k INT, g VARCHAR, a INT DEFAULT 7)")
+        frame = pd.DataFrame({"k": [1, 1, 2], "g": ["x", "x", "y"], "b": [3, 4, 5]})
+        sums = frame.groupby(["k", "g"]).agg(a=("b", "sum"))
+        db.insert("t", sums)
+        assert list(sums.columns) == ["a"]
+        db.insert("t", pd.DataFrame({"k": [3], "g": ["z"]}, index=pd.Index([9], name="k")))
+        db.insert("t", pd.DataFrame({"k": [4], "g": ["z"]}, index=pd.Index([9], name="other")))
+        rows = db.query("SELECT * FROM t ORDER BY k").to_pylist()
+        assert [tuple(row.values()) for row in rows] == [
+            (1, "x", 7),
+            (2, "y", 5),
+            (3, "z", 7),
+            (4, "z", 7),
+        ]
+        twice = pd.MultiIndex.from_tuples([(8, 9)], names=["k", "k"])
+        with pytest.raises(DataError, match=r"reset_index"):
+            db.insert("t", pd.DataFrame({"a": [1]}, index=twice))

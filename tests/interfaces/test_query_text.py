@@ -84,3 +84,15 @@ def test_json_of_any_depth() -> None:
     for _ in range(5000):
         deep = deep["a"][0]
     assert deep == 1
+
+
+def test_nulls_are_ordered_as_in_views(db: viewlet.Database) -> None:
+    db.insert("q", [(None,), (4,)])
+    for text in (
+        "SELECT map FROM q ORDER BY map DESC LIMIT 2",
+        "SELECT map FROM q ORDER BY map LIMIT 2",
+        "SELECT map, RANK() OVER (ORDER BY map DESC) AS k FROM q ORDER BY map",
+    ):
+        db.execute(f"CREATE OR REPLACE VIEW ordered AS {text}")
+        found = [tuple(row.values()) for row in db.query(text).to_pylist()]
+        assert found == [tuple(row) for row in db.view("ordered").rows()]

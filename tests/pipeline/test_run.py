@@ -200,7 +200,7 @@ def test_every_source_and_sink(folder: Path, capsys: pytest.CaptureFixture[str])
     ("rows", "options", "message"),
     [
         ("1,two\n", "", "row 1 for sales: column price is DECIMAL(12,2), and 'two' is not"),
-        ("1,2,3\n4,5\n", "", "do not have the 2 columns of sales, separated by ','"),
+        ("1,2,3\n4,5\n", "", "line 1 has 3 fields, and not 2 ("),
         ("x,y\n1,2\n", " WITH (header = true)", "has none of the columns of sales"),
     ],
 )

@@ -94,6 +94,8 @@ class Query:
     read, for subqueries in HAVING and in the select list of a grouped query. `inner` are views that
     the expressions read, each after those that it reads itself. `plan` is what the user asked for.
     `sorts` are values that ORDER BY names and nobody selects: rows have them until they are sorted.
+    `group` are the variables that GROUP BY names where other keys follow from them, by a declared
+    key or as windows: the values of these alone tell rows apart.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Query:
     inner: tuple[InnerView, ...] = ()
     plan: Plan | None = None
     sorts: tuple[OutputColumn, ...] = ()
+    group: tuple[str, ...] | None = None
 
     @property
     def row_columns(self) -> tuple[OutputColumn, ...]:

@@ -25,7 +25,8 @@ from viewlet.schema import DECIMAL, Column, Kind, Relation, Type
 def query_text(query: Query) -> str:
     """The definition as `explain --stage calculus` prints it."""
     plan = f" plan {query.plan.value}" if query.plan is not None else ""
-    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}{plan}"]
+    group = f" by ({', '.join(query.group)})" if query.group is not None else ""
+    lines = [f"view {query.name}[{', '.join(query.keys)}] : {query.kind.value}{group}{plan}"]
     for view in query.inner:
         lines.append(definition_text(f"inner {view.name}[{', '.join(view.keys)}]", view.body))
         if view.made_from is not None:
@@ -120,13 +121,17 @@ class QueryParser(Parser):
             raise self.error(f"unknown type {kind}") from None
 
     def query(self) -> Query:
-        """view NAME[KEYS] : KIND, then its inner views, components, lets, columns and order."""
+        """view NAME[KEYS] : KIND [by (NAMES)], then its inner views, components, lets, columns."""
         self.expect("view")
         name = self.name()
         self.expect("[")
         keys = self.names("]")
         self.expect(":")
         kind = ViewKind(self.name())
+        group: tuple[str, ...] | None = None
+        if not self.peek(":=", 1) and self.accept("by"):
+            self.expect("(")
+            group = self.names(")")
         has_plan = not self.peek(":=", 1) and self.accept("plan")
         plan = Plan(self.name()) if has_plan else None
         inner = []
@@ -161,6 +166,7 @@ class QueryParser(Parser):
             tuple(inner),
             plan,
             tuple(sorts),
+            group,
         )
 
     def inner_view(self) -> InnerView:

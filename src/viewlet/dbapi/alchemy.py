@@ -7,6 +7,7 @@ An installed viewlet is found by its entry point. A database that is open alread
 from __future__ import annotations
 
 import re
+import threading
 from types import ModuleType
 from typing import Any, Literal
 
@@ -55,6 +56,38 @@ class AlchemyDialect(DefaultDialect):
     supports_sequences = False
     max_identifier_length = 1000
     _backslash_escapes = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._lock = threading.Lock()
+        self._open: dict[str, Database] = {}
+        self._uses: dict[str, int] = {}
+
+    def connect(self, *arguments: Any, **options: Any) -> Any:
+        """A database on disk is opened by the first of a pool's connections, for all of them."""
+        if not arguments:
+            return dbapi.connect(**options)
+        (path,) = arguments
+        with self._lock:
+            if path not in self._open:
+                self._open[path] = dbapi.connect(path, **options).database
+            self._uses[path] = self._uses.get(path, 0) + 1
+            return dbapi.connect(database=self._open[path])
+
+    def do_close(self, dbapi_connection: Any) -> None:
+        """The last of the connections closes the database."""
+        dbapi_connection.close()
+        with self._lock:
+            for path, database in [*self._open.items()]:
+                if database is dbapi_connection.database:
+                    self._uses[path] -= 1
+                    if self._uses[path] == 0:
+                        del self._open[path]
+                        database.close()
+
+    def do_terminate(self, dbapi_connection: Any) -> None:
+        """The same where nobody waits for it."""
+        self.do_close(dbapi_connection)
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
@@ -120,6 +153,18 @@ class AlchemyDialect(DefaultDialect):
         return {"constrained_columns": list(_schema(connection, table_name).key), "name": None}
 
     def get_foreign_keys(
+        self, connection: Any, table_name: str, schema: Any = None, **_: Any
+    ) -> list[Any]:
+        """None are told."""
+        return []
+
+    def get_unique_constraints(
+        self, connection: Any, table_name: str, schema: Any = None, **_: Any
+    ) -> list[Any]:
+        """None are told."""
+        return []
+
+    def get_check_constraints(
         self, connection: Any, table_name: str, schema: Any = None, **_: Any
     ) -> list[Any]:
         """None are told."""

@@ -361,7 +361,7 @@ class Grouped(RowScalars):
 
     def _paired(
         self,
-        node: exp.Func,
+        node: exp.AggFunc,
         branches: tuple[Branch, ...],
         operands: Sequence[exp.Expr],
         values: Sequence[Typed],
@@ -460,6 +460,12 @@ def sum_type(type: Type) -> Type:
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate is in the expression, outside of subqueries."""
     return any(True for _ in _aggregates(node))
+
+
+def columns_outside(node: exp.Expr) -> set[str]:
+    """Names of the columns that an expression reads of a group, not of its rows: a + SUM(b) -> a"""
+    inside = {id(column) for part in _aggregates(node) for column in part.find_all(exp.Column)}
+    return {column.name for column in node.find_all(exp.Column) if id(column) not in inside}
 
 
 def has_window(node: exp.Expr) -> bool:

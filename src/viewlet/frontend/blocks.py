@@ -8,7 +8,7 @@ always one row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -18,6 +18,7 @@ from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.aggregates import (
     Grouped,
     Lifts,
+    columns_outside,
     has_aggregate,
     has_extreme,
     has_window,
@@ -238,13 +239,14 @@ def _row_key(block: SelectBlock) -> tuple[str, ...] | None:
 
 
 def _grouped_rows(lowering: Lowering, block: SelectBlock, needed: Needed) -> Table:
-    branches, groups, keys = bound_groups(lowering, block)
+    groups = bound_groups(lowering, block)
+    branches, keys = groups.branches, groups.keys
     total = block.is_total
     factors: list[Expr] = []
     if not total:
         factors.append(exists_of(summed(lowering.variables, keys, branches)))
     sink = Lifts(lowering.variables, factors)
-    scalars = Grouped(lowering, block.scope, branches, groups, keys, total, sink)
+    scalars = Grouped(lowering, block.scope, branches, groups.scalars, keys, total, sink)
     if has_windows(block):
         scalars.windows = Windows(lowering, _named(block), block.scope, branches)
     columns = []
@@ -262,16 +264,27 @@ def _grouped_rows(lowering: Lowering, block: SelectBlock, needed: Needed) -> Tab
         rows = with_windows(
             lowering, scalars.windows, rows, columns, tests, None if total else keys
         )
-    return Table(rows, tuple(columns))
+    return Table(rows, tuple(columns), groups.written)
 
 
-def bound_groups(
-    lowering: Lowering, block: SelectBlock
-) -> tuple[tuple[Branch, ...], list[tuple[ScalarExpr, Typed]], tuple[str, ...]]:
-    """GROUP BY: the block with its keys bound, each key's scalar before and after, and the keys."""
+@dataclass(frozen=True)
+class BoundGroups:
+    """GROUP BY: the block with its keys bound, each key's scalar before and after, and the keys.
+
+    `written` are those that the text names, where other columns follow from them.
+    """
+
+    branches: tuple[Branch, ...]
+    scalars: list[tuple[ScalarExpr, Typed]]
+    keys: tuple[str, ...]
+    written: tuple[ScalarExpr, ...] | None = None
+
+
+def bound_groups(lowering: Lowering, block: SelectBlock) -> BoundGroups:
+    """The groups of a block; of one without GROUP BY there is one."""
     group = block.select.args.get("group")
     if group is None:
-        return block.branches, [], ()
+        return BoundGroups(block.branches, [], ())
     scalars = RowScalars(lowering, block.scope)
     grouping = block.grouping
     absent = [_group_value(scalars, node, block) for node in (grouping.absent if grouping else ())]
@@ -281,12 +294,16 @@ def bound_groups(
     else:
         nodes = grouping.keys if grouping else group.expressions
         columns = [_group_value(scalars, node, block) for node in nodes]
-    columns += _determined(block, columns)
+    count = len(columns)
+    columns += _determined(block, columns, {typed.scalar for _, typed in absent})
     prepared = extended(lowering.variables, block.branches, scalars.take_prelude())
     branches, bound, keys = keyed(lowering.variables, prepared, columns)
     nulls = [(typed.scalar, Typed(NULL, typed.type)) for _, typed in absent]
     groups = [(before.scalar, after) for (_, before), after in zip(columns, bound, strict=True)]
-    return branches, [*nulls, *groups], keys
+    written = None
+    if grouping is None and (count < len(columns) or has_windows(block)):
+        written = tuple(dict.fromkeys(typed.scalar for typed in bound[:count]))
+    return BoundGroups(branches, [*nulls, *groups], keys, written)
 
 
 def _group_value(scalars: RowScalars, node: exp.Expr, block: SelectBlock) -> tuple[str, Typed]:
@@ -301,13 +318,16 @@ def _value(scalars: RowScalars, item: Item) -> Typed:
 
 
 def _determined(
-    block: SelectBlock, columns: Sequence[tuple[str, Typed]]
+    block: SelectBlock, columns: Sequence[tuple[str, Typed]], absent: Set[ScalarExpr]
 ) -> list[tuple[str, Typed]]:
-    """Columns that a grouped primary key determines may be used as if they were grouped."""
+    """Columns that a grouped primary key determines may be used as if they were grouped.
+
+    Keys of other grouping sets stay NULL, whatever determines them.
+    """
     grouped = {typed.scalar for _, typed in columns}
     having = block.select.args.get("having")
     nodes = [*(item.node for item in block.items), *([having] if having is not None else [])]
-    used = {column.name for node in nodes for column in node.find_all(exp.Column)}
+    used = {name for node in nodes for name in columns_outside(node)}
     determined = []
     for source in block.scope.sources:
         key = [typed.scalar for name in source.key for typed in source.find(name)]
@@ -315,7 +335,7 @@ def _determined(
             determined += [
                 (name, typed)
                 for name, typed in source.columns
-                if name in used and typed.scalar not in grouped
+                if name in used and typed.scalar not in grouped and typed.scalar not in absent
             ]
     return determined
 

@@ -218,6 +218,8 @@ class From:
 
     def named_item(self, node: exp.Expr, table: Table, key: tuple[str, ...] = ()) -> Joined:
         named = _with_names(table, _column_aliases(node), node)
+        names = [name for name, _ in table.columns]
+        key = tuple(named.columns[names.index(name)][0] for name in key)
         alias = node.alias_or_name or self.variables.fresh("unnamed")
         return Joined(named.branches, (Source(alias, named.columns, key),), named.columns)
 

@@ -49,7 +49,7 @@ from viewlet.frontend.top_rows import (
     without_limit,
 )
 from viewlet.frontend.types import Typed
-from viewlet.functions import ScalarExpr
+from viewlet.functions import Ref, ScalarExpr
 from viewlet.schema import VARCHAR, Catalog, Kind, folded_name
 
 
@@ -77,7 +77,31 @@ def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, Crea
     branches, columns, keys = keyed(lowering.variables, table.branches, table.columns)
     count = summed(lowering.variables, keys, branches)
     components = ((COUNT, count),)
-    return _query(statement, lowering, kind, keys, components, items, columns, query, scope=scope)
+    group = None
+    if kind is ViewKind.BAG and table.group is not None:
+        bound = zip(table.columns, columns, strict=True)
+        variables = {before.scalar: typed.scalar for (_, before), typed in bound}
+        if variables.keys() >= set(table.group):
+            group = _variables([variables[scalar] for scalar in table.group])
+    return _query(
+        statement,
+        lowering,
+        kind,
+        keys,
+        components,
+        items,
+        columns,
+        query,
+        scope=scope,
+        group=group,
+    )
+
+
+def _variables(group: Sequence[ScalarExpr] | None) -> tuple[str, ...] | None:
+    """What tells groups apart; constants do not."""
+    if group is None:
+        return None
+    return tuple(scalar.name for scalar in group if isinstance(scalar, Ref))
 
 
 def _with_order(block: SelectBlock) -> SelectBlock:
@@ -151,11 +175,12 @@ def _top_set_operation(lowering: Lowering, query: exp.Expr, outer: Scope | None)
 
 
 def _grouped_view(statement: CreateView, lowering: Lowering, block: SelectBlock) -> Query:
-    branches, groups, keys = bound_groups(lowering, block)
+    groups = bound_groups(lowering, block)
+    branches, keys = groups.branches, groups.keys
     total = block.is_total
     sink = Components(lowering.variables)
     sink.names[summed(lowering.variables, keys, branches)] = COUNT
-    scalars = Grouped(lowering, block.scope, branches, groups, keys, total, sink)
+    scalars = Grouped(lowering, block.scope, branches, groups.scalars, keys, total, sink)
     columns = [item_value(scalars, item) for item in block.items]
     having = block.select.args.get("having")
     test = scalars.boolean(having.this, "HAVING").scalar if having is not None else None
@@ -174,6 +199,7 @@ def _grouped_view(statement: CreateView, lowering: Lowering, block: SelectBlock)
         scope=block.scope,
         lets=lets,
         having=test,
+        group=_variables(groups.written),
     )
 
 
@@ -190,6 +216,7 @@ def _query(
     scope: Scope | None = None,
     lets: tuple[NestedValue, ...] = (),
     having: ScalarExpr | None = None,
+    group: tuple[str, ...] | None = None,
 ) -> Query:
     selected = [item for item in items if not item.is_hidden]
     names = _column_names(statement, selected)
@@ -219,6 +246,7 @@ def _query(
         tuple(lowering.inner),
         statement.plan,
         output[len(selected) :],
+        group,
     )
 
 

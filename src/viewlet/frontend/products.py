@@ -122,10 +122,14 @@ class Branch:
 
 @dataclass(frozen=True)
 class Table:
-    """A bag of rows with named columns, each a scalar over the branches' variables."""
+    """A bag of rows with named columns, each a scalar over the branches' variables.
+
+    `group` are the scalars that GROUP BY names, where more columns of a group follow from them.
+    """
 
     branches: tuple[Branch, ...]
     columns: tuple[tuple[str, Typed], ...]
+    group: tuple[ScalarExpr, ...] | None = None
 
 
 UNIT = (Branch(),)

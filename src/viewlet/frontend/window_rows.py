@@ -78,7 +78,8 @@ class Rows:
 
     def copy(self, variables: Variables, same: Collection[str]) -> tuple[Expr, dict[str, str]]:
         """Other rows of the same kind, under fresh names but for those that are the same."""
-        local = all_names(self.expr) - inputs(self.expr) - frozenset(same)
+        named = all_names(self.expr).union(self.keys)  # an expression that is 0 names nothing
+        local = named - inputs(self.expr) - frozenset(same)
         names = {
             name: variables.fresh(
                 name,

@@ -30,6 +30,8 @@ _SETTINGS = (
     # A live view's division by zero is NULL, and so is an ad-hoc query's.
     "SET error_on_division_by_zero = false",
     "SET ieee_floating_point_ops = false",
+    # NULLs are greater than all values, as in PostgreSQL and in views.
+    "SET default_null_order = 'nulls_last_on_asc_first_on_desc'",
     # A misspelled table must not find a Python variable of that name.
     "SET python_enable_replacements = false",
     "SET preserve_insertion_order = true",
@@ -262,5 +264,7 @@ def _first_line(message: str) -> str:
     """The first line; of a CSV file the line with the error, and what is wrong with it."""
     line, *lines = message.splitlines()
     line_number = line.partition("CSV Error on Line: ")[2]
-    what = next((text for text in lines if not text.startswith("Original Line")), "")
+    fixes = next((i for i, text in enumerate(lines) if text.startswith("Possible")), len(lines))
+    said = [text for text in lines[:fixes] if text.strip()]  # the line may be several
+    what = said[-1] if said and not said[-1].startswith("Original Line") else ""
     return f"line {line_number}: {what[:1].lower()}{what[1:]}" if line_number and what else line

@@ -32,6 +32,9 @@ _SECONDS = 0.25
 _PLANNING_SECONDS = 1.0
 """Of batches before the other ways are planned."""
 
+_OFTEN = 0.5
+"""Reads for each batch from which on nothing is gained by leaving work to them."""
+
 _ROW_SECONDS = 1e-6
 """To fill maps from a table's row."""
 
@@ -108,7 +111,8 @@ class AutoChoice:
                 now.refresh_seconds - start.refresh_seconds,
             ),
         )
-        works = self._works_of(view, now)
+        is_read_often = now.reads - start.reads > batches * _OFTEN
+        works = {} if is_read_often else self._works_of(view, now)
         if works and Strategy.EAGER in choice.costs:
             choice.estimate(works, rows / batches)
         return self._change(view, choice, now.strategy, batches / (now.at - start.at))

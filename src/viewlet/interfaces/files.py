@@ -7,7 +7,9 @@ Parquet, too. It is a DuckDB of its own, which runs no user's SQL: that of queri
 
 from __future__ import annotations
 
+import csv
 import glob
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -84,32 +86,61 @@ def _read_csv(path: str, format: str, relation: Relation, options: Mapping[str, 
     first = _first_line(path)
     if not first and not any(Path(file).stat().st_size for file in _paths(path)):
         return _no_rows(relation)
-    words = {word.strip().strip('"').lower() for word in first.split(delimiter)}
-    named = [column for column in relation.columns if column.name.lower() in words]
+    words = _fields(first, delimiter)
+    names = {column.name for column in relation.columns}
     header_option = options_by_name.get("header")
-    header = bool(named) if header_option is None else _truth("header", header_option)
-    if header:
-        arguments = "header = true, all_varchar = true"
-        names = "*"
-    else:
-        fields = [*relation.names, "_end"] if first.endswith(delimiter) else relation.names
-        types = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in fields)
-        arguments = f"header = false, columns = {{{types}}}"
-        names = ", ".join(map(quoted, relation.names))
-    arguments += f", delim = {_text(delimiter)}"
+    is_named = any(word.strip().lower() in map(str.lower, names) for word in words)
+    header = is_named if header_option is None else _truth("header", header_option)
+    fields = words if header else list(relation.names)
+    if not header and first.endswith(delimiter) and len(words) > len(fields):
+        fields.append("_end")
+    if len(set(fields)) < len(fields):
+        raise DataError(f"the header has a name twice: {', '.join(fields)}")
+    types = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in fields)
+    arguments = (
+        f"auto_detect = false, header = {str(header).lower()}, columns = {{{types}}}, "
+        f"delim = {_text(delimiter)}, quote = '\"', escape = '\"', allow_quoted_nulls = false"
+    )
     if "nullvalue" in options_by_name:
         arguments += f", nullstr = {_text(options_by_name['nullvalue'])}"
+    selected = ", ".join(map(quoted, words if header else relation.names))
     try:
-        texts = _query(f"SELECT {names} FROM read_csv({_text(path)}, {arguments})")
-        return typed_table(texts, relation)
+        texts = _query(f"SELECT {selected} FROM read_csv({_text(path)}, {arguments})")
     except ViewletError as error:
-        if "sniffing" not in error.message:
-            raise
-        raise DataError(
-            f"the lines do not have the {len(relation.columns)} columns of {relation.name}, "
-            f"separated by {delimiter!r}",
+        raise _line_error(error.message, fields) from None
+    return typed_table(texts, relation)
+
+
+_FIELD_COUNT = re.compile(r"expected number of columns: \d+ found: (\d+)", re.IGNORECASE)
+
+
+def _line_error(message: str, fields: list[str]) -> DataError:
+    """line 3: expected Number of Columns: 2 Found: 1 -> line 3 has 1 field, and not 2 (a, b)"""
+    start, _, what = message.partition(": ")
+    if not start.startswith("line "):
+        return DataError(f"the file cannot be read: {message}")
+    field_count = _FIELD_COUNT.search(what)
+    names = f"{len(fields)} ({', '.join(fields)})"
+    if field_count is not None:
+        count = field_count[1]
+        return DataError(
+            f"{start} has {count} field{'s' * (count != '1')}, and not {names}",
             hint="WITH (delimiter = ';', header = true) says how the file is written",
-        ) from None
+        )
+    if "quote" in what.lower():
+        return DataError(
+            f"{start}, with the fields {names}: a quote is not closed, or text follows "
+            "the closing one",
+            hint='a quote inside of quotes is written twice: "say ""yes"""',
+        )
+    return DataError(f"{start}, with the fields {names}: {what}")
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    """The fields of a line."""
+    if len(delimiter) > 1:
+        return [field.strip().strip('"') for field in line.split(delimiter)]
+    return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _no_rows(relation: Relation) -> pa.Table:
@@ -156,5 +187,5 @@ def _first_line(path: str) -> str:
     paths = _paths(path)
     if not paths:
         return ""
-    with Path(paths[0]).open(encoding="utf-8", errors="replace") as file:
+    with Path(paths[0]).open(encoding="utf-8-sig", errors="replace") as file:
         return file.readline().rstrip("\r\n")

@@ -13,7 +13,7 @@ from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.engine.values.changed_rows import batch_of_rows
 from viewlet.errors import DataError
 from viewlet.interfaces.database_state import DatabaseState
-from viewlet.interfaces.view import encoded_key, identity, point_keys
+from viewlet.interfaces.view import encoded_key, point_keys, record_identity
 from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.schema import Column, Physical, Relation
 from viewlet.storage.columns import Array
@@ -63,7 +63,7 @@ class PointReads:
         self, name: str, keys_read: KeyReader, parameters: Mapping[str, Any]
     ) -> pa.Table | None:
         query = self._state.definitions.view(name).query
-        positions = point_keys(query, identity(query))
+        positions = point_keys(query, record_identity(query))
         if self._finder is None or positions is None or query.order:
             return None
         keys = keys_read([column for _, column in positions], parameters)

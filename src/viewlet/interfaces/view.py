@@ -10,7 +10,16 @@ A key of one column is that column's value, without a tuple around it. Rows are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -245,9 +254,12 @@ def point_keys(
 ) -> tuple[tuple[int, Column], ...] | None:
     """For each part of a key: its position in the query's keys, and the column that it is of.
 
-    None where a key does not say which record to look at: MIN and MAX, LIMIT, rows without keys.
+    None where a key does not say which record to look at: MIN and MAX, LIMIT, rows without keys,
+    records with more keys than GROUP BY names.
     """
     if query.kind is not ViewKind.GROUP or not identity or query.lets:
+        return None
+    if len(identity) < len(query.keys):
         return None
     if query.limit is not None or query.offset:
         return None
@@ -269,21 +281,32 @@ def encoded_key(keys: tuple[tuple[int, Column], ...], values: Sequence[Any]) -> 
 def identity(query: Query) -> tuple[int, ...] | None:
     """Positions of the output columns that tell rows apart, or None if a row may occur twice.
 
-    They are the group's keys where all of them are selected. In row form (MIN and MAX),
-    Sum[k](Exists(Sum[g](Q)) * (m := ...) * ...), the group is g.
+    They are the group's keys where all of them are selected: of those, the ones that GROUP BY
+    names. In row form (MIN and MAX), Sum[k](Exists(Sum[g](Q)) * (m := ...) * ...), the group is g.
     """
+    if query.kind is ViewKind.TOTAL:
+        return ()
+    if query.group is not None:
+        return _positions(query, query.group)
+    return record_identity(query)
+
+
+def record_identity(query: Query) -> tuple[int, ...] | None:
+    """The same, of all keys of the group."""
     if query.kind is ViewKind.TOTAL:
         return ()
     group: frozenset[str] | None = frozenset(query.keys)
     if query.kind is ViewKind.BAG:
         group = _row_form_group(query)
-    if group is None:
-        return None
+    return None if group is None else _positions(query, group)
+
+
+def _positions(query: Query, group: Iterable[str]) -> tuple[int, ...] | None:
     positions: dict[str, int] = {}
     for index, column in enumerate(query.columns):
         if isinstance(column.scalar, Ref):
             positions.setdefault(column.scalar.name, index)
-    if not group <= positions.keys():
+    if not positions.keys() >= set(group):
         return None
     return tuple(sorted(positions[name] for name in group))
 

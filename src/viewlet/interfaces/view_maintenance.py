@@ -100,7 +100,7 @@ class ViewMaintenance:
         """
         for name, upkeep in self._state.upkeeps.items():
             stays = definitions.views.get(name)
-            is_same = stays is self._state.definitions.views.get(name)
+            is_same = stays == self._state.definitions.views.get(name)
             if stays is not None and not (is_same and modes[name] == upkeep.mode):
                 self._refresh(upkeep)
 
@@ -114,7 +114,7 @@ class ViewMaintenance:
                 continue
             definition = definitions.views[name]
             old = state.upkeeps.get(name)
-            is_same = definition is state.definitions.views.get(name)
+            is_same = definition == state.definitions.views.get(name)
             if old is not None and is_same and old.mode == mode:
                 old.has_lost_contents()
                 upkeeps[name] = old

@@ -182,14 +182,34 @@ def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
         table = rows
     elif isinstance(rows, pa.RecordBatch):
         table = pa.Table.from_batches([rows])
-    elif hasattr(rows, "iloc"):  # pandas, whose index is no column
-        _check_distinct(relation, list(map(str, rows.columns)))
-        columns = {str(name): _from_series(rows[name]) for name in rows.columns}
+    elif hasattr(rows, "iloc"):  # pandas
+        frame = _with_index(relation, rows)
+        _check_distinct(relation, list(map(str, frame.columns)))
+        columns = {str(name): _from_series(frame[name]) for name in frame.columns}
         return _named_columns(relation, columns)
     else:
         table = pa.table(rows)
     _check_distinct(relation, table.column_names)
     return _named_columns(relation, dict(zip(table.column_names, table.columns, strict=True)))
+
+
+def _with_index(relation: Relation, frame: Any) -> Any:
+    """A pandas frame with the named levels of its index that are columns of the relation, and of
+    which it has no column; other levels are none of its data."""
+    columns = set(map(str, frame.columns))
+    names = [name for name in frame.index.names if name is not None]
+    levels = [name for name in names if str(name) in relation.names and str(name) not in columns]
+    if not levels:
+        return frame
+    if len(set(names)) < len(names):
+        raise DataError(
+            f"the index of the rows for {relation.name} has a name twice",
+            hint="reset_index(names=[...]) makes columns of it",
+        )
+    frame = frame.copy(deep=False)
+    for name in levels:
+        frame[name] = frame.index.get_level_values(name)
+    return frame
 
 
 def _check_distinct(relation: Relation, names: Sequence[str]) -> None:
