@@ -349,13 +349,37 @@ CREATE VIEW v AS SELECT a FROM r; SELECT a FROM r WHERE (
 --! ParseError 1:57 | something is missing near '(' | after '(' the text ends
 
 CREATE VIEW v AS SELECT a FROM r WHERE a ~ 'x'
---! UnsupportedError 1:40 | a ~ 'x' is not supported | -
+--! TypingError 1:40 | REGEXP_LIKE needs a VARCHAR, a is INTEGER | write CAST(a AS VARCHAR)
+
+CREATE VIEW v AS SELECT a FROM r WHERE e ~ '(x'
+--! TypingError 1:40 | '(x' is not a regular expression: missing ), unterminated subpattern at position 0 | -
+
+CREATE VIEW v AS SELECT REGEXP_LIKE(e, '(?=x)') AS x FROM r
+--! TypingError 1:25 | '(?=x)' is not a regular expression: look-around and references are not supported | -
+
+CREATE VIEW v AS SELECT REGEXP_REPLACE(e, 'x', '\1') AS x FROM r
+--! TypingError 1:25 | 'x' is not a regular expression: the pattern has no group 1 | -
+
+CREATE VIEW v AS SELECT REGEXP_EXTRACT(e, '(x)', 2) AS x FROM r
+--! TypingError 1:25 | '(x)' is not a regular expression: there is no group 2 | -
+
+CREATE VIEW v AS SELECT a FROM r WHERE e ~ e
+--! UnsupportedError 1:40 | REGEXP_LIKE needs a constant regular expression | -
+
+CREATE VIEW v AS SELECT REGEXP_REPLACE(e, 'x', 'y', 'm') AS x FROM r
+--! UnsupportedError 1:25 | flags of regular expressions are g and i | -
+
+CREATE VIEW v AS SELECT SPLIT_PART(e, ',') AS x FROM r
+--! TypingError 1:25 | SPLIT_PART takes 3 arguments, not 2 | -
+
+CREATE VIEW v AS SELECT REPEAT(e, 'x') AS x FROM r
+--! TypingError 1:35 | REPEAT needs an integer, 'x' is VARCHAR | -
 
 CREATE VIEW v AS SELECT c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c * c AS x FROM r
 --! TypingError 1:25 | the product has 40 decimals, at most 38 can be kept | convert one side with CAST(... AS DOUBLE)
 
-CREATE VIEW v AS SELECT TRIM('x' FROM e) FROM r
---! UnsupportedError 1:30 | TRIM takes away blanks only | use REPLACE
+CREATE VIEW v AS SELECT TRIM(a FROM e) FROM r
+--! TypingError 1:30 | TRIM needs a VARCHAR, a is INTEGER | write CAST(a AS VARCHAR)
 
 CREATE VIEW v AS SELECT ROUND(c, a) FROM r
 --! UnsupportedError 1:25 | ROUND needs a constant number of digits | -

@@ -182,12 +182,71 @@ CALLS: dict[str, Calls] = {
         "concat(s, '-', t)",
         "concat(s, to_text(i))",
         "concat(upper(t), date_text(d))",
-        sql="s || t; CONCAT(s, i, t); s || NULL",
+        sql="s || t; CONCAT(s, i, t); s || NULL; CONCAT_WS('-', s, i, t); CONCAT_WS(s, t, t); "
+        "CONCAT_WS('+', t)",
     ),
     "replace": _calls(
         "replace(s, 'x', 'yy')",
         "replace(s, t, 'z')",
         sql="REPLACE(s, 'x', 'yy'); REPLACE(s, t, '')",
+    ),
+    "split_part": _calls(
+        "split_part(s, 'A', j)",
+        sql="SPLIT_PART(s, 'a', 2); SPLIT_PART(s, 'a', j); SPLIT_PART(s, t, -1); "
+        "SPLIT_PART(s, '', j)",
+    ),
+    "left": _calls("left(s, 1)", "left(s, j)", sql="LEFT(s, 2); LEFT(s, j)"),
+    "right": _calls("right(s, 1)", "right(s, j)", sql="RIGHT(s, 2); RIGHT(s, j)"),
+    "strpos": _calls(
+        "strpos(s, t)", sql="STRPOS(s, 'b'); POSITION('x' IN s); INSTR(s, t); STRPOS(s, '')"
+    ),
+    "starts_with": _calls(
+        "starts_with(s, t)", sql="STARTS_WITH(s, 'x'); STARTS_WITH(s, t); PREFIX(s, 'a')"
+    ),
+    "ends_with": _calls("ends_with(s, t)", sql="ENDS_WITH(s, 'b'); SUFFIX(s, t)"),
+    "contains": _calls("contains(s, t)", sql="CONTAINS(s, 'b'); CONTAINS(s, t)"),
+    "trim_of": _calls("trim_of(s, 'xb')", sql="TRIM(BOTH 'xb' FROM s); TRIM(s, t); BTRIM(s, '')"),
+    "ltrim_of": _calls("ltrim_of(s, t)", sql="TRIM(LEADING 'x ' FROM s); LTRIM(s, 'xa')"),
+    "rtrim_of": _calls("rtrim_of(s, t)", sql="TRIM(TRAILING 'b' FROM s); RTRIM(s, t)"),
+    "repeat": _calls("repeat(s, j)", sql="REPEAT(s, j); REPEAT(s, 2)"),
+    "lpad": _calls(
+        "lpad(s, j, t)", sql="LPAD(s, 3); LPAD(s, j, 'xy'); LPAD(s, 6, ''); LPAD(s, 7, t)"
+    ),
+    "rpad": _calls(
+        "rpad(s, j, t)", sql="RPAD(s, 3); RPAD(s, j, 'xy'); RPAD(s, 6, ''); RPAD(s, 7, t)"
+    ),
+    "reverse": _calls("reverse(s)", sql="REVERSE(s)"),
+    "initcap": _calls("initcap(s)", sql="INITCAP(s); INITCAP(s || ' éa1b_c-d ' || t)"),
+    "translate": _calls(
+        "translate(s, 'ab', 'c')",
+        sql="TRANSLATE(s, 'xa', 'yz'); TRANSLATE(s, 'xab', 'y'); TRANSLATE(s, 'aa', 'xy')",
+    ),
+    "ascii": _calls("ascii(s)", sql="ASCII(s)"),
+    "chr": _calls("chr(abs(i) + 1)", sql="CHR(ABS(i) + 65)"),
+    "md5": _calls("md5(s)", sql="MD5(s)"),
+    "sha1": _calls("sha1(s)", sql="SHA1(s)"),
+    "sha256": _calls("sha256(s)", sql="SHA256(s)"),
+    # regular expressions
+    "regexp_like": _calls(
+        "regexp_like(s, '^x')",
+        sql=r"s ~ '^x'; s !~ 'a.?b$'; s ~* 'XA'; REGEXP_MATCHES(s, '[ab%]+'); "
+        r"REGEXP_LIKE(s, '\w\Wb|\d'); REGEXP_MATCHES(s, 'A', 'i'); s ~ '[[:upper:]]'; s ~ '\s'",
+    ),
+    "regexp_full_match": _calls(
+        "regexp_full_match(s, 'x.')", sql="REGEXP_FULL_MATCH(s, 'x.'); REGEXP_FULL_MATCH(s, 'x|xa')"
+    ),
+    "regexp_extract": _calls(
+        "regexp_extract(s, '(x)(a?)', 2)",
+        sql="REGEXP_EXTRACT(s, 'x.'); REGEXP_EXTRACT(s, '(x)(a)?', 2); REGEXP_EXTRACT(t, '.$', 0)",
+    ),
+    "regexp_replace": _calls(
+        "regexp_replace(s, '[ab]', '-')",
+        sql=r"REGEXP_REPLACE(s, '[ab]', '<\0>'); REGEXP_REPLACE(s, '(x)(.)', '\2\1\\'); "
+        r"REGEXP_REPLACE(s, 'A', '', 'i')",
+    ),
+    "regexp_replace_all": _calls(
+        "regexp_replace_all(s, 'a*', '-')",
+        sql="REGEXP_REPLACE(s, 'a*', '-', 'g'); REGEXP_REPLACE(s, 'B|x', '+', 'gi')",
     ),
     # dates
     **_of_dates(),

@@ -69,6 +69,7 @@ class ViewletParser(PostgresParser):
         **PostgresParser.FUNCTIONS,
         "EVERY": exp.LogicalAnd.from_arg_list,
         **dict.fromkeys(("DATE_DIFF", "DATEDIFF"), _date_diff),
+        "REGEXP_MATCHES": exp.RegexpLike.from_arg_list,
         "DATE_BIN": lambda arguments: exp.Anonymous(this="DATE_BIN", expressions=arguments),
     }
 

@@ -25,9 +25,10 @@ from viewlet.frontend.types import (
     text_as,
     to_double,
 )
-from viewlet.functions import CALLS, Const, ScalarFunction, SqlCall, apply
+from viewlet.functions import CALLS, NULL, Const, ScalarFunction, SqlCall, apply
+from viewlet.functions.regular import WrongPattern, check_replacement, pattern_of
 from viewlet.functions.sql_forms import Accepts, Parameter
-from viewlet.schema import BIGINT, DATE, Kind, Type
+from viewlet.schema import BIGINT, DATE, VARCHAR, Kind, Type
 
 Operands = Sequence[exp.Expr | None]
 """The arguments as they stand, None for one that was left out before others."""
@@ -118,11 +119,63 @@ class Functions:
         return self.called(f"DATE_TRUNC {part.upper()}", [node.this], node)
 
     def trim(self, node: exp.Trim) -> Typed:
-        """TRIM, LTRIM and RTRIM of blanks"""
-        if node.expression is not None and node.expression.name != " ":
-            raise fault(UnsupportedError, "TRIM takes away blanks only", node, "use REPLACE")
+        """TRIM, LTRIM and RTRIM, of blanks or of the characters in a text"""
         side = str(node.args.get("position") or "BOTH").upper()
-        return self.called(f"TRIM {side}", [node.this], node)
+        characters = [] if node.expression is None else [node.expression]
+        return self.called(f"TRIM {side}", [node.this, *characters], node)
+
+    def concatenated(self, node: exp.ConcatWs) -> Typed:
+        """CONCAT_WS(separator, a, b): what is not NULL, with separators between
+
+        Each part comes with a separator before it, and the first separator is cut off.
+        """
+        if not node.expressions:
+            raise fault(TypingError, "CONCAT_WS needs a separator", node)
+        between, *parts = node.expressions
+        separator = self.text(between, "CONCAT_WS").scalar
+        texts = [
+            apply(
+                "coalesce",
+                apply("concat", separator, cast(self.lower(part), VARCHAR, part).scalar),
+                Const(""),
+            )
+            for part in parts
+        ]
+        start = apply("+", apply("length", separator), Const(1))
+        joined = apply("concat", *texts) if len(texts) > 1 else (texts or [Const("")])[0]
+        return Typed(apply("substring", joined, start), VARCHAR)
+
+    def formed(self, node: exp.Expr) -> Typed:
+        """A call that sqlglot has a node with other names for"""
+        spelling, operands = FORMS[type(node)](node)
+        return self.called(spelling, operands, node)
+
+    def regular(self, node: exp.Expr) -> Typed:
+        """A call with a regular expression, which must be one; flags become a part of it"""
+        spelling, operands, flags = _regular(node)
+        pattern = self.text(node.expression, spelling).scalar
+        if not isinstance(pattern, Const):
+            name = spelling.partition(" ")[0]
+            message = f"{name} needs a constant regular expression"
+            raise fault(UnsupportedError, message, node)
+        if pattern != NULL:
+            text = f"(?i){pattern.value}" if "i" in flags else str(pattern.value)
+            replacement = node.args.get("replacement")
+            other = None if replacement is None else self.text(replacement, spelling).scalar
+            group = node.args.get("position")
+            number = None if group is None else self.lower(group).scalar
+            try:
+                groups = pattern_of(text).groups
+                if isinstance(other, Const) and other != NULL:
+                    check_replacement(text, str(other.value))
+                asked = number.value if isinstance(number, Const) else None
+                if isinstance(asked, int) and not 0 <= asked <= groups:
+                    raise WrongPattern(f"there is no group {asked}")
+            except WrongPattern as error:
+                message = f"{sql_of(node.expression)} is not a regular expression: {error}"
+                raise fault(TypingError, message, node) from None
+            operands = [operands[0], exp.Literal.string(text), *operands[2:]]
+        return self.called(spelling, operands, node)
 
     def logarithm(self, node: exp.Log) -> Typed:
         """LOG(x) and LOG10(x), which sqlglot reads as LOG(10, x)"""
@@ -232,6 +285,57 @@ def _converted(parameter: Parameter, value: Typed, node: exp.Expr, what: str) ->
 GRAMMATICAL: Mapping[str, Callable[..., Typed]] = {"DATE_BIN": bucket, "TIME_BUCKET": bucket}
 """Calls that sqlglot has no node for and that need more than a record."""
 
+FORMS: Mapping[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
+    exp.Pad: lambda node: (
+        "LPAD" if node.args.get("is_left") else "RPAD",
+        _given(node.this, node.expression, node.args.get("fill_pattern")),
+    ),
+    exp.StrPosition: lambda node: ("STRPOS", [node.this, node.args["substr"]]),
+    exp.Chr: lambda node: ("CHR", node.expressions),
+    exp.SHA: lambda node: ("SHA1", [node.this]),
+    exp.SHA2Digest: lambda node: ("SHA256", [node.this]),
+    exp.Initcap: lambda node: _initcap(node),
+    exp.Translate: lambda node: ("TRANSLATE", [node.this, node.args["from_"], node.args["to"]]),
+}
+"""By the node: what its record is called, and the arguments in their order."""
+
+_DEFAULT_DELIMITERS = " \t\n\r\f\v!\"#$%&'()*+,\\-./:;<=>?@\\[\\]^_`{|}~"
+
+
+def _initcap(node: exp.Expr) -> tuple[str, Operands]:
+    """sqlglot gives the dialect's delimiters to a call without any."""
+    default = node.expression is None or node.expression.name == _DEFAULT_DELIMITERS
+    return "INITCAP", [node.this] if default else [node.this, node.expression]
+
+
+def _given(*operands: exp.Expr | None) -> list[exp.Expr]:
+    return [operand for operand in operands if operand is not None]
+
+
+def _regular(node: exp.Expr) -> tuple[str, Operands, str]:
+    """What a call with a regular expression is called, its arguments, and its flags"""
+    options = next(
+        (node.args[n] for n in ("modifiers", "flag", "options") if node.args.get(n)), None
+    )
+    flags = "" if options is None else options.name
+    allowed = "gi" if isinstance(node, exp.RegexpReplace) else "i"
+    if options is not None and (
+        not isinstance(options, exp.Literal) or set(flags) - set(allowed + "c")
+    ):
+        names = " and ".join(allowed)
+        raise fault(UnsupportedError, f"flags of regular expressions are {names}", node)
+    if isinstance(node, exp.RegexpReplace):
+        spelling = "REGEXP_REPLACE ALL" if "g" in flags else "REGEXP_REPLACE"
+        return spelling, _given(node.this, node.expression, node.args.get("replacement")), flags
+    if isinstance(node, exp.RegexpExtract):
+        operands = _given(node.this, node.expression, node.args.get("position"))
+        return "REGEXP_EXTRACT", operands, flags
+    if isinstance(node, exp.RegexpFullMatch):
+        return "REGEXP_FULL_MATCH", [node.this, node.expression], flags
+    ignores = "i" if isinstance(node, exp.RegexpILike) else ""
+    return "REGEXP_LIKE", [node.this, node.expression], flags + ignores
+
+
 FUNCTION_RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
     **{exp.FUNCTION_BY_NAME[n]: Functions.call for n in CALLS if n in exp.FUNCTION_BY_NAME},
     exp.Date: Functions.date,
@@ -240,6 +344,13 @@ FUNCTION_RULES: Mapping[type[exp.Expr], Callable[..., Typed]] = {
     exp.TimestampTrunc: Functions.truncate,
     exp.DateTrunc: Functions.truncate,
     exp.Trim: Functions.trim,
+    exp.ConcatWs: Functions.concatenated,
+    **dict.fromkeys(FORMS, Functions.formed),
+    **dict.fromkeys(
+        (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.RegexpExtract),
+        Functions.regular,
+    ),
+    exp.RegexpReplace: Functions.regular,
     exp.Log: Functions.logarithm,
 }
 """By what sqlglot makes of a call. Names that it does not know are Anonymous there."""

@@ -4,7 +4,8 @@ scalars      constants, variables, functions of scalars; walks over them
 record       what is known of a function, and the check that nothing of it is missing
 forms        sql_forms, kernel_forms, vector_forms, trends: the shapes that its parts have
 evaluation   scalars made, simplified, typed and evaluated by the records
-themes       arithmetic, rounding, exponentials, spreads, comparison, logic, choice, text, dates,
+themes       arithmetic, rounding, exponentials, spreads, comparison, logic, choice, text,
+             text_parts, regular, dates,
              calendar, casts: the functions
 
 To add a function, write its record in the file of its theme, and a line in the table of
@@ -24,9 +25,11 @@ from viewlet.functions import (
     dates,
     exponentials,
     logic,
+    regular,
     rounding,
     spreads,
     text,
+    text_parts,
 )
 from viewlet.functions.conversions import as_double, scale_up
 from viewlet.functions.dates import DAY
@@ -76,6 +79,8 @@ THEMES = (
     text,
     dates,
     casts,
+    regular,
+    text_parts,
 )
 """The modules with the functions; importing them takes the records in."""
 
