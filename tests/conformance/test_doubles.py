@@ -269,3 +269,18 @@ def test_a_factor_of_one_changes_nothing(db: Database) -> None:
     assert rows(db, "p") == before
     db.execute("DELETE FROM r WHERE g = 1")
     assert rows(db, "p") == [(2, 2.0**199)]
+
+
+@pytest.mark.parametrize("engine", ["local", "interpreter"])
+@pytest.mark.parametrize("scale", [1.0, 1e9, 2.0**60])
+def test_pairs_of_different_magnitude_do_not_cancel(engine: str, scale: float) -> None:
+    with viewlet.connect(engine=engine) as db:
+        db.execute("CREATE TABLE r (x DOUBLE, y DOUBLE)")
+        db.execute("CREATE VIEW v AS SELECT CORR(x, y) AS c, COVAR_POP(x, y) AS p FROM r")
+        large = (1e300, 1e-3)
+        rows = [(k * scale, y / scale) for k, y in ((1, 1), (2, 2), (3, 3), (4, 3))]
+        db.insert("r", [*rows, large])
+        db.delete("r", large)
+        (row,) = db.view("v").rows()
+        assert row.c == pytest.approx(0.9438798074485389, rel=1e-14)
+        assert row.p == pytest.approx(0.875, rel=1e-14)

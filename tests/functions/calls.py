@@ -108,7 +108,10 @@ CALLS: dict[str, Calls] = {
         name: _calls(f"{name}(f)", f"{name}(i)")
         for name in ("x_high", "x_low", "square_high", "square_middle", "square_low")
     },
+    **{f"product_{part}": _calls(f"product_{part}(f, g)") for part in ("high", "middle", "low")},
     "deviations": _calls("deviations(i, f, g, f * f, g, f)"),
+    "co_deviations": _calls("co_deviations(i, f, g, g, f, f * g, g, f)"),
+    "single": _calls("single(case(b, 1, 0))"),
     "sqrt": _calls("sqrt(f)", "sqrt(i)", sql="SQRT(f); SQRT(i)"),
     "cbrt": _calls("cbrt(f)", "cbrt(i)", sql="CBRT(f); CBRT(i)"),
     "exp": _calls("exp(g)", sql="EXP(g); EXP(i)"),

@@ -125,7 +125,7 @@ def odd_values() -> list[Any]:
 
 READS = ("changes", "explain", "inserter", "query", "refresh", "schema", "stats", "view")
 WRITES = ("apply", "apply_spark", "delete", "execute", "insert", "sink", "upsert")
-OTHERS = ("checkpoint", "subscribe", "watch")
+OTHERS = ("checkpoint", "repartition", "subscribe", "transaction", "watch")
 
 
 def methods(kind: type) -> list[str]:

@@ -31,7 +31,8 @@ from viewlet.calculus.expr import (
 )
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.context import Lowering
-from viewlet.frontend.moments import FORMULAS, times
+from viewlet.frontend.group_moments import GroupMoments, GroupPairs
+from viewlet.frontend.moments import FORMULAS
 from viewlet.frontend.nested import OVER_ONLY, RowScalars
 from viewlet.frontend.order_aggregates import OrderAggregates, is_order_aggregate
 from viewlet.frontend.pair_aggregates import PAIRED, further_operands
@@ -261,7 +262,7 @@ class Grouped(RowScalars):
         if isinstance(node, exp.Avg):
             return self._average(branches, value)
         if type(node) in FORMULAS:
-            moments = _GroupMoments(self, branches, convert(value, DOUBLE, node))
+            moments = GroupMoments(self, branches, convert(value, DOUBLE, node))
             return Typed(FORMULAS[type(node)](moments), DOUBLE)
         return self._spread(node, branches, value)
 
@@ -291,7 +292,8 @@ class Grouped(RowScalars):
         body = summed(self.variables, self.keys, branches, *guards)
         return Typed(self.sink.add("number", body), BIGINT)
 
-    def _not_null_count(self, branches: tuple[Branch, ...], value: Typed) -> ScalarExpr:
+    def not_null_count(self, branches: tuple[Branch, ...], value: Typed) -> ScalarExpr:
+        """Sum[g](Q * {not(is_null(value))})"""
         body = summed(self.variables, self.keys, branches, not_null(value.scalar))
         return self.sink.add("number", body)
 
@@ -305,7 +307,7 @@ class Grouped(RowScalars):
         body = exists_of(summed(self.variables, (*self.keys, *names), bound))
         return ((Branch((body,)),) if body != ZERO else ()), targets
 
-    def _total(self, branches: tuple[Branch, ...], value: Typed) -> Expr:
+    def total_of(self, branches: tuple[Branch, ...], value: Typed) -> Expr:
         """Sum[g](Q * value)"""
         terms = []
         for branch in branches:
@@ -320,16 +322,16 @@ class Grouped(RowScalars):
         return sum_of(*terms)
 
     def _sum(self, branches: tuple[Branch, ...], value: Typed, nullable: bool) -> Typed:
-        total = self.sink.add("sum", self._total(branches, value))
+        total = self.sink.add("sum", self.total_of(branches, value))
         if nullable or self.total:
-            none = apply("=", self._not_null_count(branches, value), Const(0))
+            none = apply("=", self.not_null_count(branches, value), Const(0))
             total = apply("case", none, NULL, total)
         return Typed(total, sum_type(value.type))
 
     def _average(self, branches: tuple[Branch, ...], value: Typed) -> Typed:
         """Division by a count of 0 is the NULL that AVG of nothing is."""
-        total = self.sink.add("sum", self._total(branches, value))
-        number = self._not_null_count(branches, value)
+        total = self.sink.add("sum", self.total_of(branches, value))
+        number = self.not_null_count(branches, value)
         if value.type.kind is Kind.DECIMAL:
             number = apply("*", number, Const(10**value.type.scale))
         return Typed(apply("/", total, number), DOUBLE)
@@ -341,7 +343,7 @@ class Grouped(RowScalars):
         integers there: 10**scale times as large, for which the last division makes up.
         """
         root, sample = _SPREADS[type(node)]
-        number = self._not_null_count(branches, value)
+        number = self.not_null_count(branches, value)
         spread = self.spread(branches, value.scalar, number)
         if value.type.scale:
             spread = apply("/", spread, Const(100.0**value.type.scale))
@@ -354,7 +356,7 @@ class Grouped(RowScalars):
     ) -> ScalarExpr:
         """The sum of the squares around the mean."""
         parts = [
-            self.sink.add(hint, self._total(branches, Typed(apply(function, scalar), DOUBLE)))
+            self.sink.add(hint, self.total_of(branches, Typed(apply(function, scalar), DOUBLE)))
             for hint, function in _SPREAD_PARTS
         ]
         return apply("/", apply("deviations", number, *parts), number)
@@ -373,7 +375,7 @@ class Grouped(RowScalars):
         )
         known = extended(self.variables, branches, [not_null(y.scalar), not_null(x.scalar)])
         type_, formula = PAIRED[type(node)]
-        return Typed(formula(_GroupPairs(self, known, y.scalar, x.scalar)), type_)
+        return Typed(formula(GroupPairs(self, known, y.scalar, x.scalar)), type_)
 
     def _logical(self, node: exp.Expr, branches: tuple[Branch, ...], value: Typed) -> Typed:
         """BOOL_AND: no value is false;  BOOL_OR: some value is true"""
@@ -383,7 +385,7 @@ class Grouped(RowScalars):
         body = summed(self.variables, self.keys, branches, cond(decisive))
         hits = self.sink.add("hits", body)
         operator = "=" if isinstance(node, exp.LogicalAnd) else ">"
-        none = apply("=", self._not_null_count(branches, value), Const(0))
+        none = apply("=", self.not_null_count(branches, value), Const(0))
         return Typed(apply("case", none, NULL, apply(operator, hits, Const(0))), BOOLEAN)
 
     def _extreme(
@@ -401,43 +403,6 @@ class Grouped(RowScalars):
             counted = extended(self.variables, counted, [assign(target, scalar)])
         body = summed(self.variables, (*self.keys, target), counted)
         return Typed(self.sink.add_extreme(kind, kind, target, body, nullable), value.type)
-
-
-class _GroupMoments:
-    """Sums of powers of one value, as sums that its block keeps."""
-
-    def __init__(self, grouped: Grouped, branches: tuple[Branch, ...], value: Typed) -> None:
-        self._grouped, self._branches, self._value = grouped, branches, value
-
-    def count(self) -> ScalarExpr:
-        return self._grouped._not_null_count(self._branches, self._value)
-
-    def power_sum(self, exponent: int) -> ScalarExpr:
-        power = Typed(times(*(self._value.scalar for _ in range(exponent))), DOUBLE)
-        hint = "sum" if exponent == 1 else f"power_{exponent}"
-        return self._grouped.sink.add(hint, self._grouped._total(self._branches, power))
-
-
-class _GroupPairs:
-    """Sums over pairs of values, as sums that their block keeps."""
-
-    def __init__(
-        self, grouped: Grouped, branches: tuple[Branch, ...], y: ScalarExpr, x: ScalarExpr
-    ) -> None:
-        self._grouped, self._branches = grouped, branches
-        self._values = {"x": x, "y": y, "x + y": apply("+", x, y), "x - y": apply("-", x, y)}
-
-    def count(self) -> ScalarExpr:
-        body = summed(self._grouped.variables, self._grouped.keys, self._branches)
-        return self._grouped.sink.add("number", body)
-
-    def mean(self, which: str) -> ScalarExpr:
-        value = Typed(self._values[which], DOUBLE)
-        total = self._grouped.sink.add("sum", self._grouped._total(self._branches, value))
-        return apply("/", total, self.count())
-
-    def spread(self, which: str) -> ScalarExpr:
-        return self._grouped.spread(self._branches, self._values[which], self.count())
 
 
 def not_grouped(node: exp.Expr) -> Exception:

@@ -2,7 +2,7 @@
 
     n                     pairs of which neither is NULL
     Sxx = sum((x - mean(x)) ** 2)                       as VARIANCE has it, which does not cancel
-    Sxy = sum((x - mean(x)) * (y - mean(y))) = (S(x + y) - S(x - y)) / 4, each of them such a sum
+    Sxy = sum((x - mean(x)) * (y - mean(y)))            from such parts of x, y and x * y
 
 They are sums that change with the rows; the formulas are evaluated when the view is read. Where
 nothing is defined the result is NULL, as in PostgreSQL: of no pair, or for lack of a spread.
@@ -33,14 +33,12 @@ class PairSums(Protocol):
         ...
 
     def spread(self, which: str) -> ScalarExpr:
-        """The sum of squares around the mean, of "x", "y", "x + y" or "x - y"."""
+        """The sum of squares around the mean, of "x" or "y"."""
         ...
 
-
-def _products(pairs: PairSums) -> ScalarExpr:
-    """Sxy"""
-    both = apply("-", pairs.spread("x + y"), pairs.spread("x - y"))
-    return apply("/", both, Const(4.0))
+    def products(self) -> ScalarExpr:
+        """Sxy"""
+        ...
 
 
 def _ratio(above: ScalarExpr, below: ScalarExpr) -> ScalarExpr:
@@ -49,13 +47,13 @@ def _ratio(above: ScalarExpr, below: ScalarExpr) -> ScalarExpr:
 
 
 def _slope(pairs: PairSums) -> ScalarExpr:
-    return _ratio(_products(pairs), pairs.spread("x"))
+    return _ratio(pairs.products(), pairs.spread("x"))
 
 
 def _correlation(pairs: PairSums) -> ScalarExpr:
     """Rounding does not lead beyond -1 and 1; NaN, which is greater than all, stays."""
     roots = times(apply("sqrt", pairs.spread("x")), apply("sqrt", pairs.spread("y")))
-    ratio = _ratio(_products(pairs), roots)
+    ratio = _ratio(pairs.products(), roots)
     is_beyond = apply("and", apply(">", ratio, Const(1.0)), apply("<=", ratio, Const(math.inf)))
     above = apply("case", is_beyond, Const(1.0), ratio)
     return apply("case", apply("<", ratio, Const(-1.0)), Const(-1.0), above)
@@ -63,7 +61,7 @@ def _correlation(pairs: PairSums) -> ScalarExpr:
 
 def _fit(pairs: PairSums) -> ScalarExpr:
     """R2: 1 where y does not spread, NULL where x does not"""
-    square = _ratio(times(_products(pairs), _products(pairs)), pairs.spread("y"))
+    square = _ratio(times(pairs.products(), pairs.products()), pairs.spread("y"))
     flat = apply("=", pairs.spread("y"), Const(0.0))
     part = apply("case", flat, Const(1.0), apply("/", square, pairs.spread("x")))
     return apply("case", apply(">", pairs.spread("x"), Const(0.0)), part, NULL)
@@ -85,8 +83,8 @@ def _of_some(
 
 PAIRED: dict[type[exp.Expr], tuple[Type, Callable[[PairSums], ScalarExpr]]] = {
     exp.RegrCount: (BIGINT, lambda pairs: pairs.count()),
-    exp.CovarPop: (DOUBLE, _of_some(lambda p: apply("/", _products(p), p.count()))),
-    exp.CovarSamp: (DOUBLE, _of_some(lambda p: apply("/", _products(p), minus(p.count(), 1)), 2)),
+    exp.CovarPop: (DOUBLE, _of_some(lambda p: apply("/", p.products(), p.count()))),
+    exp.CovarSamp: (DOUBLE, _of_some(lambda p: apply("/", p.products(), minus(p.count(), 1)), 2)),
     exp.Corr: (DOUBLE, _of_some(_correlation)),
     exp.RegrSlope: (DOUBLE, _of_some(_slope)),
     exp.RegrIntercept: (DOUBLE, _of_some(_intercept)),
@@ -95,7 +93,7 @@ PAIRED: dict[type[exp.Expr], tuple[Type, Callable[[PairSums], ScalarExpr]]] = {
     exp.RegrAvgy: (DOUBLE, _of_some(lambda pairs: pairs.mean("y"))),
     exp.RegrSxx: (DOUBLE, _of_some(lambda pairs: pairs.spread("x"))),
     exp.RegrSyy: (DOUBLE, _of_some(lambda pairs: pairs.spread("y"))),
-    exp.RegrSxy: (DOUBLE, _of_some(_products)),
+    exp.RegrSxy: (DOUBLE, _of_some(lambda pairs: pairs.products())),
 }
 """Aggregate -> the type of its result, and its formula."""
 

@@ -1,4 +1,4 @@
-"""What VARIANCE and STDDEV add up, and how they end: exact where sums of squares would cancel.
+"""What VARIANCE and CORR add up, and how they end: exact where sums of squares would cancel.
 
 n * sum(x * x) - sum(x) ** 2 of numbers near 1e9 that differ by 1 is left over from two numbers that
 agree in eighteen digits, and a sum that is read as a DOUBLE has sixteen. So x is added up in two
@@ -6,11 +6,12 @@ parts of 26 bits, and x * x in three:
 
     x      =  x_high + x_low
     x * x  =  square_high + square_middle + square_low
+    x * y  =  product_high + product_middle + product_low
 
 The sums of parts are read without loss up to 2**27 rows of one magnitude, whatever they have in
-common, and `deviations` puts them together in twice the precision of a DOUBLE. Where finite numbers
-have squares beyond the range of DOUBLE it is infinite, as in DuckDB; an infinite number among them,
-whose x_low is NaN, makes it NaN.
+common, and `deviations` and `co_deviations` put them together in twice the precision of a DOUBLE.
+Where finite numbers have squares beyond the range of DOUBLE the spread is infinite, as in DuckDB;
+an infinite number among them, whose x_low is NaN, makes it NaN.
 """
 
 from __future__ import annotations
@@ -65,6 +66,29 @@ def square_low(x: float) -> float:
     return x_low(2.0 * x_high(x) * low) + low * low
 
 
+def product_high(x: float, y: float) -> float:
+    """The leading bits of x_high(x) * x_high(y); all of a product that is not split"""
+    if not (abs(x) < _LARGEST and abs(y) < _LARGEST):
+        return x * y
+    return x_high(x_high(x) * x_high(y))
+
+
+def product_middle(x: float, y: float) -> float:
+    """The rest of it, and the leading bits of what one high part has with the other's low one"""
+    if not (abs(x) < _LARGEST and abs(y) < _LARGEST):
+        return 0.0
+    crossed = x_high(x) * x_low(y) + x_low(x) * x_high(y)
+    return x_low(x_high(x) * x_high(y)) + x_high(crossed)
+
+
+def product_low(x: float, y: float) -> float:
+    """What is left of x * y, but for a rounding of 2**-79 of it"""
+    if not (abs(x) < _LARGEST and abs(y) < _LARGEST):
+        return 0.0
+    crossed = x_high(x) * x_low(y) + x_low(x) * x_high(y)
+    return x_low(crossed) + x_low(x) * x_low(y)
+
+
 def rounding_of_product(a: float, b: float, product: float) -> float:
     """a * b - product, which is a * b rounded (Dekker)."""
     error = x_high(a) * x_high(b) - product
@@ -106,6 +130,45 @@ def deviations(
     return result if result > 0.0 else 0.0
 
 
+def co_deviations(
+    n: float,
+    x: float,
+    x_rest: float,
+    y: float,
+    y_rest: float,
+    products: float,
+    middle: float,
+    lowest: float,
+) -> float:
+    """n * sum(x * y) - sum(x) * sum(y), from the sums of the parts."""
+    if x_rest != x_rest:
+        return x_rest
+    if y_rest != y_rest:
+        return y_rest
+    first = n * products
+    second = n * middle
+    whole = x * y
+    left = x * y_rest
+    right = x_rest * y
+    if not (math.isfinite(first) and math.isfinite(whole)):
+        return first - whole
+    cross = left + right
+    small = n * lowest - x_rest * y_rest
+    small = small + rounding_of_product(n, products, first)
+    small = small + rounding_of_product(n, middle, second)
+    small = small - rounding_of_product(x, y, whole)
+    small = small - rounding_of_product(x, y_rest, left)
+    small = small - rounding_of_product(x_rest, y, right)
+    small = small - rounding_of_sum(left, right, cross)
+    total = first - whole
+    small = small + rounding_of_sum(first, -whole, total)
+    difference = second - cross
+    small = small + rounding_of_sum(second, -cross, difference)
+    result = total + difference
+    small = small + rounding_of_sum(total, difference, result)
+    return result + small
+
+
 def _define(
     function: Callable[..., float], arguments: str, natives: tuple[Callable[..., float], ...]
 ) -> None:
@@ -115,7 +178,7 @@ def _define(
             meaning=lambda *values: function(*map(float, values)),
             result=Physical.FLOAT,
             nulls=STRICT,
-            sql=Internal("what VARIANCE and STDDEV are made of"),
+            sql=Internal("what VARIANCE, STDDEV and CORR are made of"),
             kernel=expression(f"{function.__name__}({arguments})", natives=(function, *natives)),
             vector=by_row,
             monotone=NOT_MONOTONE,
@@ -126,8 +189,15 @@ def _define(
 
 for _part in (x_high, x_low, square_high, square_middle, square_low):
     _define(_part, "float({0})", ())
+for _part_of_two in (product_high, product_middle, product_low):
+    _define(_part_of_two, "float({0}), float({1})", (x_high, x_low))
 _define(
     deviations,
     ", ".join(f"float({{{position}}})" for position in range(6)),
+    (rounding_of_product, rounding_of_sum),
+)
+_define(
+    co_deviations,
+    ", ".join(f"float({{{position}}})" for position in range(8)),
     (rounding_of_product, rounding_of_sum),
 )
