@@ -288,7 +288,7 @@ GRAMMATICAL: Mapping[str, Callable[..., Typed]] = {"DATE_BIN": bucket, "TIME_BUC
 FORMS: Mapping[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
     exp.Pad: lambda node: (
         "LPAD" if node.args.get("is_left") else "RPAD",
-        _given(node.this, node.expression, node.args.get("fill_pattern")),
+        _without_gaps(node.this, node.expression, node.args.get("fill_pattern")),
     ),
     exp.StrPosition: lambda node: ("STRPOS", [node.this, node.args["substr"]]),
     exp.Chr: lambda node: ("CHR", node.expressions),
@@ -308,7 +308,7 @@ def _initcap(node: exp.Expr) -> tuple[str, Operands]:
     return "INITCAP", [node.this] if default else [node.this, node.expression]
 
 
-def _given(*operands: exp.Expr | None) -> list[exp.Expr]:
+def _without_gaps(*operands: exp.Expr | None) -> list[exp.Expr]:
     return [operand for operand in operands if operand is not None]
 
 
@@ -326,9 +326,13 @@ def _regular(node: exp.Expr) -> tuple[str, Operands, str]:
         raise fault(UnsupportedError, f"flags of regular expressions are {names}", node)
     if isinstance(node, exp.RegexpReplace):
         spelling = "REGEXP_REPLACE ALL" if "g" in flags else "REGEXP_REPLACE"
-        return spelling, _given(node.this, node.expression, node.args.get("replacement")), flags
+        return (
+            spelling,
+            _without_gaps(node.this, node.expression, node.args.get("replacement")),
+            flags,
+        )
     if isinstance(node, exp.RegexpExtract):
-        operands = _given(node.this, node.expression, node.args.get("position"))
+        operands = _without_gaps(node.this, node.expression, node.args.get("position"))
         return "REGEXP_EXTRACT", operands, flags
     if isinstance(node, exp.RegexpFullMatch):
         return "REGEXP_FULL_MATCH", [node.this, node.expression], flags

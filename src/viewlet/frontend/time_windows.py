@@ -11,7 +11,6 @@ argument is an offset: where windows begin, counted from 1970.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -100,11 +99,12 @@ def _expand(table: exp.Table, call: exp.Anonymous) -> None:
         message = f"{size // slide} windows of HOP overlap, at most {MOST} can"
         raise fault(UnsupportedError, message, strides[-1], "take a longer slide")
     origin = _origin(offset, name)
-    queries = [
-        _windows(_source(source, name), column, slide, size, back, origin)
-        for back in range(0, size, slide)
-    ]
-    query = reduce(lambda a, b: exp.Union(this=a, expression=b, distinct=False), queries)
+    query: exp.Query | None = None
+    for back in range(0, size, slide):
+        windows = _windows(_source(source, name), column, slide, size, back, origin)
+        query = (
+            windows if query is None else exp.Union(this=query, expression=windows, distinct=False)
+        )
     expanded = exp.Subquery(this=query, alias=alias)
     if table.args.get("joins"):
         expanded.set("joins", table.args["joins"])
