@@ -1277,3 +1277,9 @@ CREATE VIEW v AS SELECT DISTINCT ON (z) a FROM r
 CREATE VIEW v AS SELECT MODE(z) FROM r
 --! ResolutionError 1:30 | no column z | known are a, b, c, d, e
 
+CREATE VIEW v AS SELECT r.a, (SELECT s.x FROM s WHERE s.b < r.b ORDER BY s.x LIMIT 1) AS x FROM r
+--! UnsupportedError 1:74 | windows and LIMIT over rows that rows outside choose other than by = are not supported where the rows have no key | declare a PRIMARY KEY, or tie the query to the rows outside by =
+
+CREATE VIEW v AS SELECT r.a, q.x FROM r, LATERAL (SELECT s.x FROM s WHERE s.b > r.b ORDER BY s.x LIMIT 2) q
+--! UnsupportedError 1:94 | windows and LIMIT over rows that rows outside choose other than by = are not supported where the rows have no key | declare a PRIMARY KEY, or tie the query to the rows outside by =
+

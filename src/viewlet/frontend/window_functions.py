@@ -19,7 +19,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.nested import RowScalars
 from viewlet.frontend.order_aggregates import is_order_aggregate
-from viewlet.frontend.products import Branch, extended, keyed, summed
+from viewlet.frontend.products import Branch, extended, keyed, product, summed
 from viewlet.frontend.scope import Scope
 from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import Typed, meeting_type
@@ -201,6 +201,14 @@ def with_windows(
     """Rows with the values of their windows, those that QUALIFY keeps."""
     uses = [typed.scalar for _, typed in columns]
     needs = frozenset[str]().union(*(inputs(test) for test in tests))
+    if key is None and any(inputs(product(branch.factors)) for branch in branches):
+        raise fault(
+            UnsupportedError,
+            "windows and LIMIT over rows that rows outside choose other than by = are not supported"
+            " where the rows have no key",
+            next(iter(windows.calls)),
+            "declare a PRIMARY KEY, or tie the query to the rows outside by =",
+        )
     rows = windows.rows(branches, uses, needs, _most(tests), key)
     return extended(lowering.variables, rows, tests)
 
