@@ -42,6 +42,7 @@ from viewlet.functions.evaluation import (
     evaluate,
     physical_type,
     result_type,
+    settles,
     substitute,
 )
 from viewlet.functions.record import (
@@ -124,5 +125,6 @@ __all__ = [
     "physical_type",
     "result_type",
     "scale_up",
+    "settles",
     "substitute",
 ]

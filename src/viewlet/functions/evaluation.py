@@ -102,6 +102,11 @@ def can_refuse(scalar: ScalarExpr) -> bool:
     return any(record.can_refuse for record in _functions(scalar))
 
 
+def settles(scalar: ScalarExpr) -> bool:
+    """Whether all strings that it makes soon are strings that it has made before."""
+    return all(r.settles or r.result is not Physical.STR for r in _functions(scalar))
+
+
 def demands_one_row(scalar: ScalarExpr) -> bool:
     """Whether it is an error for a subquery of the scalar to have several rows."""
     return any(record.name == "single" for record in _functions(scalar))

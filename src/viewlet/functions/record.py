@@ -83,6 +83,8 @@ class ScalarFunction:
     `counts_in_64_bits`: its value is a whole number that can outgrow 64 bits, which is an error.
     `can_refuse`: there are other arguments for which it is an error.
     `lazy` names the order of evaluation where not all arguments are looked at (evaluation.py).
+    `settles`: applied to strings of its own again and again, it soon gives none that are new. Then
+    its values may be kept for every string there is, those that it has made among them.
     `of_strings` computes it for an Arrow array of strings and constants, as an Arrow array.
     """
 
@@ -100,6 +102,7 @@ class ScalarFunction:
     lazy: Callable[[Sequence[ScalarExpr]], list[Any]] | None = None
     counts_in_64_bits: bool = False
     can_refuse: bool = False
+    settles: bool = False
     of_strings: Callable[..., Any] | None = None
     call: Callable[..., Scalar] = field(init=False, repr=False)
     fewest: int = field(init=False)

@@ -32,6 +32,8 @@ def _text_function(
     sql: SqlForm,
     result: Physical = Physical.STR,
     of_strings: Callable[..., Any] | None = None,
+    *,
+    settles: bool = False,
 ) -> None:
     define(
         ScalarFunction(
@@ -44,6 +46,7 @@ def _text_function(
             vector=by_row,
             monotone=NOT_MONOTONE,
             hint="",
+            settles=settles,
             of_strings=of_strings,
         )
     )
@@ -146,8 +149,8 @@ _UPPER = (
     "ELSE system.main.upper(x) END"
 )
 
-_text_function("upper", upper, _of_text("UPPER", duckdb=(_UPPER,)))
-_text_function("lower", lower, _of_text("LOWER"))
+_text_function("upper", upper, _of_text("UPPER", duckdb=(_UPPER,)), settles=True)
+_text_function("lower", lower, _of_text("LOWER"), settles=True)
 
 
 # Parts of text.
@@ -183,11 +186,12 @@ _text_function(
         VARCHAR,
         duckdb=(_from_first("substring"), _from_first("substr")),
     ),
+    settles=True,
 )
 
-_text_function("trim", lambda text: text.strip(" "), _of_text("TRIM BOTH"))
-_text_function("ltrim", lambda text: text.lstrip(" "), _of_text("TRIM LEADING"))
-_text_function("rtrim", lambda text: text.rstrip(" "), _of_text("TRIM TRAILING"))
+_text_function("trim", lambda text: text.strip(" "), _of_text("TRIM BOTH"), settles=True)
+_text_function("ltrim", lambda text: text.lstrip(" "), _of_text("TRIM LEADING"), settles=True)
+_text_function("rtrim", lambda text: text.rstrip(" "), _of_text("TRIM TRAILING"), settles=True)
 _text_function("length", len, _of_text("LENGTH", result=BIGINT), Physical.INT)
 _text_function(
     "replace",

@@ -30,6 +30,7 @@ from viewlet.functions import (
     free_variables,
     physical_type,
     result_type,
+    settles,
     substitute,
 )
 from viewlet.functions.kernel_forms import TRUE, Code, Remembered, Rewritten, Source
@@ -122,6 +123,14 @@ class Texts:
         return self.constants.index(text)
 
 
+def _is_finite(scalar: ScalarExpr, variable: str) -> bool:
+    """Whether a table by code is finite: of MD5(s) and REPEAT(s, 2) each value would want its own.
+
+    Such functions are remembered for the strings that kernels meet instead.
+    """
+    return settles(scalar) or physical_type(scalar, {variable: STR}) is not STR
+
+
 Recall = Callable[[Memo, list[Variable]], str]
 """Writes the search in a memo; gives the local with the address of its record."""
 
@@ -162,7 +171,7 @@ class ScalarWriter:
         """What is looked up or remembered as a whole, or another scalar in its place."""
         names = free_variables(scalar)
         texts = [name for name in names if scope[name].slot.physical is STR]
-        if len(names) == len(texts) == 1 and not can_fail(scalar):
+        if len(names) == len(texts) == 1 and not can_fail(scalar) and _is_finite(scalar, texts[0]):
             return _Nested(self._lookup(scalar, scope[texts[0]], texts[0]))
         form = FUNCTIONS[scalar.function].kernel
         if isinstance(form, Rewritten):
