@@ -14,7 +14,7 @@ import duckdb
 import pytest
 from tests.oracle.engines import ENGINES
 from tests.oracle.generate import Generator
-from tests.oracle.harness import Case, new_database
+from tests.oracle.harness import REGRESSIONS, Case, new_database
 from tests.oracle.modes import MODES, run_in_mode, run_switching
 from tests.oracle.test_named import QUERIES, replay, views_of
 
@@ -44,6 +44,13 @@ def test_random_queries(seed: int, mode: str, engine: str) -> None:
 @pytest.mark.parametrize("seed", few_and_many(4, 300))
 def test_switches(seed: int, engine: str, tmp_path: Path) -> None:
     check(100 + seed, lambda case: run_switching(case, engine, 100 + seed, tmp_path))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("mode", ["split", "deferred"])
+@pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.json")), ids=lambda path: path.stem)
+def test_regressions(path: Path, mode: str, engine: str) -> None:
+    run_in_mode(Case.load(path), engine, mode)
 
 
 @pytest.mark.slow

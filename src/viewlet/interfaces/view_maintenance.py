@@ -21,12 +21,19 @@ from viewlet.engine.values.batch_codec import changes_from_bytes, changes_to_byt
 from viewlet.errors import StateError, ViewletError
 from viewlet.frontend.maintenance_options import MaintenanceMode, When
 from viewlet.interfaces.database_state import DatabaseState
-from viewlet.interfaces.definitions import Definitions, ViewDefinition, query_relations
+from viewlet.interfaces.definitions import Definitions, ViewDefinition
 from viewlet.interfaces.mode_choice import ModeChoice, chosen_mode, saved_mode
 from viewlet.interfaces.mode_works import split_frontier
 from viewlet.interfaces.refresh_clock import RefreshClock
 from viewlet.interfaces.upkeep import ViewUpkeep
-from viewlet.interfaces.view_modes import EAGER, Modes, ViewMode, declared_mode, planned_inputs
+from viewlet.interfaces.view_modes import (
+    EAGER,
+    Modes,
+    ViewMode,
+    declared_mode,
+    later_names,
+    planned_inputs,
+)
 from viewlet.planner.frontiers import Frontier
 from viewlet.program.ir import Program
 
@@ -119,8 +126,11 @@ class ViewMaintenance:
                 old.has_lost_contents()
                 upkeeps[name] = old
                 continue
-            view = next(v for v in state.engine.program.views if v.name == name)
-            own = [later[r] for r in sorted(query_relations(view.query)) if r in later]
+            own = []
+            if mode.mode is MaintenanceMode.DEFERRED:
+                # By the definition: what HAVING alone reads is maps in the program's query.
+                names = later_names(name, definition, definitions)
+                own = [later[r] for r in names.values() if r in later]
             upkeeps[name] = ViewUpkeep(name, mode, definition.options, own)
         state.modes, state.upkeeps = dict(modes), upkeeps
         self._clock.watch(u for u in upkeeps.values() if u.when is When.SECONDS)
