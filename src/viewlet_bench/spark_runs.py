@@ -24,7 +24,7 @@ from viewlet.engine.spark.frame_columns import RowWeights, spark_type
 from viewlet.engine.spark.spark_engine import SparkEngine
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.program.ir import Program
-from viewlet.schema import Relation, decode
+from viewlet.schema import Column, Kind, Relation, decode
 from viewlet_bench.data import generated, read
 from viewlet_bench.duck import equal_results
 from viewlet_bench.workload import CompiledQuery
@@ -52,6 +52,11 @@ def bench_session(master: str = "local[2]") -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+def _unread(column: Column) -> str:
+    """Text that can be cast to the type of a column that no query reads; NULL may not be there."""
+    return "1970-01-01" if column.type.kind in (Kind.DATE, Kind.TIMESTAMP) else "0"
 
 
 class QueryTables:
@@ -99,7 +104,7 @@ class QueryTables:
             start, table = self._last[name]
             frame = spark.createDataFrame(table.slice(first - start, last - first))
             blank = [
-                f"CAST(NULL AS {spark_type(column)}) AS {column.name}"
+                f"CAST('{_unread(column)}' AS {spark_type(column)}) AS {column.name}"
                 for column in self.compiled.program.relation(name).columns
                 if column.name not in table.column_names
             ]

@@ -27,8 +27,9 @@ def test_parts_are_checked_before_spark_starts() -> None:
         spark.run(parts=["chess"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("query", ["q6", "q3", "q17"])
+@pytest.mark.parametrize(
+    "query", ["q6", *(pytest.param(q, marks=pytest.mark.slow) for q in ("q3", "q17"))]
+)
 def test_refresh_and_recompute_agree(query: str, session: Any, cache: Path) -> None:
     bench = spark.Bench(session, 0.001, [query], (1, 3))
     api, frames = bench.refresh(query, against=True)
