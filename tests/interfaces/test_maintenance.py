@@ -45,8 +45,11 @@ def totals(db: Database, view: str = "v") -> dict[int, int]:
     [
         ("nonsense = 17", 34, "option nonsense"),
         ("maintenance = 'splt'", 34, "no maintenance 'splt'"),
-        ("maintenance = 'intermittent'", 34, "not supported"),
-        ("memory = '64 MB'", 34, "memory is not supported"),
+        ("memory = '64 MB'", 34, "memory is for intermittent views"),
+        ("maintenance = 'intermittent', memory = 'much'", 64, "not an amount of memory"),
+        ("maintenance = 'intermittent', memory = '0 MB'", 64, "not an amount of memory"),
+        ("maintenance = 'intermittent', refresh = 'on change'", 64, "does not go with"),
+        ("refresh = 'when complete'", 34, "does not go with"),
         ("refresh = 'sometimes'", 34, "no refresh 'sometimes'"),
         ("refresh = 'every 0 rows'", 34, "no refresh"),
         ("refresh = 'every 5 parsecs'", 34, "not a time"),

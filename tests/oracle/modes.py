@@ -25,8 +25,11 @@ MODES = {
     "rows": "maintenance = 'deferred', refresh = 'every 9 rows'",
     "auto": "maintenance = 'auto'",
     "leaves": "maintenance = 'auto'",
+    "intermittent": "maintenance = 'intermittent'",
+    "tight": "maintenance = 'intermittent', refresh = 'on read'",
 }
-"""Views in the last two are moved by what measurements would say: anywhere, or to their leaves."""
+"""Views in auto and leaves are moved by what measurements would say: anywhere, or to their leaves.
+Those in tight may keep an amount of memory that is drawn for every choice."""
 VIEW = "the_view"
 
 
@@ -38,6 +41,7 @@ class ModeRun:
         self._draw = draw
         self._folder = folder
         self.database = new_database(engine)
+        self._tighten()
         for text in case.tables:
             self.database.execute(text)
         self._select = case.select
@@ -53,6 +57,13 @@ class ModeRun:
         options = MODES[mode]
         self.database.execute(f"CREATE MATERIALIZED VIEW {VIEW} WITH ({options}) AS {self._select}")
         self._choose()
+
+    def _tighten(self) -> None:
+        """Another budget at every choice: maps go and come back."""
+        draw = self._draw
+        self.database._maintenance.intermittent.budget = lambda _: (
+            draw.choice((0, 6_000, 12_000, 40_000)) if self._mode == "tight" else None
+        )
 
     def _choose(self) -> None:
         """As if measurements had chosen another way, for a view that leaves it to them."""
@@ -79,7 +90,7 @@ class ModeRun:
 
     def disturb(self, now: list[Row]) -> None:
         """Something that must change no answer."""
-        event = self._draw.randrange(8)
+        event = self._draw.randrange(9)
         if event == 0:
             self.alter(self._draw.choice(list(MODES)), now)
         elif event == 1:
@@ -91,6 +102,9 @@ class ModeRun:
             self._toggle_twin()
         elif event == 5:
             self._choose()
+        elif event == 6:
+            relation = self._draw.choice(self._case.relations())
+            self.database.expect(relation.name, rows=self._draw.choice((0, 3, 500)))
         elif event == 4 and self._folder is not None and self._subscription is None:
             self._restart()
 
@@ -124,6 +138,7 @@ class ModeRun:
         self.database.checkpoint(saved)
         self.database.close()
         self.database = viewlet.restore(saved)
+        self._tighten()
 
     def check(self, now: list[Row], number: int) -> None:
         """Read the view, or not: what is not read is behind for longer."""

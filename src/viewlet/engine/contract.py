@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from viewlet.calculus.query import Query, sort_rows
@@ -52,13 +52,38 @@ class MapSize:
     bytes: int
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """What a program that does without some maps leaves out, for those that must be there again.
+
+    `whole` is the program with all of them. `changes` are the rows, by the names that programs give
+    relations, that the tables have and the maps have not seen yet.
+    """
+
+    whole: Program | None = None
+    changes: Mapping[str, Sequence[Batch]] = field(default_factory=dict)
+
+    def pending(self, relation: str) -> Sequence[Batch]:
+        """The changes of one relation that its maps have not seen."""
+        return self.changes.get(relation, ())
+
+
+NOTHING_LEFT_OUT = LeftOut()
+
+
 class Engine(Protocol):
     """What every engine does: take a program, apply batches, answer from its views."""
 
     @property
     def program(self) -> Program: ...
 
-    def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
+    def install(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        ended: Ended,
+        left: LeftOut = NOTHING_LEFT_OUT,
+    ) -> None:
         """`ended` are the streams of which rows have come already; other streams are empty."""
         ...
 

@@ -15,6 +15,8 @@ from viewlet.calculus.database import Atoms
 from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.ring import Gmr, Unbounded, Weight, multiplicity
 from viewlet.engine.contract import (
+    NOTHING_LEFT_OUT,
+    LeftOut,
     MapSize,
     Row,
     Weighted,
@@ -29,7 +31,7 @@ from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.reading import vector_of
 from viewlet.engine.values.saved_tables import read_tables, write_tables
 from viewlet.errors import UnsupportedError, ViewletError
-from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
+from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan, stored_relations
 from viewlet.program.interpret import Interpreter, Store, with_defined_maps
 from viewlet.program.ir import Program, View
 from viewlet.program.text import parse_program, program_text
@@ -52,20 +54,34 @@ class ReferenceEngine:
     def program(self) -> Program:
         return self._machine.program
 
-    def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
+    def install(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        ended: Ended,
+        left: LeftOut = NOTHING_LEFT_OUT,
+    ) -> None:
         """Execute the plan; what it fills follows from the definitions themselves here, which is
         what the triggers of other engines are compared with.
         """
         old = self._machine
         stored = {r.name: self._stored_table(r) for r in tables}
         unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
-        plan = fill_plan(old.program, program, unchanged, ended)
+        deferred = stored_relations(program, unchanged)
+        plan = fill_plan(old.program, program, [*unchanged, *deferred], ended, left.whole)
+        rows = {name: table.rows for name, table in stored.items()}
+        for relation in program.relations:
+            if relation.name in deferred:
+                rows[relation.name] = rows[deferred[relation.name]].copy()
+                for batch in left.pending(relation.name):
+                    for row, weight in weighted_rows(relation, batch):
+                        rows[relation.name].add(row, -weight)
         atoms = Atoms(
-            relations=lambda name: stored[name].rows if name in stored else _EMPTY,
+            relations=lambda name: rows.get(name, _EMPTY),
             maps=lambda map, column: old.store[map, column],
             columns=old.columns,
         )
-        source = with_defined_maps(plan.program, atoms, {map.name for map in old.program.maps})
+        source = with_defined_maps(plan.whole, atoms, {map.name for map in old.program.maps})
         machine = Interpreter(program)
         for fill in plan.maps:
             map = fill.map
@@ -194,7 +210,9 @@ class ReferenceEngine:
 
     def sizes(self) -> dict[str, MapSize]:
         sizes = {}
-        for map in self.program.state:
+        for map in self.program.maps:
+            if map.buffer:
+                continue
             columns = [self._machine.store[map.name, column.name] for column in map.columns]
             records = max(len(contents) for contents in columns)
             memory = sum(_bytes_of(contents) for contents in columns)

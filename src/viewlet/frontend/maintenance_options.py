@@ -1,10 +1,12 @@
 """When a view's work is done: the options of CREATE and ALTER MATERIALIZED VIEW, and REFRESH.
 
-WITH (maintenance = 'auto' | 'eager' | 'split' | 'deferred',
-      refresh = 'on change' | 'on read' | 'every N s' | 'every N rows' | 'manual',
-      staleness = 'N s')
+WITH (maintenance = 'auto' | 'eager' | 'split' | 'deferred' | 'intermittent',
+      refresh = 'on change' | 'on read' | 'every N s' | 'every N rows' | 'when complete' | 'manual',
+      staleness = 'N s',
+      memory = 'N MB')
 ALTER MATERIALIZED VIEW v SET (maintenance = 'split')
 REFRESH MATERIALIZED VIEW v
+ALTER TABLE r COMPLETE
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from enum import Enum
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from viewlet.errors import ParseError, Position, ResolutionError, UnsupportedError
+from viewlet.errors import ParseError, Position, ResolutionError
 from viewlet.frontend.syntax import did_you_mean, position_of
 
 
@@ -28,6 +30,12 @@ class MaintenanceMode(Enum):
     EAGER = "eager"
     SPLIT = "split"
     DEFERRED = "deferred"
+    INTERMITTENT = "intermittent"
+
+    @property
+    def is_later(self) -> bool:
+        """Whether a batch is kept until a refresh."""
+        return self in (MaintenanceMode.DEFERRED, MaintenanceMode.INTERMITTENT)
 
 
 class When(Enum):
@@ -37,6 +45,7 @@ class When(Enum):
     ON_READ = "on read"
     SECONDS = "every N s"
     ROWS = "every N rows"
+    COMPLETE = "when complete"
     MANUAL = "manual"
 
 
@@ -53,11 +62,15 @@ class RefreshRule:
 
 @dataclass(frozen=True)
 class MaintenanceOptions:
-    """What a user has said about one view; None is the default. Staleness is in seconds."""
+    """What a user has said about one view; None is the default.
+
+    Staleness is in seconds, memory in bytes.
+    """
 
     mode: MaintenanceMode = MaintenanceMode.AUTO
     refresh: RefreshRule | None = None
     staleness: float | None = None
+    memory: int | None = None
 
     def texts(self) -> dict[str, str]:
         """The options as they are written."""
@@ -66,6 +79,8 @@ class MaintenanceOptions:
             written["refresh"] = str(self.refresh)
         if self.staleness is not None:
             written["staleness"] = f"{self.staleness:g} s"
+        if self.memory is not None:
+            written["memory"] = f"{self.memory} B"
         return written
 
 
@@ -104,15 +119,26 @@ class RefreshView:
         return f'REFRESH MATERIALIZED VIEW "{self.name.replace(chr(34), 2 * chr(34))}"'
 
 
-OPTIONS = ("maintenance", "refresh", "staleness")
-_LATER = {
-    "memory": "leave it out; a view's maps are kept in full",
-    "intermittent": "write 'deferred', with refresh = 'every N s' or 'every N rows'",
-}
-"""Options and values that are known and not there yet."""
+@dataclass(frozen=True)
+class Complete:
+    """ALTER TABLE | STREAM name COMPLETE: no more rows will come."""
+
+    name: str
+    kind: str
+    position: Position
+
+    @property
+    def text(self) -> str:
+        """A statement that does the same."""
+        return f'ALTER {self.kind} "{self.name.replace(chr(34), 2 * chr(34))}" COMPLETE'
+
+
+OPTIONS = ("maintenance", "refresh", "staleness", "memory")
 
 _UNITS = {"ms": 0.001, "s": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(?:(ms|s|min|h)|(second|minute)s?)")
+_BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?(B|[kKMG]i?B)")
 _ROWS = re.compile(r"every\s+(\d+)\s+rows?")
 
 
@@ -121,7 +147,7 @@ def options_of(tree: exp.Create) -> MaintenanceOptions:
     properties = tree.args.get("properties")
     options = []
     for part in properties.expressions if properties is not None else ():
-        if isinstance(part, exp.Property) and part.name.lower() in (*OPTIONS, *_LATER):
+        if isinstance(part, exp.Property) and part.name.lower() in OPTIONS:
             value = part.args.get("value")
             text = value.name if isinstance(value, exp.Literal | exp.Var) else ""
             options.append(ViewOption(part.name.lower(), text, position_of(part)))
@@ -143,12 +169,8 @@ def with_options(options: MaintenanceOptions, changes: Iterable[ViewOption]) -> 
             options = replace(options, refresh=_rule(change))
         elif change.name == "staleness":
             options = replace(options, staleness=_seconds(change, change.value))
-        elif change.name in _LATER:
-            raise UnsupportedError(
-                f"option {change.name} is not supported",
-                position=position,
-                hint=_LATER[change.name],
-            )
+        elif change.name == "memory":
+            options = replace(options, memory=_bytes_of(change))
         else:
             raise ResolutionError(
                 f"there is no option {change.name}",
@@ -162,10 +184,6 @@ def with_options(options: MaintenanceOptions, changes: Iterable[ViewOption]) -> 
 def _mode(change: ViewOption) -> MaintenanceMode:
     known = {mode.value: mode for mode in MaintenanceMode}
     name = change.value.lower()
-    if name in _LATER:
-        raise UnsupportedError(
-            f"maintenance = '{name}' is not supported", position=change.position, hint=_LATER[name]
-        )
     if name not in known:
         raise ResolutionError(
             f"there is no maintenance {change.value!r}",
@@ -177,7 +195,7 @@ def _mode(change: ViewOption) -> MaintenanceMode:
 
 def _rule(change: ViewOption) -> RefreshRule:
     text = " ".join(change.value.lower().split())
-    for when in (When.ON_CHANGE, When.ON_READ, When.MANUAL):
+    for when in (When.ON_CHANGE, When.ON_READ, When.COMPLETE, When.MANUAL):
         if text == when.value:
             return RefreshRule(when)
     rows = _ROWS.fullmatch(text)
@@ -188,8 +206,21 @@ def _rule(change: ViewOption) -> RefreshRule:
     raise ResolutionError(
         f"there is no refresh {change.value!r}",
         position=change.position,
-        hint="write 'on change', 'on read', 'every 5 s', 'every 1000 rows' or 'manual'",
+        hint="write 'on change', 'on read', 'every 5 s', 'every 1000 rows', 'when complete' or "
+        "'manual'",
     )
+
+
+def seconds_of(within: object) -> float | None:
+    """60, "60 s" or None -> seconds"""
+    if within is None:
+        return None
+    if isinstance(within, str):
+        return _seconds(ViewOption("within", within, None), within)
+    is_number = isinstance(within, int | float) and not isinstance(within, bool)
+    if not is_number or not 0 < within < float("inf"):  # type: ignore[operator]
+        raise ResolutionError(f"within={within!r}", hint="write seconds, or '60 s'")
+    return float(within)  # type: ignore[arg-type]
 
 
 def _seconds(change: ViewOption, text: str) -> float:
@@ -206,16 +237,44 @@ def _seconds(change: ViewOption, text: str) -> float:
     return seconds
 
 
+def _bytes_of(change: ViewOption) -> int:
+    try:
+        return memory_of(change.value)
+    except ResolutionError as error:
+        raise ResolutionError(
+            f"memory: {error.message}", position=change.position, hint=error.hint
+        ) from None
+
+
+def memory_of(text: str) -> int:
+    """'64 MB' -> 64000000"""
+    amount = _MEMORY.fullmatch(" ".join(text.split()))
+    count = int(float(amount.group(1)) * _BYTES[amount.group(2).upper()]) if amount else 0
+    if not count:
+        raise ResolutionError(
+            f"{text!r} is not an amount of memory",
+            hint="write a number above 0 and B, kB, MB or GB, as in '64 MB'",
+        )
+    return count
+
+
 def _check_together(options: MaintenanceOptions, position: Position | None) -> None:
     """An eager view is always current, a split one is made current by a read."""
     when = options.refresh.when if options.refresh is not None else None
     mode = options.mode
     allowed = {
-        MaintenanceMode.AUTO: frozenset(When),
+        MaintenanceMode.AUTO: frozenset(When) - {When.COMPLETE},
         MaintenanceMode.EAGER: frozenset((When.ON_CHANGE,)),
         MaintenanceMode.SPLIT: frozenset((When.ON_READ,)),
         MaintenanceMode.DEFERRED: frozenset(When) - {When.ON_CHANGE},
+        MaintenanceMode.INTERMITTENT: frozenset(When) - {When.ON_CHANGE},
     }[mode]
+    if options.memory is not None and mode is not MaintenanceMode.INTERMITTENT:
+        raise ResolutionError(
+            f"memory is for intermittent views, and this one is {mode.value}",
+            position=position,
+            hint="write maintenance = 'intermittent', or leave memory out",
+        )
     if when is not None and when not in allowed:
         fitting = " or ".join(repr(w.value) for w in When if w in allowed)
         raise ResolutionError(
@@ -263,6 +322,21 @@ def read_alter(tokens: Sequence[Token], position_of_offset: Positions, text: str
     reader.expect(")")
     reader.end()
     return AlterView(name, tuple(options), position_of_offset(tokens[0].start), text)
+
+
+def read_complete(tokens: Sequence[Token], position_of_offset: Positions) -> Complete | None:
+    """ALTER TABLE | STREAM name COMPLETE; None if it is some other change of a table."""
+    if len(tokens) < 2 or tokens[-1].text.upper() != "COMPLETE":
+        return None
+    reader = _Words(tokens, position_of_offset)
+    reader.expect("ALTER")
+    kind = "TABLE" if reader.accept("TABLE") else "STREAM"
+    if kind == "STREAM":
+        reader.expect("STREAM")
+    name = reader.name()
+    reader.expect("COMPLETE")
+    reader.end()
+    return Complete(name, kind, position_of_offset(tokens[0].start))
 
 
 class _Words:

@@ -28,7 +28,12 @@ from viewlet.frontend.duckdb_text import duckdb_text
 from viewlet.frontend.inspect import FIRST_WORDS as INSPECTION_WORDS
 from viewlet.frontend.inspect import read_inspection
 from viewlet.frontend.intervals import WRITTEN
-from viewlet.frontend.maintenance_options import options_of, read_alter, read_refresh
+from viewlet.frontend.maintenance_options import (
+    options_of,
+    read_alter,
+    read_complete,
+    read_refresh,
+)
 from viewlet.frontend.merge import merge
 from viewlet.frontend.parameters import (
     bound_values,
@@ -231,6 +236,10 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     words = [token.text.upper() for token in tokens[:2]]
     if words in (["ALTER", "MATERIALIZED"], ["ALTER", "VIEW"]):
         return read_alter(tokens, source.position, text)
+    if words in (["ALTER", "TABLE"], ["ALTER", "STREAM"]):
+        complete = read_complete(tokens, source.position)
+        if complete is not None:
+            return complete
     tokens, is_stream = _without_stream(list(tokens))
     tokens = without_flink_words(_without_data(source, tokens))
     tree = _tree(source, tokens)

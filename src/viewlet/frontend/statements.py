@@ -18,6 +18,7 @@ from viewlet.frontend.constraints import Constraint
 from viewlet.frontend.maintenance_options import (
     NO_OPTIONS,
     AlterView,
+    Complete,
     MaintenanceOptions,
     RefreshView,
 )
@@ -274,6 +275,7 @@ Statement = (
     | CreateView
     | AlterView
     | RefreshView
+    | Complete
     | Insert
     | InsertSelect
     | Delete

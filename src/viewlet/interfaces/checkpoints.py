@@ -99,6 +99,7 @@ class Checkpoints:
             modes = self.maintenance.modes(definitions)
             program = self.maintenance.compile(definitions, modes)
             state.engine.load(program, definitions.tables(), saved.directory, definitions.ended())
+            self.maintenance.intermittent.took(program, modes)
             self.maintenance.adopt(definitions, modes)
             self.maintenance.load_pending(saved.pending)
             if self._follows_definitions:
@@ -110,6 +111,7 @@ class Checkpoints:
                 )
             state.define(definitions)
             state.version = saved.version
+            self.maintenance.intermittent.free_complete()
 
 
 def _definitions_of(saved: SavedDatabase) -> Definitions:
@@ -117,6 +119,7 @@ def _definitions_of(saved: SavedDatabase) -> Definitions:
     for text in saved.relations:
         definitions.add_relation(_only(text, CreateRelation))
     definitions.epochs.update(saved.epochs)
+    definitions.complete = frozenset(saved.complete)
     for text, epochs in saved.views:
         definitions.add_view(_only(text, CreateView), epochs)
     for name, about in saved.maintenance.items():

@@ -15,6 +15,7 @@ from viewlet.engine.durable.log import LEVELS, Synchronous
 from viewlet.engine.partitions.store import shown
 from viewlet.errors import ResolutionError, StateError
 from viewlet.extras import require
+from viewlet.frontend.maintenance_options import memory_of
 from viewlet.interfaces.arguments import name_of, path_of
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.durable_database import DurableDirectory
@@ -70,6 +71,7 @@ def connect(
     state_dir: str | PathLike[str] | None = None,
     snapshot_every: int | None = None,
     files: bool = False,
+    memory: str | int | None = None,
 ) -> Database:
     """A new, empty database in memory; or with a path, the database on disk that is there.
 
@@ -95,7 +97,10 @@ def connect(
 
     `files` lets SELECTs of `query` and `execute` read files of this machine, as in
     SELECT * FROM 'prices.csv'; without it only COPY does.
+
+    `memory` is what all intermittent views together may keep between refreshes: "1 GB".
     """
+    limit = _memory_of(memory)
     if isinstance(database, str) and database in ENGINES and engine is None:
         engine = database
     elif database is not None:
@@ -107,7 +112,7 @@ def connect(
     if path is not None:
         others = (checkpoint, spark, partitions, hints, state_dir, snapshot_every)
         has_others = any(option is not None for option in others)
-        return _on_disk(engine, path, synchronous, has_others, files)
+        return _limited(_on_disk(engine, path, synchronous, has_others, files), limit)
     if synchronous is not None:
         raise StateError(
             "a database in memory has no log to synchronize",
@@ -136,7 +141,23 @@ def connect(
             "hints": hints,
             **_state_options(state_dir, snapshot_every),
         }
-    return _database(engine, checkpoint, options, files)
+    return _limited(_database(engine, checkpoint, options, files), limit)
+
+
+def _memory_of(memory: str | int | None) -> int | None:
+    """1 GB -> 1000000000; a number is in bytes."""
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        return memory_of(memory)
+    if not isinstance(memory, int) or isinstance(memory, bool) or memory < 1:
+        raise StateError(f"memory={shown_value(memory)}", hint='write bytes, or "1 GB"')
+    return memory
+
+
+def _limited(database: Database, memory: int | None) -> Database:
+    database._maintenance.intermittent.memory = memory
+    return database
 
 
 def _state_options(
@@ -233,6 +254,7 @@ def restore(
     state_dir: str | PathLike[str] | None = None,
     snapshot_every: int | None = None,
     files: bool = False,
+    memory: str | int | None = None,
 ) -> Database:
     """The database that `checkpoint` saved, as it was then; further checkpoints go there too.
 
@@ -254,7 +276,7 @@ def restore(
         _require_spark()
         options = {"spark": spark, "partitions": partitions, "checkpoint": directory}
         options |= _state_options(state_dir, snapshot_every)
-    database = _database(chosen, directory, options, files)
+    database = _limited(_database(chosen, directory, options, files), _memory_of(memory))
     with waiting(f"restoring {directory}"):
         database._restore(directory)
     return database

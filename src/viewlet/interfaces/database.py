@@ -397,6 +397,22 @@ class Database:
         """
         self._executor.refresh(view)
 
+    def expect(self, relation: str, rows: float, within: float | str | None = None) -> None:
+        """Say how many rows a relation will bring, within so many seconds: `"60 s"`, or 60.
+
+        Intermittent views keep what these rows will need. Where it does not come true, a refresh
+        takes longer; answers do not depend on it.
+
+        >>> db.expect("r", rows=9_000, within="60 s")
+        """
+        self._executor.expect(relation, rows, within)
+
+    def complete(self, relation: str) -> None:
+        """No more rows of a relation will come, as ALTER TABLE r COMPLETE: changes of it are
+        errors from now on, and what only its changes need is freed.
+        """
+        self._executor.complete(relation)
+
     def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
         """A view at one stage: sql, calculus, program, and those of the engine below.
 

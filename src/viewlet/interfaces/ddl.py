@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewlet.errors import UnsupportedError
-from viewlet.frontend.maintenance_options import AlterView, RefreshView
+from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -77,6 +77,30 @@ class DefinitionChanges:
         self._maintenance.refresh(statement.name)
         self._record(record)
 
+    def complete(self, statement: Complete) -> None:
+        """ALTER TABLE r COMPLETE: views that wait for it are refreshed, and what only its changes
+        need goes.
+        """
+        state = self._state
+        state.refuse_while_delivering()
+        state.refuse_in_transaction("a change of definitions")
+        definitions = state.definitions.copy()
+        definitions.end_changes(statement)
+        record = self._prepare([statement.text])
+        before = state.definitions
+        try:
+            state.define(definitions)
+            self._maintenance.complete(statement.name)
+        except BaseException:
+            state.define(before)
+            raise
+        state.version += 1
+        self._record(record)
+
+    def expect(self, relation: str, rows: float, seconds: float | None) -> None:
+        """So many rows of a relation are to come: intermittent views keep what these need."""
+        self._maintenance.intermittent.expect(relation, rows, seconds)
+
     def drop(self, statement: Drop) -> None:
         """DROP TABLE, STREAM or VIEW; with a view its subscriptions end."""
         definitions = self._state.definitions.copy()
@@ -104,13 +128,12 @@ class DefinitionChanges:
         state.refuse_while_delivering()
         state.refuse_in_transaction("a change of definitions")
         self._checkpoints.write_if_due()
-        program = state.engine.program
+        program = self._maintenance.intermittent.whole
         modes = self._maintenance.modes(definitions)
         if definitions.views != state.definitions.views:
             self._maintenance.prepare(definitions, modes)
             program = self._maintenance.compile(definitions, modes)
-        tables = [table for table in definitions.tables() if table.name != without]
-        state.engine.install(program, tables, definitions.ended())
+        self._maintenance.install(definitions, modes, program, without)
         self._maintenance.adopt(definitions, modes)
         state.define(definitions)
         state.version += 1

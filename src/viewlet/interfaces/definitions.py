@@ -25,6 +25,7 @@ from viewlet.frontend.lower import lower_view
 from viewlet.frontend.maintenance_options import (
     NO_OPTIONS,
     AlterView,
+    Complete,
     MaintenanceOptions,
     with_options,
 )
@@ -59,10 +60,12 @@ class Definitions:
     epochs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What programs call each epoch of a relation, in order: a new view reads the last. A table
     has one."""
+    complete: frozenset[str] = frozenset()
+    """The relations of which no more rows will come."""
 
     def copy(self) -> Definitions:
         """The same definitions, for a statement to change before it is known to succeed."""
-        return Definitions(dict(self.relations), dict(self.views), dict(self.epochs))
+        return Definitions(dict(self.relations), dict(self.views), dict(self.epochs), self.complete)
 
     # What is there.
 
@@ -149,6 +152,7 @@ class Definitions:
             self._check_free(name, statement)
         self.relations[name] = self._with_targets(statement)
         self.epochs[name] = (name,)
+        self.complete -= {name}
         return True
 
     def add_view(self, statement: CreateView, epochs: Mapping[str, int] | None = None) -> None:
@@ -215,7 +219,23 @@ class Definitions:
         self._reject_users(name, self.users_of(name), "dropped")
         self._reject_referring(name, "dropped")
         del self.relations[name], self.epochs[name]
+        self.complete -= {name}
         return True
+
+    def end_changes(self, statement: Complete) -> None:
+        """No more rows of a relation will come."""
+        name = statement.name
+        if name not in self.relations:
+            raise unknown("table or stream", name, self.relations, statement.position)
+        is_stream = self.relations[name].relation.is_stream
+        if is_stream != (statement.kind == "STREAM"):
+            kind = "STREAM" if is_stream else "TABLE"
+            raise ResolutionError(
+                f"{name} is a {kind.lower()}",
+                position=statement.position,
+                hint=f"write ALTER {kind} {name} COMPLETE",
+            )
+        self.complete |= {name}
 
     def saw_rows(self, streams: Iterable[str]) -> None:
         """From now on new views of these streams belong to a later epoch."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from viewlet.errors import Position, StateError, ViewletError
-from viewlet.frontend.maintenance_options import AlterView, RefreshView
+from viewlet.errors import DataError, Position, StateError, ViewletError
+from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView, seconds_of
 from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
     CreateRelation,
@@ -37,7 +37,7 @@ from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.table_from_rows import table_of_rows
 from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.writes import Writes
-from viewlet.schema import Relation
+from viewlet.schema import Relation, shown_value
 
 
 class StatementExecutor:
@@ -76,11 +76,34 @@ class StatementExecutor:
             self._state.definitions.view(view)
             self._definitions.refresh_view(RefreshView(view, Position(1, 1)))
 
+    def expect(self, relation: str, rows: float, within: float | str | None) -> None:
+        """So many rows of a relation are to come."""
+        state = self._state
+        is_number = isinstance(rows, int | float) and not isinstance(rows, bool)
+        if not is_number or not 0 <= rows < float("inf"):
+            raise DataError(f"rows={shown_value(rows)}", hint="say how many rows are expected")
+        with state.lock:
+            name = state.definitions.relation(relation).name
+            if name in state.definitions.complete and rows:
+                raise StateError(
+                    f"{name} is complete, and no more rows will come",
+                    hint="expect rows of relations that still change",
+                )
+            self._definitions.expect(name, rows, seconds_of(within))
+
+    def complete(self, relation: str) -> None:
+        """ALTER TABLE relation COMPLETE"""
+        with self._state.lock:
+            is_stream = self._state.definitions.relation(relation).is_stream
+            kind = "STREAM" if is_stream else "TABLE"
+            self._definitions.complete(Complete(relation, kind, Position(1, 1)))
+
     def define(self, text: str) -> None:
         """Run statements that define something; StateError for any other, before it is run."""
         for statement in parse(text):
             if not isinstance(
-                statement, CreateRelation | CreateView | AlterView | RefreshView | Drop
+                statement,
+                CreateRelation | CreateView | AlterView | RefreshView | Complete | Drop,
             ):
                 raise StateError(f"{type(statement).__name__.upper()} is not a definition")
         self.run(text)
@@ -98,6 +121,8 @@ class StatementExecutor:
             return self._definitions.alter_view(first)
         if isinstance(first, RefreshView):
             return self._definitions.refresh_view(first)
+        if isinstance(first, Complete):
+            return self._definitions.complete(first)
         if isinstance(first, CreateTableAs):
             return self._create_table_as(first, values)
         if isinstance(first, Inspect):

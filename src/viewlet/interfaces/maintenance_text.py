@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from viewlet.errors import UnsupportedError
@@ -23,9 +23,16 @@ _FRONTIERS = {
 
 
 def maintenance_text(
-    state: DatabaseState, definition: ViewDefinition, format: str, choice: ModeChoice
+    state: DatabaseState,
+    definition: ViewDefinition,
+    format: str,
+    choice: ModeChoice,
+    states: Sequence[str] = (),
 ) -> str:
-    """One view: its mode, its options, what it was measured to need, and the mode of every map."""
+    """One view: its mode, its options, what it was measured to need, and the mode of every map.
+
+    `states` says what an intermittent view keeps.
+    """
     if format != "text":
         raise UnsupportedError(
             f"stage maintenance has no format {format}", hint="its format is text"
@@ -44,11 +51,14 @@ def maintenance_text(
     if choice.costs:
         lines.append(f"  ways to maintain it, with {choice.reads:.3g} reads for each batch:")
         lines += [f"    {line}" for line in choice.lines(strategy_of(mode))]
+    lines += [f"  {line}" for line in states]
     lines += _maps(state, name)
     return "\n".join(lines) + "\n"
 
 
 def _description(mode: ViewMode) -> str:
+    if mode.mode is MaintenanceMode.INTERMITTENT:
+        return "intermittent, a batch is kept until a refresh, and maps that it needs may be built"
     if mode.mode is MaintenanceMode.DEFERRED:
         return "deferred, a batch is kept until the view is refreshed"
     return f"{mode.mode.value}, {_FRONTIERS[mode.frontier]}"

@@ -58,6 +58,8 @@ _AT_ONCE = frozenset({Strategy.EAGER, Strategy.SPLIT, Strategy.LEAVES})
 
 def strategy_of(mode: ViewMode) -> Strategy:
     """The way in which a view with this mode is maintained."""
+    if mode.mode.is_later:
+        return Strategy.DEFERRED
     return next(s for s, pair in _MODES.items() if pair == (mode.mode, mode.frontier))
 
 

@@ -184,7 +184,8 @@ class Reads:
             if isinstance(stage, str) and stage == "maintenance":
                 known = self._maintenance.choices.get(view, ModeChoice())
                 choice = expected_choice(state, known, view)
-                return maintenance_text(state, definition, format, choice)
+                states = self._maintenance.intermittent.lines(view)
+                return maintenance_text(state, definition, format, choice, states)
             if isinstance(format, str) and format == "text":
                 return explain_view(definition, state.engine, stage)
             return explain_as(part_for_view(state.engine.program, view), stage, format)
@@ -197,7 +198,9 @@ class Reads:
             self._maintenance.before_read(view)
             part = part_for_view(state.engine.program, view)
             sizes = state.engine.sizes()
-            maps = {map.name: sizes[map.name] for map in part.state}
+            present = self._maintenance.intermittent.present_sizes(view)
+            names = dict.fromkeys([*(map.name for map in part.state), *present])
+            maps = {name: sizes[name] for name in names}
             timings = state.timings.get(view, Timings())
             spark_work = jobs_and_stages(state.engine, state.engine_name)
             rows = self._points.count(view)

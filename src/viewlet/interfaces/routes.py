@@ -32,6 +32,9 @@ class RelationRoute:
             self.instances = [relation.name]
         self.views = definitions.users_of(relation.name)
         self.static_users = self.views if relation.static else []
+        self.is_complete = relation.name in definitions.complete
+        self.is_closed = self.is_complete or bool(self.static_users)
+        """Whether it takes no rows."""
         self.timings = [timings.setdefault(view, Timings()) for view in self.views]
         self.only = self.instances[0] if len(self.instances) == 1 else None
         self.has_rows = False

@@ -48,6 +48,7 @@ class SavedDatabase:
     views: list[tuple[str, dict[str, int]]]
     """The text of each, and the number of the epoch that it reads of each relation."""
     epochs: dict[str, tuple[str, ...]]
+    complete: list[str]
     maintenance: dict[str, Any]
     """The options of each view, and what measurements had chosen for it."""
     pending: bytes
@@ -153,6 +154,7 @@ def _metadata(contents: DatabaseContents) -> dict[str, Any]:
             for name, definition in definitions.views.items()
         ],
         "epochs": definitions.epochs,
+        "complete": sorted(definitions.complete),
         "maintenance": contents.maintenance,
     }
 
@@ -228,6 +230,7 @@ def _saved(directory: str, metadata: Mapping[str, Any], pending: bytes = b"") ->
         metadata["relations"],
         [(text, epochs) for text, epochs in metadata["views"]],
         {relation: tuple(names) for relation, names in metadata["epochs"].items()},
+        metadata.get("complete", []),
         metadata.get("maintenance", {}),  # checkpoints from before there were modes have none
         pending,
     )

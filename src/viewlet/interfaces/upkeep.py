@@ -24,7 +24,7 @@ _MOST_PENDING = 1 << 13
 
 
 class ViewUpkeep:
-    """The refreshes of one split or deferred view."""
+    """The refreshes of one view that batches do not keep current."""
 
     def __init__(
         self, view: str, mode: ViewMode, options: MaintenanceOptions, later: Sequence[Relation]
@@ -41,7 +41,7 @@ class ViewUpkeep:
         self.error: ViewletError | None = None
         self.refreshed_at = time.time()
         self.behind_since: float | None = None
-        self._has_contents = mode.mode is MaintenanceMode.DEFERRED
+        self._has_contents = mode.mode.is_later
         self._batch = self._refreshed_in = -1
         rule = options.refresh
         self.when = rule.when if rule is not None else When.ON_READ
@@ -146,7 +146,7 @@ class ViewUpkeep:
 
     def has_lost_contents(self) -> None:
         """The program is another one: what is computed on read is empty."""
-        self._has_contents = self.mode.mode is MaintenanceMode.DEFERRED
+        self._has_contents = self.mode.mode.is_later
 
     def as_of(self) -> datetime:
         """The last moment at which the view was what its rows say."""

@@ -22,8 +22,10 @@ from viewlet.errors import StateError, ViewletError
 from viewlet.frontend.maintenance_options import MaintenanceMode, When
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions, ViewDefinition
+from viewlet.interfaces.intermittent import IntermittentStates
 from viewlet.interfaces.mode_choice import ModeChoice, chosen_mode, saved_mode
 from viewlet.interfaces.mode_works import split_frontier
+from viewlet.interfaces.pending_rows import PendingRows
 from viewlet.interfaces.refresh_clock import RefreshClock
 from viewlet.interfaces.upkeep import ViewUpkeep
 from viewlet.interfaces.view_modes import (
@@ -65,6 +67,7 @@ class ViewMaintenance:
         """What measurements have chosen for views that leave it to them."""
         self._frontiers: dict[str, tuple[ViewDefinition | None, Frontier]] = {}
         """Where views are cut that are asked to be split; None: by a checkpoint."""
+        self.intermittent = IntermittentStates(state)
         self.choices: dict[str, ModeChoice] = {}
         """What is known of the ways to maintain each view."""
 
@@ -111,6 +114,20 @@ class ViewMaintenance:
             if stays is not None and not (is_same and modes[name] == upkeep.mode):
                 self._refresh(upkeep)
 
+    def install(
+        self, definitions: Definitions, modes: Modes, program: Program, without: str = ""
+    ) -> None:
+        """Hand the engine a program; it keeps the one before if a view does not fit its budget."""
+        state, before = self._state, self.intermittent.whole
+        self.intermittent.install(definitions, modes, program, without)
+        try:
+            for name, mode in modes.items():
+                if mode.mode is MaintenanceMode.INTERMITTENT:
+                    self.intermittent.check_budget(name, definitions)
+        except StateError:
+            self.intermittent.install(state.definitions, state.modes, before)
+            raise
+
     def adopt(self, definitions: Definitions, modes: Modes) -> None:
         """After the engine has taken it: what each view that is not eager waits for."""
         state = self._state
@@ -127,7 +144,7 @@ class ViewMaintenance:
                 upkeeps[name] = old
                 continue
             own = []
-            if mode.mode is MaintenanceMode.DEFERRED:
+            if mode.mode.is_later:
                 # By the definition: what HAVING alone reads is maps in the program's query.
                 names = later_names(name, definition, definitions)
                 own = [later[r] for r in names.values() if r in later]
@@ -146,7 +163,7 @@ class ViewMaintenance:
         self.prepare(state.definitions, modes)
         program = self.compile(state.definitions, modes)
         with other_modes(name for name, mode in modes.items() if mode != state.modes.get(name)):
-            state.engine.install(program, state.definitions.tables(), state.definitions.ended())
+            self.intermittent.install(state.definitions, modes, program)
         self.adopt(state.definitions, modes)
         state.define(state.definitions)
         state.version += 1
@@ -210,7 +227,10 @@ class ViewMaintenance:
         if not upkeep.is_behind:
             return
         state = self._state
-        upkeep.refresh(state.engine, state.version)
+        if upkeep.mode.mode is MaintenanceMode.INTERMITTENT:
+            self.intermittent.refresh(upkeep, lambda: upkeep.refresh(state.engine, state.version))
+        else:
+            upkeep.refresh(state.engine, state.version)
         may_be_old = upkeep.options.staleness is not None or upkeep.when is not When.ON_READ
         if may_be_old and not state.is_delivering:
             state.version += 1  # a reader that was content with older rows has to look again
@@ -220,12 +240,16 @@ class ViewMaintenance:
     def save(self) -> tuple[dict[str, Any], bytes]:
         """What a checkpoint says of modes, and the rows that wait.
 
-        Split views are made current before: what they compute is saved with the maps.
+        Split views are made current before: what they compute is saved with the maps. So are
+        intermittent ones: maps that are not there are made of the tables' rows, with nothing
+        pending, when the checkpoint is read.
         """
         state = self._state
         for upkeep in state.upkeeps.values():
             if upkeep.mode.mode is MaintenanceMode.SPLIT:
                 self._refresh_unasked(upkeep)
+            elif upkeep.mode.mode is MaintenanceMode.INTERMITTENT:
+                self._refresh(upkeep)
         about = {
             name: {
                 "options": made.options.texts(),
@@ -264,6 +288,18 @@ class ViewMaintenance:
             upkeep, original = owners[name]
             upkeep.touch(0)
             upkeep.collect(original, batch, 0)
+
+    def complete(self, relation: str) -> None:
+        """After a relation was declared complete: what only its changes need goes."""
+        for upkeep in self._state.upkeeps.values():
+            is_waiting = upkeep.when is When.COMPLETE and relation in upkeep.pending
+            if is_waiting or any(map(len, self._pending_of(upkeep, relation))):
+                self._refresh(upkeep)
+        self.intermittent.free_complete()
+
+    def _pending_of(self, upkeep: ViewUpkeep, relation: str) -> list[PendingRows]:
+        names = self._state.definitions.epochs[relation]
+        return [upkeep.pending[name] for name in names if name in upkeep.pending]
 
     def close(self) -> None:
         """The database closes."""

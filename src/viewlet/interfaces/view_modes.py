@@ -4,6 +4,8 @@ eager      a batch does all of the view's work
 split      a batch goes up to the frontier, a read does the rest (planner/frontiers.py)
 deferred   a batch is kept until the view is refreshed: the view reads relations of its own,
            which are given the rows later (program/deferral.py)
+intermittent   the same, and between refreshes some of its maps are not there
+           (interfaces/intermittent.py)
 """
 
 from __future__ import annotations
@@ -50,13 +52,10 @@ def declared_mode(
             f"{named} is not supported on Spark, where every view is eager",
             hint="leave it out, or connect with engine='local'",
         )
-    if options.mode is MaintenanceMode.DEFERRED or scheduled:
-        reason = (
-            "asked for"
-            if options.mode is MaintenanceMode.DEFERRED
-            else f"refresh = '{options.refresh}'"
-        )
-        return ViewMode(MaintenanceMode.DEFERRED, Frontier.EAGER, reason)
+    if options.mode.is_later:
+        return ViewMode(options.mode, Frontier.EAGER, "asked for")
+    if scheduled:
+        return ViewMode(MaintenanceMode.DEFERRED, Frontier.EAGER, f"refresh = '{options.refresh}'")
     if options.mode is MaintenanceMode.AUTO:
         return None
     if frontier is Frontier.EAGER:
@@ -100,7 +99,7 @@ def planned_inputs(definitions: Definitions, modes: Modes) -> PlannedInputs:
     for name, definition in definitions.views.items():
         mode = modes.get(name, EAGER)
         query = definition.query
-        if mode.mode is MaintenanceMode.DEFERRED:
+        if mode.mode.is_later:
             names = later_names(name, definition, definitions)
             for relation, later in names.items():
                 catalog.add(replace(known[relation], name=later, original=relation))

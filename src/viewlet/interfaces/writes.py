@@ -98,7 +98,7 @@ class Writes:
         if (
             route is None
             or route.only is None
-            or route.static_users
+            or route.is_closed
             or state.transactions
             or state.constraints.concern(relation)
             or state.is_delivering
@@ -389,6 +389,12 @@ class Writes:
         """Where a relation's rows go, if they may go anywhere."""
         relation = self._state.definitions.relation(name)
         route = self._state.routes[relation.name]
+        if route.is_complete:
+            raise StateError(
+                f"{name} is complete, and takes no more changes",
+                hint=f"rows that come after all need a table of their own: {name} was declared "
+                "to be complete",
+            )
         if route.static_users:
             users = ", ".join(route.static_users)
             raise DataError(

@@ -15,7 +15,7 @@ streams of which rows have come already, which live in maps of the old program a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -53,6 +53,14 @@ class MapFill:
     reason: str
     columns: tuple[tuple[str, Expr], ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a map of the old program as it stands, under the same name."""
+        return self.how is How.MOVED and all(
+            source == MapRef(self.map.name, column, self.map.key_names)
+            for column, source in self.columns
+        )
+
     def copies(self) -> Iterator[tuple[str, MapRef]]:
         """The columns that are an old map's as they stand, in another order of keys maybe."""
         for column, source in self.columns:
@@ -72,6 +80,8 @@ class FillPlan:
     maps: tuple[MapFill, ...]
     program: Program
     """The new one, with the names of tables in the place of relations that come to be deferred."""
+    whole: Program
+    """The same with all maps and triggers, where the new one does without some."""
     loader: Program
     tables: tuple[str, ...]
     """Whose rows the loader is given, one after the other."""
@@ -84,7 +94,8 @@ class FillPlan:
     @property
     def loads_all(self) -> bool:
         """Whether the loader is the new program itself: nothing is moved into it."""
-        return bool(self.tables) and all(fill.map.name in self.loaded for fill in self.maps)
+        is_whole = self.program == self.whole and bool(self.tables)
+        return is_whole and all(fill.map.name in self.loaded for fill in self.maps)
 
     @property
     def static(self) -> frozenset[str]:
@@ -93,8 +104,9 @@ class FillPlan:
 
     def loaded_columns(self) -> Iterator[tuple[Map, str, MapRef]]:
         """Each column of the loader's lasting maps as the source of the same in the new program."""
+        filled = {fill.map.name for fill in self.maps}
         for map in self.loader.maps:
-            if not map.buffer:
+            if map.name in filled:
                 for column in map.columns:
                     yield map, column.name, MapRef(map.name, column.name, map.key_names)
 
@@ -105,13 +117,33 @@ class FillPlan:
                 yield fill.map
 
 
-def fill_plan(old: Program, new: Program, stored_tables: Collection[str], ended: Ended) -> FillPlan:
+def fill_plan(
+    old: Program,
+    new: Program,
+    stored_tables: Collection[str],
+    ended: Ended,
+    whole: Program | None = None,
+) -> FillPlan:
     """Where each map of `new` comes from; `stored_tables` keep their rows.
 
-    StateError if a map needs rows of a stream that came earlier and were not stored.
+    `whole` has all maps and triggers, where `new` does without some: what fills a map may be among
+    these. StateError if a map needs rows of a stream that came earlier and were not stored.
     """
     later = deferred_relations(old).keys() & deferred_relations(new).keys()
-    return _FillPlanner(at_once(old, later), at_once(new, later), stored_tables, ended).plan()
+    whole = at_once(whole, later) if whole is not None and whole != new else None
+    planner = _FillPlanner(at_once(old, later), at_once(new, later), stored_tables, ended, whole)
+    return planner.plan()
+
+
+def stored_relations(program: Program, tables: Collection[str]) -> dict[str, str]:
+    """r@v -> r for what deferred views read of the tables."""
+    originals = deferred_relations(program)
+    return {name: original for name, original in originals.items() if original in tables}
+
+
+def relations_behind(program: Program) -> Callable[[Map], frozenset[str]]:
+    """The relations that a map is made of, those of inner views included."""
+    return _Reads(program).of
 
 
 def fill_text(plan: FillPlan) -> str:
@@ -165,13 +197,19 @@ class _FillPlanner:
     """Decides map by map; see the module's head."""
 
     def __init__(
-        self, old: Program, new: Program, stored_tables: Collection[str], ended: Ended
+        self,
+        old: Program,
+        new: Program,
+        stored_tables: Collection[str],
+        ended: Ended,
+        whole: Program | None = None,
     ) -> None:
         self._new = new
+        self._whole = new if whole is None else whole
         self._stored_tables = stored_tables
         self._ended = ended
         self._old_maps = {map.name for map in old.maps}
-        self._reads = _Reads(new)
+        self._reads = _Reads(self._whole)
         # A table that lost its rows takes along what was made of them.
         emptied = {
             r.name
@@ -211,14 +249,14 @@ class _FillPlanner:
             )
             for map in lasting
         ]
-        return FillPlan(tuple(fills), self._new, loader, tables)
+        return FillPlan(tuple(fills), self._new, self._whole, loader, tables)
 
     @staticmethod
     def _touches(part: Program, maps: Collection[str]) -> bool:
         return any(map.name in maps for map in part.maps)
 
     def _part(self, maps: Collection[str]) -> Program:
-        return part_of(self._new, maps=maps)
+        return part_of(self._whole, maps=maps)
 
     def _sources(self, map: Map) -> dict[str, Expr | None]:
         """Each column in terms of old maps; None where they do not say it and tables may."""
@@ -235,7 +273,7 @@ class _FillPlanner:
         """The definition over old maps, in which alone the rows of streams are left."""
         rewritten = self._stored_columns.rewrite(definition)
         inner = {node.name for node in walk(rewritten) if isinstance(node, MapRef)} - self._old_maps
-        behind = (self._reads.of(self._new.map(name)) for name in inner)
+        behind = (self._reads.of(self._whole.map(name)) for name in inner)
         lost = relations(rewritten).union(*behind) & self._ended.keys()
         if lost:
             shown = ", ".join(sorted({self._ended[name] for name in lost}))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedError
 from viewlet.frontend.catalog_text import without_public
-from viewlet.frontend.maintenance_options import AlterView, RefreshView
+from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
 from viewlet.frontend.statements import (
     Copy,
     CreateRelation,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 RowStatement = DataStatement | Merge | Truncate
 """What changes rows."""
-Definition = CreateRelation | CreateTableAs | CreateView | AlterView | RefreshView | Drop
+Definition = CreateRelation | CreateTableAs | CreateView | AlterView | RefreshView | Complete | Drop
 """What changes no rows."""
 
 
@@ -446,6 +446,8 @@ _BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0"
 def _definition_tag(statement: Definition) -> str:
     if isinstance(statement, AlterView | RefreshView):
         return f"{'ALTER' if isinstance(statement, AlterView) else 'REFRESH'} MATERIALIZED VIEW"
+    if isinstance(statement, Complete):
+        return f"ALTER {statement.kind}"
     if isinstance(statement, Drop):
         return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
     is_table = isinstance(statement, CreateRelation | CreateTableAs)

@@ -19,7 +19,7 @@ replace them, between two kernel calls; kernels change contents and counters onl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -315,3 +315,9 @@ class MemoryArrays:
 
     def names(self) -> list[str]:
         return list(self._arrays)
+
+    def take(self, names: Iterable[str], other: MemoryArrays) -> None:
+        """These arrays, which are the other's no longer."""
+        for name in names:
+            self._arrays[name] = other._arrays.pop(name)
+            self._homes[name] = other._homes.pop(name, None)

@@ -18,6 +18,7 @@ from viewlet.storage.columns import (
     NODES,
     NODES_CAPACITY,
     NODES_USED,
+    RANKS,
     RECORDS,
     SLOTS,
     TREE,
@@ -25,6 +26,7 @@ from viewlet.storage.columns import (
     Array,
     Arrays,
     Layout,
+    MemoryArrays,
 )
 from viewlet.storage.hashmap import lacks_slot, rehash
 from viewlet.storage.multimap import find_records
@@ -101,6 +103,18 @@ class Pool:
 
     def _block_address(self, number: int) -> int:
         return self.address + 8 * self.layout.block(number - 1)
+
+    def adopt(self, other: Pool) -> None:
+        """Take over the contents of another pool with the same layout, which is empty then."""
+        assert isinstance(self._arrays, MemoryArrays) and isinstance(other._arrays, MemoryArrays)
+        name = self.layout.name
+        parts = ("records", "marks", "log")
+        names = [*(f"{name}.{part}" for part in parts), *self._tables, *self._nodes.values()]
+        self._arrays.take(names, other._arrays)
+        ranks = self.descriptor[RANKS]
+        self.descriptor[:] = other.descriptor
+        self.descriptor[RANKS] = ranks
+        self.attach()
 
     @property
     def records(self) -> Array:

@@ -187,7 +187,7 @@ def test_state_in_arrays_is_taken_up(tmp_path: Path) -> None:
     pair = Pair(EXTREMES)
     pair.run(seed=5, batches=3)
     first = pair.engine
-    moved = MemoryArrays({n: first._arrays.array(n).copy() for n in first._arrays.names()})
+    moved = MemoryArrays({n: first.arrays.array(n).copy() for n in first.arrays.names()})
     pair.engine = LocalEngine(pair.program, arrays=moved, dictionary=first.dictionary)
     pair.check()
     pair.run(seed=6, batches=3)

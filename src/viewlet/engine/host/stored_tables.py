@@ -8,6 +8,7 @@ A string of a batch is looked up once; `strings.Translation` gives its code in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +22,23 @@ from viewlet.storage.columns import Array, Arrays
 from viewlet.storage.table import Fault, TableRows, key_positions
 
 
+class TableSource(Protocol):
+    """Rows that maps are filled from."""
+
+    relation: Relation
+    dictionary: Dictionary | StringCodes
+
+    def __len__(self) -> int: ...
+
+    def batch(self) -> Batch:
+        """The rows with their counts as weights, strings decoded."""
+        ...
+
+    def coded(self, used: Iterable[int]) -> Batch:
+        """The same with strings as codes; columns that are not used are empty arrays."""
+        ...
+
+
 class StoredTable:
     """One table; strings are codes of `dictionary`."""
 
@@ -31,6 +49,9 @@ class StoredTable:
         self.rows = TableRows(relation, arrays)
         self.dictionary = dictionary
         self.texts = text_columns(relation)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def code(self, batch: Batch) -> Batch:
         """The batch with strings as the tables' codes."""
@@ -91,6 +112,56 @@ class StoredTable:
             columns.append(values)
             nulls.append(gaps)
         return Batch(columns, nulls, self.rows.counts(chosen), coded=True)
+
+
+class TableBefore:
+    """A table as it was before some changes: its rows, and the changes taken back.
+
+    Rows need not be net: +1 and -1 of one row are nothing.
+    """
+
+    def __init__(self, table: StoredTable, relation: Relation, changes: Sequence[Batch]) -> None:
+        self.relation = relation
+        self.dictionary = table.dictionary
+        self._table = table
+        self._changes = [table.code(batch) for batch in changes]
+
+    def __len__(self) -> int:
+        return len(self._table) + sum(map(len, self._changes))
+
+    def coded(self, used: Iterable[int]) -> Batch:
+        """The rows with strings as codes; columns that are not used are empty arrays."""
+        columns_used = frozenset(used)
+        parts = [self._table.coded(columns_used), *self._changes]
+        columns: list[Array] = []
+        nulls: list[Array | None] = []
+        for i in range(len(self.relation.columns)):
+            if i not in columns_used:
+                columns.append(_NOTHING)
+                nulls.append(None)
+                continue
+            columns.append(np.concatenate([part.columns[i] for part in parts]))
+            masks = [part.nulls[i] for part in parts]
+            nulls.append(_joined_masks(masks, parts) if any(m is not None for m in masks) else None)
+        weights = [parts[0].weights, *(-part.weights for part in self._changes)]
+        return Batch(columns, nulls, np.concatenate(weights), coded=True)
+
+    def batch(self) -> Batch:
+        """The rows with strings decoded."""
+        rows = self.coded(range(len(self.relation.columns)))
+        for i in self._table.texts:
+            rows.columns[i] = self.dictionary.decode(rows.columns[i])
+        rows.coded = False
+        return rows
+
+
+def _joined_masks(masks: Sequence[Array | None], parts: Sequence[Batch]) -> Array:
+    return np.concatenate(
+        [
+            np.zeros(len(part), np.uint8) if mask is None else mask.astype(np.uint8)
+            for mask, part in zip(masks, parts, strict=True)
+        ]
+    )
 
 
 _NOTHING: Array = np.zeros(0, np.int64)

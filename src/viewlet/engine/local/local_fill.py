@@ -10,7 +10,7 @@ from viewlet.calculus.evaluate import evaluate
 from viewlet.calculus.expr import MapRef
 from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.map_words import words_of_map
-from viewlet.engine.host.stored_tables import StoredTable, text_columns
+from viewlet.engine.host.stored_tables import TableSource, text_columns
 from viewlet.engine.local.trigger_engine import LocalEngine
 from viewlet.engine.local.view_reader import database_of
 from viewlet.engine.values.batching import Batch, weighted_rows
@@ -21,7 +21,8 @@ from viewlet.program.fill_plan import FillPlan
 from viewlet.program.interpret import defined_contents, with_defined_maps
 from viewlet.program.ir import Map, Program
 from viewlet.program.static_maps import StaticPlanner
-from viewlet.schema import Relation
+from viewlet.schema import Physical, Relation
+from viewlet.storage.columns import MemoryArrays
 
 _FEW_ROWS = 2_000
 """Of tables, from which definitions are evaluated as they stand: some 50 microseconds each."""
@@ -31,7 +32,7 @@ def filled(
     program: Program,
     plan: FillPlan,
     old: LocalEngine,
-    tables: Mapping[str, StoredTable],
+    tables: Mapping[str, TableSource],
     plan_static: StaticPlanner | None = None,
 ) -> LocalEngine:
     """An engine of the program with the contents that the plan says.
@@ -39,15 +40,16 @@ def filled(
     `old` and `tables` are what it is filled from; they stay as they are. `plan_static` says how
     large static tables are loaded by triggers: without it definitions are evaluated.
     """
-    new = LocalEngine(program)
+    new = LocalEngine(program, dictionary=old.dictionary if _moves_strings(plan) else None)
     check_kernels(new.module)
-    is_worth_compiling = sum(len(tables[name].rows) for name in plan.tables) > _FEW_ROWS
+    is_worth_compiling = sum(len(tables[name]) for name in plan.tables) > _FEW_ROWS
     if plan.loads_all and is_worth_compiling and plan.program is program:
         load(new, tables, plan_static)
         return new
     new.host.begin(logged=False)
-    _move(new, plan, old, tables)
-    fill_initial(new, plan.program, list(plan.initial()), tables, plan_static)
+    adopted = _adoptable(new, plan, old)
+    _move(new, plan, old, tables, adopted)
+    fill_initial(new, plan.whole, list(plan.initial()), tables, plan_static)
     if is_worth_compiling:
         # In an engine of its own: beside full maps its triggers would count what is there already.
         loader = LocalEngine(check(plan.loader))
@@ -57,21 +59,59 @@ def filled(
             _copy(new, map, column, loader, source, translate)
     else:
         all_rows = Atoms(relations=_rows_of(tables, tables))
+        loaded = {map.name for map, _, _ in plan.loaded_columns()}
         for map, column, contents in defined_contents(plan.loader, all_rows):
-            new.add(map.name, column, contents)
+            if map.name in loaded:
+                new.add(map.name, column, contents)
     new.host.commit()
+    # Last, when nothing can fail any more: the old engine is of no use without them.
+    old.host.commit()
+    for name in adopted:
+        new.host.pools[name].adopt(old.host.pools[name])
     return new
 
 
+def _moves_strings(plan: FillPlan) -> bool:
+    """Whether whole maps go over that have strings in their keys: their codes must stay."""
+    return any(
+        key.slot.physical is Physical.STR
+        for fill in plan.maps
+        if fill.is_whole
+        for key in fill.map.keys
+    )
+
+
+def _adoptable(new: LocalEngine, plan: FillPlan, old: LocalEngine) -> frozenset[str]:
+    """The maps whose arrays go over as they are, instead of record by record."""
+    if not isinstance(old.arrays, MemoryArrays):
+        return frozenset()
+    return frozenset(
+        fill.map.name
+        for fill in plan.maps
+        if fill.is_whole and _lies_alike(new, old, fill.map.name)
+    )
+
+
+def _lies_alike(new: LocalEngine, old: LocalEngine, map: str) -> bool:
+    is_same_layout = old.host.pools[map].layout == new.host.pools[map].layout
+    return is_same_layout and old.reader.columns(map) == new.reader.columns(map)
+
+
 def _move(
-    new: LocalEngine, plan: FillPlan, old: LocalEngine, tables: Mapping[str, StoredTable]
+    new: LocalEngine,
+    plan: FillPlan,
+    old: LocalEngine,
+    tables: Mapping[str, TableSource],
+    adopted: Container[str],
 ) -> None:
-    """Fill maps from those of the program before."""
+    """Fill maps from those of the program before, but for those that are adopted as they are."""
     translate = Translation(old.dictionary, new.dictionary)
     old_maps = {map.name for map in old.program.maps}
     sources = database_of(old.reader, relations=_rows_of(tables, tables))
-    database = with_defined_maps(plan.program, sources, old_maps)
+    database = with_defined_maps(plan.whole, sources, old_maps)
     for fill in plan.maps:
+        if fill.map.name in adopted:
+            continue
         for column, source in fill.copies():
             _copy(new, fill.map, column, old, source, translate)
         for column, expr in fill.evaluated():
@@ -80,7 +120,7 @@ def _move(
 
 def load(
     engine: LocalEngine,
-    tables: Mapping[str, StoredTable],
+    tables: Mapping[str, TableSource],
     plan_static: StaticPlanner | None = None,
 ) -> None:
     """Fill all maps of an empty engine from the tables' rows, as if these had just come."""
@@ -100,7 +140,7 @@ def fill_initial(
     engine: LocalEngine,
     program: Program,
     maps: Sequence[Map],
-    tables: Mapping[str, StoredTable],
+    tables: Mapping[str, TableSource],
     plan_static: StaticPlanner | None,
 ) -> None:
     """Put into some maps what their definitions say of static tables and nothing else.
@@ -110,7 +150,7 @@ def fill_initial(
     static = {r.name for r in program.relations if r.static and r.name in tables}
     names = {map.name for map in maps}
     chosen = {(map.name, column.name) for map in maps for column in map.columns}
-    if plan_static is not None and sum(len(tables[name].rows) for name in static) > _FEW_ROWS:
+    if plan_static is not None and sum(len(tables[name]) for name in static) > _FEW_ROWS:
         plan = plan_static(program, maps)
         if plan is not None:
             loader = LocalEngine(check(plan.program))
@@ -139,7 +179,7 @@ def translated(
     return Batch(columns, coded.nulls, coded.weights, coded=True)
 
 
-def _rows_of(tables: Mapping[str, StoredTable], chosen: Container[str]) -> RelationReader:
+def _rows_of(tables: Mapping[str, TableSource], chosen: Container[str]) -> RelationReader:
     """The rows of some tables, each read when it is asked for; other relations are empty."""
 
     @cache

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from viewlet.engine.contract import MapSize, Row, Weighted
-from viewlet.engine.host.stored_tables import StoredTable, put_all, text_columns
+from viewlet.engine.contract import NOTHING_LEFT_OUT, LeftOut, MapSize, Row, Weighted
+from viewlet.engine.host.stored_tables import (
+    StoredTable,
+    TableBefore,
+    TableSource,
+    put_all,
+    text_columns,
+)
 from viewlet.engine.local.local_fill import filled, translated
 from viewlet.engine.local.single_row import RowPath
 from viewlet.engine.local.trigger_engine import LocalEngine
@@ -22,7 +28,7 @@ from viewlet.engine.values.string_codes import StringCodes
 from viewlet.engine.values.strings import Translation
 from viewlet.errors import UnsupportedError
 from viewlet.kernels.jit import source
-from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan
+from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan, stored_relations
 from viewlet.program.ir import Program
 from viewlet.program.static_maps import StaticPlanner
 from viewlet.schema import Relation
@@ -65,12 +71,25 @@ class NativeEngine:
 
     # Program and tables.
 
-    def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
+    def install(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        ended: Ended,
+        left: LeftOut = NOTHING_LEFT_OUT,
+    ) -> None:
         stored = {r.name: self._stored_table(r) for r in tables}
         if program != self.program:
             unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
-            plan = fill_plan(self.program, program, unchanged, ended)
-            self._use(filled(program, plan, self._engine, stored, self._plan_static))
+            deferred = stored_relations(program, unchanged)
+            sources: dict[str, TableSource] = dict(stored)
+            for relation in program.relations:
+                if relation.name in deferred:
+                    table, pending = stored[deferred[relation.name]], left.pending(relation.name)
+                    sources[relation.name] = TableBefore(table, relation, pending)
+            known = [*unchanged, *deferred]
+            plan = fill_plan(self.program, program, known, ended, left.whole)
+            self._use(filled(program, plan, self._engine, sources, self._plan_static))
         # Declared sizes are no part of what makes relations equal: those of these are the current.
         self._relations = {r.name: r for r in program.relations}
         for relation in tables:

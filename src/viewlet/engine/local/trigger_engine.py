@@ -72,16 +72,16 @@ class LocalEngine:
         self.single = single
         self.module = module if module is not None else compile_program(program)
         self.dictionary = dictionary if dictionary is not None else Dictionary()
-        self._arrays: Arrays = arrays if arrays is not None else MemoryArrays()
-        self._started = _STATE in self._arrays.names()
+        self.arrays: Arrays = arrays if arrays is not None else MemoryArrays()
+        self._started = _STATE in self.arrays.names()
         size = self.module.frame.size
         if self._started:
-            state = self._arrays.array(_STATE)
+            state = self.arrays.array(_STATE)
             if len(state) != size:
                 raise StateError("these arrays hold the state of another program")
         else:
-            state = self._arrays.create(_STATE, size, np.int64)
-        self.host = KernelHost(self.module, state, self.dictionary, lambda _: self._arrays)
+            state = self.arrays.create(_STATE, size, np.int64)
+        self.host = KernelHost(self.module, state, self.dictionary, lambda _: self.arrays)
         if self._started:
             self.host.attach()
         else:

@@ -22,6 +22,8 @@ from viewlet.distributed.compile import Level, placement_of
 from viewlet.distributed.hints import hints_about
 from viewlet.distributed.location import Location
 from viewlet.engine.contract import (
+    NOTHING_LEFT_OUT,
+    LeftOut,
     MapSize,
     Row,
     Weighted,
@@ -153,7 +155,14 @@ class SparkEngine:
 
     # Program and tables.
 
-    def install(self, program: Program, tables: Sequence[Relation], ended: Ended) -> None:
+    def install(
+        self,
+        program: Program,
+        tables: Sequence[Relation],
+        ended: Ended,
+        left: LeftOut = NOTHING_LEFT_OUT,
+    ) -> None:
+        """Nothing is left out: all maps of a program are always there."""
         if program == self._program and tuple(tables) == self._tables:
             return
         self._end_changes()
