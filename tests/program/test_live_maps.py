@@ -10,7 +10,7 @@ from viewlet.program.check import check
 from viewlet.program.ir import Program
 from viewlet.program.live_maps import (
     droppable_maps,
-    kept_maps,
+    lasting_maps,
     needed_maps,
     with_live_maps,
     without_changes_of,
@@ -40,7 +40,7 @@ def over(made: Program) -> dict[frozenset[str], str]:
     from viewlet.program.fill_plan import relations_behind
 
     behind = relations_behind(made)
-    return {behind(m): m.name for m in kept_maps(made, ALL) if m.name != "v"}
+    return {behind(m): m.name for m in lasting_maps(made, ALL) if m.name != "v"}
 
 
 def test_what_one_relation_needs() -> None:

@@ -31,7 +31,7 @@ from viewlet.planner.prediction import Predictions
 from viewlet.program.ir import Map, Program
 from viewlet.program.live_maps import (
     droppable_maps,
-    kept_maps,
+    lasting_maps,
     needed_maps,
     with_live_maps,
     without_changes_of,
@@ -90,7 +90,7 @@ class IntermittentStates:
         program = whole
         for name, states in views.items():
             own = _own_relations(name, definitions)
-            names = {m.name for m in kept_maps(whole, own) if contents_of(m) in states.dropped}
+            names = {m.name for m in lasting_maps(whole, own) if contents_of(m) in states.dropped}
             program = with_live_maps(program, own, names)
         program = without_changes_of(program, self._complete(definitions))
         left = LeftOut(None if program is whole else whole, self._pending_changes())
@@ -150,11 +150,11 @@ class IntermittentStates:
         chosen = self._chosen_to_drop(view, own)
         absent = self._absent(view, own)
         changed = {p.relation.name for p in upkeep.pending.values() if len(p)}
-        maps = {m.name for m in kept_maps(whole, own)}
+        maps = {m.name for m in lasting_maps(whole, own)}
         if needed_maps(whole, maps - absent, changed) & absent:
             self._refuse_while_delivering(view)
-            wanted = maps - (absent | chosen)
-            self._drop(view, maps - needed_maps(whole, wanted, changed))
+            targets = maps - (absent | chosen)
+            self._drop(view, maps - needed_maps(whole, targets, changed))
         arrived = {p.relation.original: len(p) for p in upkeep.pending.values()}
         apply()
         for relation, rows in arrived.items():
@@ -224,7 +224,7 @@ class IntermittentStates:
         """The maps of a view that are not to be kept until its next refresh."""
         whole = self._whole
         answer = maps_of(next(v for v in whole.views if v.name == view))
-        lasting = {m.name for m in kept_maps(whole, own)}
+        lasting = {m.name for m in lasting_maps(whole, own)}
         complete = self._state.definitions.complete
         open_relations = {later for later, name in own.items() if self._stem(name) not in complete}
         useful = needed_maps(whole, answer, open_relations)
@@ -289,7 +289,9 @@ class IntermittentStates:
 
     def _absent(self, view: str, own: Mapping[str, str]) -> frozenset[str]:
         dropped = self._views[view].dropped
-        return frozenset(m.name for m in kept_maps(self._whole, own) if contents_of(m) in dropped)
+        return frozenset(
+            m.name for m in lasting_maps(self._whole, own) if contents_of(m) in dropped
+        )
 
     def present_sizes(self, view: str) -> dict[str, int]:
         """The bytes of the maps of an intermittent view that are there; nothing of others."""
@@ -297,7 +299,9 @@ class IntermittentStates:
             return {}
         own = _own_relations(view, self._state.definitions)
         sizes = self._state.engine.sizes()
-        return {m.name: sizes[m.name].bytes for m in kept_maps(self._whole, own) if m.name in sizes}
+        return {
+            m.name: sizes[m.name].bytes for m in lasting_maps(self._whole, own) if m.name in sizes
+        }
 
     def _remember_sizes(self, view: str) -> None:
         for name, size in self.present_sizes(view).items():
@@ -307,7 +311,7 @@ class IntermittentStates:
         """The bytes of all maps of a view, of those that are gone as they were."""
         own = _own_relations(view, self._state.definitions)
         known = self._views[view].sizes
-        last = {m.name: known.get(contents_of(m), 0) for m in kept_maps(self._whole, own)}
+        last = {m.name: known.get(contents_of(m), 0) for m in lasting_maps(self._whole, own)}
         return last | self.present_sizes(view)
 
     def _stem(self, instance: str) -> str:
@@ -336,7 +340,7 @@ class IntermittentStates:
         stored = {later for later, name in own.items() if name in tables}
         droppable = droppable_maps(self._whole, own, view, stored)
         costs = self.costs(view, own, droppable)
-        for m in kept_maps(self._whole, own):
+        for m in lasting_maps(self._whole, own):
             state = "kept" if m.name in present else "dropped"
             note = (
                 f"{costs.of((m.name,)):.0f} records to build"

@@ -77,30 +77,32 @@ class Predictions:
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` is the time in seconds, in which expectations end."""
         self._now = now
-        self._told: dict[str, _Expectation] = {}
+        self._expectations: dict[str, _Expectation] = {}
         self._arrivals: dict[tuple[str, str], Arrivals] = {}
         self.complete: frozenset[str] = frozenset()
 
     def expect(self, relation: str, rows: float, within: float | None) -> None:
         """Somebody says that so many rows will come, within so many seconds."""
         until = None if within is None else self._now() + within
-        self._told[relation] = _Expectation(rows, until)
+        self._expectations[relation] = _Expectation(rows, until)
 
     def saw(self, view: str, relation: str, rows: int) -> None:
         """A refresh of a view has applied so many rows of a relation."""
         self._arrivals.setdefault((view, relation), Arrivals()).add(rows)
-        told = self._told.get(relation)
-        if told is not None:
-            told.seen[view] = told.seen.get(view, 0.0) + rows
+        expectation = self._expectations.get(relation)
+        if expectation is not None:
+            expectation.seen[view] = expectation.seen.get(view, 0.0) + rows
 
     def of(self, view: str, relation: str) -> Prediction | None:
         """What a relation will bring until the view's next refresh; None if nobody knows."""
         if relation in self.complete:
             return Prediction(0.0, "complete")
-        told = self._told.get(relation)
-        is_valid = told is not None and (told.until is None or told.until > self._now())
-        if told is not None and is_valid and told.left(view) > 0.0:
-            return Prediction(told.left(view), "told")
+        expectation = self._expectations.get(relation)
+        is_valid = expectation is not None and (
+            expectation.until is None or expectation.until > self._now()
+        )
+        if expectation is not None and is_valid and expectation.left(view) > 0.0:
+            return Prediction(expectation.left(view), "told")
         arrivals = self._arrivals.get((view, relation))
         return arrivals.prediction() if arrivals is not None else None
 
@@ -110,9 +112,9 @@ class Predictions:
         Where nothing is expected of any, each that is not complete may: 1 row stands for that.
         """
         open_relations = [r for r in relations if r not in self.complete]
-        found = {r: self.of(view, r) for r in open_relations}
-        expected = {r: p.rows for r, p in found.items() if p is not None and p.rows >= 0.5}
-        unknown = [r for r, p in found.items() if p is None]
+        predictions = {r: self.of(view, r) for r in open_relations}
+        expected = {r: p.rows for r, p in predictions.items() if p is not None and p.rows >= 0.5}
+        unknown = [r for r, p in predictions.items() if p is None]
         if not expected or unknown:
             expected |= dict.fromkeys(unknown or open_relations, 1.0)
         return expected

@@ -36,7 +36,7 @@ def needed_maps(
         needed |= more
 
 
-def kept_maps(program: Program, relations: Collection[str]) -> tuple[Map, ...]:
+def lasting_maps(program: Program, relations: Collection[str]) -> tuple[Map, ...]:
     """The maps that changes of these relations keep current."""
     written = {s.target for t in program.triggers if t.relation in relations for s in t.statements}
     return tuple(m for m in program.maps if m.name in written and not m.buffer)
@@ -53,7 +53,7 @@ def droppable_maps(
     behind = relations_behind(program)
     return frozenset(
         m.name
-        for m in kept_maps(program, relations)
+        for m in lasting_maps(program, relations)
         if m.name not in own and behind(m) <= frozenset(stored)
     )
 
