@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -184,11 +186,13 @@ def test_a_subscriber_cannot_checkpoint_a_batch_that_may_be_refused(tmp_path: Pa
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with (
-        viewlet.connect(tmp_path / "db"),
-        pytest.raises(StateError, match="another process has the database"),
-    ):
-        viewlet.connect(tmp_path / "db")
+    opens = "import sys, viewlet; viewlet.connect('interpreter', path=sys.argv[1])"
+    with viewlet.connect("interpreter", path=tmp_path / "db"):
+        other = subprocess.run(
+            [sys.executable, "-c", opens, str(tmp_path / "db")], capture_output=True, text=True
+        )
+    assert other.returncode == 1
+    assert "another process has the database" in other.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -6,9 +6,17 @@
 A seed makes a schema, up to six views and a stream of batches. Values are small, so that rows
 meet, with floats that are not finite, strings that are new, and one number that most rows have.
 Each view has a maintenance mode, which changes now and then.
+A batch comes as changes, as rows one by one, within a transaction, or from a statement of SQL
+(INSERT, ON CONFLICT, UPDATE, DELETE, MERGE, or several as one transaction), which DuckDB runs too.
 Between batches the database is saved and restored, or closed and opened again from disk; some
-batches cannot be taken (a row that is not there, a key twice, a subscriber that says no) and must
-change nothing. After every batch each view is compared with DuckDB's answer: one comparison.
+batches cannot be taken (a row that is not there, a key twice, a subscriber that says no, a
+transaction that is rolled back) and must change nothing.
+
+A comparison is: all rows of one view of one database, read after a batch, beside DuckDB's answer
+for the rows that are there then. It is made and counted only where something can have gone wrong
+since the view was last compared: the batch has changed, after all cancellation, a relation that the
+view's query names, or the database was restarted, has refused a batch, or has changed a mode. Some
+views are left unread for a batch, which is no comparison; the next one has to make up for it.
 Engines are those of `connect`; `local-rows` is the local engine with a call for each row, a way
 that has kernels of its own.
 
@@ -37,7 +45,8 @@ from typing import Any
 
 import duckdb
 from tests.oracle.generate import Generator
-from tests.oracle.harness import Batch, Case, Mismatch, Row, compare
+from tests.oracle.harness import Batch, Case, Mismatch, Row, compare, is_ordered
+from tests.oracle.random_statements import Statements
 from tests.oracle.reduce import reduce_case
 from tests.oracle.running_oracle import RunningOracle
 from tests.oracle.shared_compilations import shared_compilations
@@ -48,12 +57,20 @@ from viewlet.errors import RangeError, StateError, UnsupportedError, ViewletErro
 from viewlet.interfaces.database import Database
 from viewlet.schema import PRODUCT_NOT_FINITE
 
-BATCHES = 2000
+BATCHES, SECONDS = 2000, 20.0
+"""Of each seed: so many batches, or what can be done in that time of the processor."""
 MOST_VIEWS = 6
 RESTARTS, MODE_CHANGES, REFUSED, SUBSCRIBED = 0.0015, 0.0015, 0.026, 0.02
+RECENT = (50, 5, 5, 10)
+"""Of a hundred queries so many are of newer constructs, by seed; those take long to compile."""
+STATEMENTS, TRANSACTIONS = 0.05, 0.03
+UNREAD = 0.08
 """How often an engine meets each between two batches; the first two may compile all views anew."""
 BY_ROWS = "-rows"
+ROUNDED = ("CORR", "COVAR", "REGR_", "STDDEV", "VAR_POP", "VARIANCE")
+"""Aggregates that DuckDB sums up in DOUBLE whatever their arguments are."""
 REDUCE_SECONDS = 120.0
+REPORT_SECONDS = 60.0
 FAILED = Path(__file__).parent / "hunted"
 
 
@@ -65,6 +82,7 @@ class Tally:
     by_interpreter: int = 0
     refused: int = 0
     restarts: int = 0
+    statements: int = 0
     seeds: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -77,6 +95,7 @@ class Tally:
             f"{total} comparisons ({each}) of {self.seeds} seeds, "
             f"{self.by_interpreter} decided by the interpreter, "
             f"{self.refused} refused batches, {self.restarts} restarts, "
+            f"{self.statements} statements, "
             f"{sum(self.skipped.values())} views skipped, {len(self.failures)} failures"
         )
 
@@ -86,6 +105,7 @@ class Tally:
         self.by_interpreter += other.by_interpreter
         self.refused += other.refused
         self.restarts += other.restarts
+        self.statements += other.statements
         self.seeds += other.seeds
         self.skipped += other.skipped
         self.failures += other.failures
@@ -101,6 +121,8 @@ class Subject:
         self._path = folder / name
         self._on_disk = on_disk
         self.modes: dict[int, str] = {}
+        self.stale: set[int] = set()
+        """Views to compare: what they read has changed, or the database was disturbed."""
         self.db: Database = self._opened()
 
     def _opened(self) -> Database:
@@ -115,6 +137,13 @@ class Subject:
             return
         for name, row, weight in batch:
             (self.db.insert if weight > 0 else self.db.delete)(name, row)
+
+    def apply_in_transaction(self, batch: Batch, is_kept: bool) -> None:
+        """Row after row within BEGIN and COMMIT, or ROLLBACK."""
+        self.db.execute("BEGIN")
+        for name, row, weight in batch:
+            (self.db.insert if weight > 0 else self.db.delete)(name, row)
+        self.db.execute("COMMIT" if is_kept else "ROLLBACK")
 
     def apply_at_once(self, batch: Batch) -> None:
         """All changes or none."""
@@ -141,43 +170,67 @@ def hunt_seed(
     """One schema with its views and batches; what fails is in the tally."""
     draw = Random(seed)
     generator = WildGenerator(Random(seed), Random(seed + 1), doubles=WILD[seed % len(WILD)])
+    generator.recent_percent = RECENT[seed // 2 % len(RECENT)]
     generator.schema()
     tables = [relation.sql() for relation in generator.relations]
-    stream = Stream(draw, generator, {r.name: [] for r in generator.relations})
+    present: dict[str, list[Row]] = {r.name: [] for r in generator.relations}
+    stream = Stream(draw, generator, present)
     views = _views(generator, draw, tables, tally)
     if not views:
         return
+    ends_at = time.process_time() + SECONDS
     on_disk = draw.random() < 0.5
     subjects = [Subject(engine, folder, on_disk) for engine in engines]
     history: list[Batch] = []
     cases = [Case(tables, select, history) for select in views]
     tally.seeds += 1
     try:
-        with closing(RunningOracle(cases[0].relations(), views)) as oracle:
+        with (
+            closing(RunningOracle(cases[0].relations(), views)) as oracle,
+            closing(Statements(draw, generator, present)) as statements,
+        ):
+            modes = [_mode(draw) if draw.random() < 0.5 else None for _ in views]
             for subject in subjects:
                 for text in tables:
                     subject.db.execute(text)
                 _create_views(subject.db, views, one_by_one=draw.random() < 0.2)
-                for at in range(len(views)):
-                    if draw.random() < 0.5:
-                        _change_mode(subject, at, draw)
+                for at, mode in enumerate(modes):
+                    if mode is not None:  # the same for all, which compile the same then
+                        _change_mode(subject, at, mode)
             for number in range(BATCHES):
-                impossible, batch = stream.impossible(), stream.next()
+                impossible = stream.impossible()
+                statement = statements.next() if draw.random() < STATEMENTS else None
+                if statement is not None and statement[1] is None:
+                    impossible, statement = statement[0], None
+                text, batch = statement or (None, stream.next())
                 for subject in subjects:
-                    _disturb(subject, impossible, batch, draw, tally)
+                    disturbed = _disturb(subject, impossible, batch, draw, tally)
                     if draw.random() < MODE_CHANGES:
-                        _change_mode(subject, draw.randrange(len(views)), draw)
+                        _change_mode(subject, draw.randrange(len(views)), _mode(draw))
+                        disturbed = True
+                    if disturbed:
+                        subject.stale.update(range(len(views)))
+                tally.statements += text is not None
                 history.append(batch)
-                oracle.apply(batch)
-                answers = [_answer(oracle, at, case) for at, case in enumerate(cases)]
+                changed = oracle.apply(batch)
                 for subject in subjects:
-                    subject.apply(batch)
-                    for at, answer in enumerate(answers):
+                    if text is not None:
+                        subject.db.execute(text)
+                    elif draw.random() < TRANSACTIONS:
+                        subject.apply_in_transaction(batch, is_kept=True)
+                    else:
+                        subject.apply(batch)
+                    subject.stale |= changed
+                    for at in sorted(subject.stale):
+                        if draw.random() < UNREAD:
+                            continue
+                        subject.stale.remove(at)
                         rows = subject.db.view(f"v{at}").rows()
                         tally.comparisons[subject.name] += 1
                         check = _Check(cases[at], number + 1, oracle, at)
+                        answer = _answer(oracle, at, cases[at])
                         tally.by_interpreter += check.decided_by_interpreter(rows, answer)
-                if time.monotonic() > until:
+                if time.monotonic() > until or time.process_time() > ends_at:
                     return
     except UnsupportedError as error:
         tally.skipped[error.message.split(":")[0]] += 1
@@ -199,9 +252,13 @@ def _create_views(db: Database, selects: list[str], one_by_one: bool) -> None:
         db.execute(text)
 
 
-def _change_mode(subject: Subject, view: int, draw: Random) -> None:
+def _mode(draw: Random) -> str:
+    return draw.choice(("auto", "eager", "split", "deferred"))
+
+
+def _change_mode(subject: Subject, view: int, mode: str) -> None:
     """Another mode of maintenance."""
-    mode = subject.modes[view] = draw.choice(("auto", "eager", "split", "deferred"))
+    subject.modes[view] = mode
     with suppress(StateError):  # what a stream brought may not be in the maps of another mode
         subject.db.execute(f"ALTER MATERIALIZED VIEW v{view} SET (maintenance = '{mode}')")
 
@@ -237,22 +294,34 @@ def _refusal(tables: list[str], selects: list[str]) -> Exception | None:
 
 
 def _disturb(
-    subject: Subject, impossible: Batch | None, batch: Batch, draw: Random, tally: Tally
-) -> None:
-    """Now and then a restart, a batch that cannot be, or a subscriber that refuses one."""
+    subject: Subject,
+    impossible: Batch | str | None,
+    batch: Batch,
+    draw: Random,
+    tally: Tally,
+) -> bool:
+    """Now and then a restart, a batch that cannot be, or a subscriber that refuses one.
+
+    Whether there was one of them."""
     chance = draw.random()
     if chance < RESTARTS:
         subject.restart()
         tally.restarts += 1
-    elif chance < RESTARTS + REFUSED and impossible is not None:
+        return True
+    if chance < RESTARTS + REFUSED / 8 and batch:
+        subject.apply_in_transaction(batch, is_kept=False)
+        tally.refused += 1
+        return True
+    if impossible is not None and (isinstance(impossible, str) or chance < RESTARTS + REFUSED):
         _expect_refusal(subject, impossible, tally)
-    elif chance < RESTARTS + REFUSED + SUBSCRIBED:
+        return True
+    if chance < RESTARTS + REFUSED + SUBSCRIBED:
         if subject.modes.get(0) in ("split", "deferred") and draw.random() > 0.1:
-            return  # whoever is heard of becomes eager, and so all views are compiled anew
+            return False  # whoever is heard of becomes eager: all views are compiled anew
         try:
             refusing = subject.db.subscribe("v0", _refuse)
         except StateError:
-            return  # over a stream a split view may have to stay one
+            return False  # over a stream a split view may have to stay one
         before = sorted(map(repr, subject.db.view("v0").rows()))
         try:
             subject.apply_at_once(batch)
@@ -264,15 +333,20 @@ def _disturb(
             refusing.close()
         if before != sorted(map(repr, subject.db.view("v0").rows())):
             raise Mismatch(f"a refused batch has changed the view: {batch}")
+        return True
+    return False
 
 
 def _refuse(_batch: object) -> None:
     raise RuntimeError("this subscriber wants no batch")
 
 
-def _expect_refusal(subject: Subject, impossible: Batch, tally: Tally) -> None:
+def _expect_refusal(subject: Subject, impossible: Batch | str, tally: Tally) -> None:
     try:
-        subject.apply_at_once(impossible)
+        if isinstance(impossible, str):
+            subject.db.execute(impossible)
+        else:
+            subject.apply_at_once(impossible)
     except ViewletError:
         tally.refused += 1
     else:
@@ -290,7 +364,7 @@ class _Check:
 
     def decided_by_interpreter(self, rows: list[Row], answer: list[Row]) -> bool:
         """Whether DuckDB's floats were not good enough; Mismatch where the answer is wrong."""
-        ordered = " order by " in self.case.select.lower()
+        ordered = is_ordered(self.case.select)
         try:
             compare(rows, answer, self.case, self.number, ordered)
             return False
@@ -301,10 +375,15 @@ class _Check:
             compare(rows, answer, self.case, self.number, ordered)
             return False
         except Mismatch:
-            if not any("DOUBLE" in text for text in self.case.tables):
+            if not self._has_doubles():
                 raise
         compare(rows, _exact(self.case, self.oracle.present()), self.case, self.number, ordered)
         return True
+
+    def _has_doubles(self) -> bool:
+        """Whether a column, or an aggregate that DuckDB computes in DOUBLE, is in the case."""
+        texts = [*self.case.tables, self.case.select]
+        return any(word in text for text in texts for word in ("DOUBLE", *ROUNDED))
 
 
 def _answer(oracle: RunningOracle, at: int, case: Case) -> list[Row]:
@@ -379,16 +458,25 @@ def hunt(
     step: int = 1,
     comparisons: int = sys.maxsize,
 ) -> Tally:
-    """Every `step`-th seed until the time is up or so many comparisons are done."""
+    """Every `step`-th seed until the time is up or so many comparisons are done.
+
+    Failures are printed as they come, and the counts every minute."""
     tally = Tally()
-    until = time.monotonic() + 60 * minutes
+    started = reported = time.monotonic()
+    until = started + 60 * minutes
     while time.monotonic() < until and sum(tally.comparisons.values()) < comparisons:
         folder = Path(tempfile.mkdtemp(prefix="viewlet-hunt-"))
+        failures = len(tally.failures)
         try:
             with shared_compilations():
                 hunt_seed(seed, engines, tally, folder, until)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        for failure in tally.failures[failures:]:
+            print(failure, flush=True)
+        if time.monotonic() > reported + REPORT_SECONDS:
+            reported = time.monotonic()
+            print(f"after {reported - started:.0f} s: {tally.text()}", flush=True)
         seed += step
     return tally
 
@@ -446,8 +534,6 @@ def main() -> None:
         f"{seconds:.0f} s, {total / seconds:.0f} comparisons a second, "
         f"{(used.ru_utime + used.ru_stime) / total * 1e6:.0f} us of CPU each"
     )
-    for failure in tally.failures:
-        print(failure)
     sys.exit(bool(tally.failures))
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 
-from tests.oracle.harness import Case, DuckOracle, Row, compare, new_database
+from tests.oracle.harness import Case, DuckOracle, Row, compare, is_ordered, new_database
 
 import viewlet
 from viewlet.errors import StateError, ViewletError
@@ -148,7 +148,7 @@ class ModeRun:
         if self._draw.random() < 0.6 or is_manual:
             if self._mode == "rows":
                 self.database.refresh(VIEW)
-            ordered = " order by " in self._select.lower()
+            ordered = is_ordered(self._select)
             rows = self.database.view(VIEW).rows()
             compare(rows, self._answer, self._case, number, ordered)
         if self._has_twin and self._draw.random() < 0.4 and not _has_streams(self._case):

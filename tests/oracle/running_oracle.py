@@ -45,19 +45,21 @@ class RunningOracle:
         self._answers: list[list[Row] | None] = [None] * len(self._selects)
         self._fill()
 
-    def apply(self, batch: Batch) -> None:
-        """Insert and delete what the batch changes in all."""
+    def apply(self, batch: Batch) -> set[int]:
+        """Insert and delete what the batch changes in all; which queries name what has changed."""
         self._batches += 1
         changes: dict[str, Counter[Row]] = {}
         for name, row, weight in batch:
             changes.setdefault(name, Counter())[row] += weight
-        for name, weights in changes.items():
-            self._change(name, weights)
-        for at, reads in enumerate(self._reads):
-            if not reads.isdisjoint(changes):
-                self._answers[at] = None
+        changed = {name for name, weights in changes.items() if any(weights.values())}
+        for name in changed:
+            self._change(name, changes[name])
+        asked = {at for at, reads in enumerate(self._reads) if not reads.isdisjoint(changed)}
+        for at in asked:
+            self._answers[at] = None
         if self._batches % BATCHES_OF_A_TABLE == 0:
             self._fill()
+        return asked
 
     def _change(self, name: str, weights: Counter[Row]) -> None:
         numbers = self._numbers[name]

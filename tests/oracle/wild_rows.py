@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.oracle.generate import Generator, Rel
+from tests.oracle.generate import Rel
 from tests.oracle.harness import Batch, Row
+from tests.oracle.recent_constructs import RecentGenerator
 
 WILD = (
     (math.inf, -math.inf, math.nan, -0.0, 1e17, 0.1),
@@ -21,7 +22,7 @@ MANY_ROWS = 40
 
 
 @dataclass
-class WildGenerator(Generator):
+class WildGenerator(RecentGenerator):
     """Rows with values that are rare elsewhere."""
 
     doubles: tuple[float, ...] = ()
@@ -48,7 +49,7 @@ class Stream:
     """The rows that are there, and the next batch of changes."""
 
     draw: Random
-    generator: Generator
+    generator: RecentGenerator
     present: dict[str, list[Row]]
 
     def next(self) -> Batch:

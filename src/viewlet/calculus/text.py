@@ -430,13 +430,11 @@ def parse_exists(parser: Parser) -> Expr:
 
 
 def parse_each(parser: Parser, variable: str) -> Expr:
-    """(x := up to [f(y)]"""
+    """(x := up to [f(y)], or up to y"""
     parser.expect("up")
     parser.expect("to")
     scalar = parser.scalar_alone()
-    if scalar is None:
-        raise parser.error("up to needs a value")
-    return Each(variable, scalar)
+    return Each(variable, Ref(parser.name()) if scalar is None else scalar)
 
 
 def parse_extreme(parser: Parser, variable: str) -> Expr:

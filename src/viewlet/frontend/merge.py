@@ -33,6 +33,9 @@ class PositionedText(Protocol):
         ...
 
 
+MERGE_HINT = "write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ..."
+
+
 def merge(
     tree: exp.Merge, source: PositionedText, tokens: Sequence[Token], start: Position
 ) -> Merge:
@@ -52,7 +55,7 @@ def merge(
         raise ParseError(
             "MERGE needs USING, ON and WHEN",
             position=start,
-            hint="write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...",
+            hint=MERGE_HINT,
         )
     whens = tree.args["whens"].expressions
     clauses = tuple(

@@ -34,7 +34,7 @@ from viewlet.frontend.maintenance_options import (
     read_complete,
     read_refresh,
 )
-from viewlet.frontend.merge import merge
+from viewlet.frontend.merge import MERGE_HINT, merge
 from viewlet.frontend.parameters import (
     bound_values,
     is_dollar,
@@ -395,7 +395,13 @@ def _parse_error(source: SourceText, error: SqlglotParseError, tokens: list[Toke
         message = re.sub(r"\s*but got <Token.*", "", complaint)
         message = f"{message[:1].lower()}{message[1:]}, near {at.text!r}"
     hint = f"after {at.text!r} the text ends" if at is tokens[-1] else None
+    if tokens[0].text.upper() == "MERGE" and not {"WHEN", "THEN"} <= _words(tokens):
+        message, hint = "MERGE needs USING, ON, WHEN and THEN", MERGE_HINT
     return ParseError(message, position=source.position(at.start), hint=hint)
+
+
+def _words(tokens: Sequence[Token]) -> set[str]:
+    return {token.text.upper() for token in tokens if token.token_type is not TokenType.STRING}
 
 
 _FIRST_WORDS = frozenset(

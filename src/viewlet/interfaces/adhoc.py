@@ -186,7 +186,11 @@ def _syntax(connection: Any, text: str) -> Any:
     tree = deep_json.loads(serialized[0][0])
     if tree["error"]:
         position = position_at(text, int(tree.get("position", -1)))
-        raise ParseError(tree["error_message"], position=position, hint="query() takes one SELECT")
+        message, hint = tree["error_message"], "query() takes one SELECT"
+        if message.startswith("Only SELECT"):  # of DuckDB's own function, which nobody has called
+            message = f"{text.split()[0].upper()} is not a query"
+            hint = "query() takes one SELECT; other statements go to execute()"
+        raise ParseError(message, position=position, hint=hint)
     return tree
 
 

@@ -240,6 +240,7 @@ class DurableDirectory:
                 with contextlib.suppress(OSError):  # the log is whole without it as well
                     self._point_to(self._snapshot, self._first, log.reached)
         finally:
+            _OPENED.pop(_identity(self._lock), None)
             os.close(self._lock)
 
 
@@ -283,12 +284,26 @@ def _locked(path: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        is_ours = _OPENED.get(_identity(lock)) == os.getpid()
         os.close(lock)
         raise StateError(
-            f"another process has the database {path} open",
-            hint="close it there, or give another path",
+            f"{'this' if is_ours else 'another'} process has the database {path} open",
+            hint="use the database that was opened first, or close it"
+            if is_ours
+            else "close it there, or give another path",
         ) from None
+    _OPENED[_identity(lock)] = os.getpid()
     return lock
+
+
+_OPENED: dict[tuple[int, int], int] = {}
+"""The files LOCK that are held, with the process that opened them: a fork has them all."""
+
+
+def _identity(file: int) -> tuple[int, int]:
+    """The same for two descriptors of one file."""
+    status = os.fstat(file)
+    return status.st_dev, status.st_ino
 
 
 def _belongs(name: str) -> bool:
