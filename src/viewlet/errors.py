@@ -85,6 +85,10 @@ class ProgramError(ViewletError):
     """An internal stage produced a program that its checker rejects."""
 
 
+class CanceledError(ViewletError):
+    """A query that somebody asked to end."""
+
+
 class MissingLibraryError(ViewletError):
     """A library that an extra of viewlet brings is not installed."""
 

@@ -6,7 +6,8 @@ import datetime as dt
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from psycopg import errors, sql
 from sqlalchemy import MetaData, create_engine, inspect
 
 import viewlet
+from tests.pace import slack
 from tests.server.running import SHOP, Serving, serving
 from viewlet.frontend.catalog_text import parameters_of, with_parameters, without_public
 
@@ -283,3 +285,54 @@ def test_merge_and_truncate(shop: Serving) -> None:
         assert shops == [("south",), ("west",)]
         assert connection.execute("TRUNCATE sales").statusmessage == "TRUNCATE TABLE"
         assert connection.execute("SELECT COUNT(*) FROM totals").fetchone() == (0,)
+
+
+LONG = "SELECT COUNT(*) FROM range(200000) a, range(200000) b WHERE a.range * b.range % 7 = 3"
+
+
+@pytest.mark.parametrize(
+    "text", [LONG, LONG.replace("FROM", "FROM pg_class,"), f"COPY ({LONG}) TO STDOUT"]
+)
+def test_a_query_is_canceled(shop: Serving, text: str) -> None:
+    with connect(shop, autocommit=True) as connection:
+        ending = threading.Timer(0.3, connection.cancel_safe)
+        ending.start()
+        began = time.monotonic()
+        with pytest.raises(errors.QueryCanceled):
+            connection.execute(sql.SQL(text))  # type: ignore[arg-type]
+        assert time.monotonic() - began < 5 * slack()
+        ending.join()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_copy_is_canceled(shop: Serving) -> None:
+    with connect(shop, autocommit=True) as connection:
+        with (
+            pytest.raises(errors.QueryCanceled),
+            connection.cursor().copy("COPY clicks FROM STDIN") as copy,
+        ):
+            copy.write(b"north\t1\n")
+            connection.cancel_safe()
+            time.sleep(0.3)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("text", [LONG, "SUBSCRIBE TO totals"])
+def test_a_client_that_has_gone_ends_what_it_asked_for(shop: Serving, text: str) -> None:
+    """Nobody will hear of it: a query must not compute on, and SUBSCRIBE must not listen on."""
+
+    def runs() -> bool:
+        return shop.gateway.running > 0 or shop.database._subscribers.count("totals") > 0
+
+    connection = connect(shop, autocommit=True)
+    connection.pgconn.send_query(text.encode())
+    wait(runs)
+    connection.close()
+    wait(lambda: not runs())
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10 * slack()
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)

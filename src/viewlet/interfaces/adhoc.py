@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.errors import ParseError, Position, ResolutionError, TypingError, ViewletError
 from viewlet.functions import duckdb_macros
 from viewlet.interfaces import deep_json
+from viewlet.interfaces.cancellation import Cancellation, interrupted
 from viewlet.interfaces.query_moments import check_moments
 from viewlet.interfaces.query_scope import parameters_read, position_at, sources_read
 
@@ -52,10 +53,11 @@ _IDLE_CONNECTIONS = 4
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """How long a query may run, and how many rows it may give; None is no limit."""
+    """How long a query may run, how many rows it may give, and who may end it; None is no limit."""
 
     seconds: float | None = None
     rows: int | None = None
+    cancellation: Cancellation | None = None
 
 
 NO_LIMITS = QueryLimits()
@@ -96,7 +98,10 @@ class AdHoc:
         values: Mapping[str, Any] | None = None,
     ) -> pa.Table:
         """Run a SELECT over the tables that it reads, with the values of its parameters."""
-        with self._connection() as connection, interrupted(connection, limits.seconds):
+        with (
+            self._connection() as connection,
+            interrupted(connection, limits.seconds, limits.cancellation),
+        ):
             try:
                 for name, table in tables.items():
                     connection.register(name, table)
@@ -155,27 +160,6 @@ def _run(
 def _limited(relation: Any, limits: QueryLimits) -> Any:
     """One row more than is allowed tells that there are too many."""
     return relation if limits.rows is None else relation.limit(limits.rows + 1)
-
-
-@contextmanager
-def interrupted(connection: Any, seconds: float | None) -> Iterator[None]:
-    """The query inside ends with an error after so many seconds."""
-    if seconds is None:
-        yield
-        return
-    import duckdb
-
-    timer = threading.Timer(seconds, connection.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise ViewletError(
-            f"the query took longer than {seconds:g} s", hint="ask for less, or raise the limit"
-        ) from None
-    finally:
-        timer.cancel()
 
 
 def _syntax(connection: Any, text: str) -> Any:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from viewlet.errors import DataError, UnsupportedError
 from viewlet.frontend.parse import SourceText, split, statement_of
 from viewlet.frontend.statements import Copy, Inspect, Select, SetOption, Statement
+from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import sql_of
+from viewlet.interfaces.cancellation import Cancellation
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
 from viewlet.server.settings import ServeSettings
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 THREADS = 16
+STATEMENT_THREADS = 32
 BODY_THREADS = 64
 CACHED_SNAPSHOTS = 16
 CACHED_BYTES = 512 * 2**20
@@ -59,14 +62,26 @@ class Gateway:
     def __init__(self, database: Database, settings: ServeSettings) -> None:
         self.database = database
         self.settings = settings
+        self.running = 0
+        """Statements that run or wait for a thread."""
         self._threads = ThreadPoolExecutor(THREADS, "viewlet-serve")
+        self._statement_threads = ThreadPoolExecutor(STATEMENT_THREADS, "viewlet-sql")
         self._body_threads = ThreadPoolExecutor(BODY_THREADS, "viewlet-body")
         self._lock = threading.Lock()
         self._snapshots: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
 
     async def run(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """A blocking call, in a thread."""
+        """A short call that blocks, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+    async def compute(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """A statement, in a thread that short calls do not wait for."""
+        loop = asyncio.get_running_loop()
+        self.running += 1
+        try:
+            return await loop.run_in_executor(self._statement_threads, call, *arguments)
+        finally:
+            self.running -= 1
 
     async def read(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """A call that waits for a client's bytes, in a thread that no other call waits for."""
@@ -76,6 +91,7 @@ class Gateway:
     def close(self) -> None:
         """Wait for what runs."""
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._statement_threads.shutdown(wait=True, cancel_futures=True)
         self._body_threads.shutdown(wait=True, cancel_futures=True)
 
     # --- reading ----------------------------------------------------------------------------------
@@ -126,8 +142,8 @@ class Gateway:
 
     # --- SQL --------------------------------------------------------------------------------------
 
-    def execute(self, text: str) -> Outcome:
-        """Run statements in order; the last one's outcome."""
+    def execute(self, text: str, cancellation: Cancellation | None = None) -> Outcome:
+        """Run statements in order; the last one's outcome. Reading ends when it is canceled."""
         outcome = Outcome(None)
         statements = self.statements(text)
         if not any(isinstance(statement, Select) for statement, _ in statements):
@@ -137,16 +153,17 @@ class Gateway:
             return Outcome(statements[-1][0], count=result if isinstance(result, int) else None)
         for statement, part in statements:
             if isinstance(statement, Select):
-                outcome = Outcome(statement, self.query(part))
+                outcome = Outcome(statement, self.query(part, cancellation))
             else:
                 result = self.database.execute(part)
                 outcome = Outcome(statement, count=result if isinstance(result, int) else None)
         return outcome
 
-    def query(self, text: str) -> pa.Table:
-        """One SELECT within the limits."""
+    def query(self, text: str, cancellation: Cancellation | None = None) -> pa.Table:
+        """One SELECT within the limits, until somebody cancels it."""
         settings = self.settings
-        return self.database.query(text, timeout=settings.max_seconds, max_rows=settings.max_rows)
+        limits = QueryLimits(settings.max_seconds, settings.max_rows, cancellation)
+        return self.database._reads.query(text, None, limits)
 
     def statements(self, text: str) -> list[tuple[Statement, str]]:
         """The statements of a text, each with a text of its own in which it has the same place."""

@@ -23,6 +23,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from viewlet.errors import DataError, ParseError, ResolutionError, ViewletError
+from viewlet.interfaces.cancellation import Cancellation
 from viewlet.interfaces.dml import Change
 from viewlet.server.admission import COOKIE, Access
 from viewlet.server.bodies import BodyFile, TooLargeError, small_body
@@ -156,7 +157,12 @@ class HttpInterface:
         """Statements of SQL; the last one's answer."""
         body = await small_body(request, MAX_SQL)
         text = _sql_text(request, body)
-        outcome = await self.gateway.run(self.gateway.execute, text)
+        cancellation = Cancellation()
+        leaving = asyncio.create_task(_cancel_when_gone(request, cancellation))
+        try:
+            outcome = await self.gateway.compute(self.gateway.execute, text, cancellation)
+        finally:
+            leaving.cancel()
         content: dict[str, Any] = {"version": self.gateway.version}
         if outcome.table is not None:
             format = request.query_params.get("format", "json")
@@ -346,6 +352,13 @@ def log_request(protocol: str, what: str, status: object, seconds: float) -> Non
     """One line of JSON."""
     fields = {"protocol": protocol, "request": what, "status": status}
     LOG.info(json.dumps({**fields, "ms": round(seconds * 1000, 2)}))
+
+
+async def _cancel_when_gone(request: Request, cancellation: Cancellation) -> None:
+    """A query that nobody waits for any more ends. The body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    cancellation.cancel()
 
 
 def _event(message: FeedMessage) -> bytes:

@@ -10,7 +10,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from viewlet.frontend.catalog_text import catalog_text
-from viewlet.interfaces.adhoc import duckdb_connection, guarded, interrupted
+from viewlet.interfaces.adhoc import duckdb_connection, guarded
+from viewlet.interfaces.cancellation import Cancellation, interrupted
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.described import RelationSchema
 from viewlet.server.pg_types import quoted_text, wire_oid
@@ -226,7 +227,7 @@ class WireCatalog:
         self._connection: Any = None
         self._definitions: object = None
 
-    def query(self, text: str) -> pa.Table | None:
+    def query(self, text: str, cancellation: Cancellation | None = None) -> pa.Table | None:
         """The answer to a query of catalogs; None if it reads tables or views."""
         relations = {*self._database.tables, *self._database.views}
         translated = catalog_text(text, TABLES, relations)
@@ -234,7 +235,7 @@ class WireCatalog:
             return None
         with self._lock:
             self._refresh()
-            with interrupted(self._connection, SECONDS):
+            with interrupted(self._connection, SECONDS, cancellation):
                 return guarded(lambda: self._connection.sql(translated).to_arrow_table())
 
     def _refresh(self) -> None:

@@ -25,6 +25,8 @@ LOG = logging.getLogger("viewlet.server")
 PROTOCOL, TLS_REQUEST, GSS_REQUEST, CANCEL = 196608, 80877103, 80877104, 80877102
 STARTUP_SECONDS = 30.0
 MAX_CONNECTIONS = 500
+MAX_UNPROVED = 200
+"""Connections that have not come to their first statement."""
 REPORTED = (
     *("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone"),
     *("integer_datetimes", "standard_conforming_strings", "is_superuser"),
@@ -47,6 +49,10 @@ class PgServer:
         """One connection from its first byte to its last."""
         task = asyncio.current_task()
         assert task is not None
+        if len(self._tasks) - len(self._sessions) >= MAX_UNPROVED:
+            writer.write(refusal("53300", "too many clients have not said who they are"))
+            writer.close()
+            return
         self._tasks.add(task)
         try:
             await self._converse(reader, writer)
@@ -78,8 +84,15 @@ class PgServer:
             writer.write(refusal("53300", "there are too many connections"))
             return
         session = PgSession(self._gateway, self._feeds, self._catalog, reader, writer)
+        try:
+            await self._serve(session)
+        finally:
+            session.stream.close()
+
+    async def _serve(self, session: PgSession) -> None:
         if self._gateway.settings.token is not None:
             await asyncio.wait_for(self._authenticate(session), STARTUP_SECONDS)
+        session.stream.longest = wire.MAX_MESSAGE
         session.send(wire.AUTHENTICATION_OK)
         for name in REPORTED:
             session.send(wire.parameter_status(name, SETTINGS[name]))
@@ -111,7 +124,7 @@ class PgServer:
                 number, secret = message.numbers("iI")
                 session = self._sessions.get(number)
                 if session is not None and session.secret == secret:
-                    session.canceled.set()
+                    session.cancel()
                 return None
             elif code >> 16 == 3:
                 if self._tls is not None and writer.get_extra_info("sslcontext") is None:
@@ -140,8 +153,8 @@ class PgServer:
             raise ConnectionError("the password is wrong") from None
 
     async def _password(self, session: PgSession) -> bytes:
-        letter, content = await session.read()
-        if letter != b"p" or len(content) > wire.MAX_STARTUP:
+        letter, content = await session.stream.read()
+        if letter != b"p":
             raise WireError("a password belongs here")
         return content
 

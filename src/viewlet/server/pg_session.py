@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.errors import (
+    CanceledError,
     DataError,
     ParseError,
     RangeError,
@@ -32,6 +32,7 @@ from viewlet.errors import (
     ViewletError,
 )
 from viewlet.frontend.catalog_text import parameters_of, statement_texts, with_parameters
+from viewlet.interfaces.cancellation import Cancellation
 from viewlet.server import pg_messages as wire
 from viewlet.server.feeds import Feeds
 from viewlet.server.gateway import Gateway
@@ -39,6 +40,7 @@ from viewlet.server.pg_catalog import WireCatalog
 from viewlet.server.pg_copy import copied_rows, copy_line, copy_lines
 from viewlet.server.pg_messages import MessageReader, WireError
 from viewlet.server.pg_statements import Answer, CopyIn, CopyOut, Outcome, PgStatements, SubscribeTo
+from viewlet.server.pg_stream import MessageStream
 from viewlet.server.pg_types import (
     BOOL,
     INT8,
@@ -61,6 +63,7 @@ STATES: tuple[tuple[type[ViewletError], str], ...] = (
     (RangeError, "22003"),
     (DataError, "22000"),
     (StateError, "25P02"),
+    (CanceledError, "57014"),
 )
 
 
@@ -91,7 +94,6 @@ class PgSession:
     catalog: WireCatalog
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    canceled: asyncio.Event = field(default_factory=asyncio.Event)
     secret: int = field(default_factory=lambda: secrets.randbits(31))
 
     def __post_init__(self) -> None:
@@ -99,6 +101,14 @@ class PgSession:
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._is_skipping = False
+        self._canceled = asyncio.Event()
+        self._cancellation = Cancellation()
+        self.stream = MessageStream(self.reader, self.cancel)
+
+    def cancel(self) -> None:
+        """End the query, COPY or SUBSCRIBE that runs, if one does."""
+        self._canceled.set()
+        self._cancellation.cancel()
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -107,7 +117,7 @@ class PgSession:
         self._ready()
         while True:
             await self.writer.drain()
-            letter, content = await self.read()
+            letter, content = await self.stream.read()
             if letter == b"X":
                 return
             began = time.perf_counter()
@@ -121,14 +131,6 @@ class PgSession:
                     self._is_skipping = True
             if letter in b"QE":
                 LOG.debug("%s took %.1f ms", letter, (time.perf_counter() - began) * 1000)
-
-    async def read(self) -> tuple[bytes, bytes]:
-        """One message."""
-        head = await self.reader.readexactly(5)
-        (size,) = struct.unpack("!i", head[1:])
-        if not 4 <= size <= wire.MAX_MESSAGE:
-            raise WireError("a message has no such length")
-        return head[:1], await self.reader.readexactly(size - 4)
 
     async def _handle(self, letter: bytes, content: bytes) -> None:
         message = MessageReader(content)
@@ -202,8 +204,14 @@ class PgSession:
                 await self._converse(outcome)
 
     async def _run(self, text: str) -> Outcome:
-        self.canceled.clear()
-        return await self.gateway.run(self._statements.run, text)
+        self._renew()
+        return await self.gateway.compute(self._statements.run, text, self._cancellation)
+
+    def _renew(self) -> None:
+        """What was canceled before is nothing to the statement that begins."""
+        if self._canceled.is_set():
+            self._canceled = asyncio.Event()
+            self._cancellation = Cancellation()
 
     async def _converse(self, outcome: CopyIn | CopyOut | SubscribeTo) -> None:
         if isinstance(outcome, CopyIn):
@@ -216,6 +224,7 @@ class PgSession:
             assert outcome.table is not None
             self.send(wire.copy_response(b"H", outcome.table.num_columns))
             for line in copy_lines(outcome.table):
+                self._cancellation.check()
                 self.send(wire.message(b"d", line))
                 await self.writer.drain()
             self.send(wire.COPY_DONE + wire.command_complete(f"COPY {outcome.table.num_rows}"))
@@ -265,7 +274,8 @@ class PgSession:
         oids = [prepared.oids[at] if at < len(prepared.oids) else 0 for at in range(count)]
         self.send(wire.parameter_description([oid or TEXT for oid in oids]))
         text = with_parameters(prepared.text, ["NULL"] * count)
-        table = await self.gateway.run(self._statements.describe, text)
+        self._renew()
+        table = await self.gateway.compute(self._statements.describe, text, self._cancellation)
         if table is None:
             self.send(wire.NO_DATA)
         else:
@@ -307,6 +317,7 @@ class PgSession:
             self.send(b"".join(data_rows(part, columns, formats)))
             answer.sent += part.num_rows
             await self.writer.drain()
+            self._cancellation.check()
         is_cut = bool(limit) and answer.sent < table.num_rows
         self.send(wire.PORTAL_SUSPENDED if is_cut else wire.command_complete(answer.tag))
 
@@ -315,7 +326,7 @@ class PgSession:
         await self.writer.drain()
         data = bytearray()
         while True:
-            letter, content = await self.read()
+            letter, content = await self._read_unless_canceled()
             if letter == b"d":
                 data += content
                 if len(data) > self.gateway.settings.max_body:
@@ -331,9 +342,21 @@ class PgSession:
                 raise WireError("a message inside of COPY")
         changes = await self.gateway.run(copied_rows, copy, bytes(data))
         if changes:
-            await self.gateway.run(self._statements.copied, changes)
+            await self.gateway.compute(self._statements.copied, changes)
         count = len(next(iter(changes[0].rows.values()))) if changes else 0
         self.send(wire.command_complete(f"COPY {count}"))
+
+    async def _read_unless_canceled(self) -> tuple[bytes, bytes]:
+        canceled = asyncio.ensure_future(self._canceled.wait())
+        reading = asyncio.ensure_future(self.stream.read())
+        try:
+            await asyncio.wait((reading, canceled), return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            raise CanceledError("canceled on request")
+        finally:
+            canceled.cancel()
+            reading.cancel()
 
     async def _subscribe(self, requested: SubscribeTo, is_copy: bool) -> None:
         """Rows with their version and weight, until the client cancels."""
@@ -354,9 +377,9 @@ class PgSession:
         )
         is_first = True
         async with listening as watch:
-            canceled = asyncio.ensure_future(self.canceled.wait())
+            canceled = asyncio.ensure_future(self._canceled.wait())
             try:
-                while not canceled.done():
+                while not canceled.done() and not self.stream.has_ended:
                     following = asyncio.ensure_future(anext(watch))
                     gone = {following, canceled}
                     await asyncio.wait(gone, return_when=asyncio.FIRST_COMPLETED)
@@ -378,17 +401,13 @@ class PgSession:
                     await self.writer.drain()
             finally:
                 canceled.cancel()
-        raise _CanceledError("canceled on request")
+        raise CanceledError("canceled on request")
 
     def _send_change(self, values: list[Any], is_copy: bool) -> None:
         if is_copy:
             self.send(wire.message(b"d", copy_line(values)))
         else:
             self.send(wire.data_row([text_value(value) for value in values]))
-
-
-class _CanceledError(ViewletError):
-    """A client that asked for the end of what it had asked for."""
 
 
 def _format(formats: Sequence[int], at: int, column: WireColumn) -> int:
@@ -415,8 +434,6 @@ def data_rows(
 def error_message(error: ViewletError, text: str = "") -> bytes:
     """ErrorResponse; with the place where the text of the query is known."""
     code = next((code for kind, code in STATES if isinstance(error, kind)), "XX000")
-    if isinstance(error, _CanceledError):
-        code = "57014"
     if error.message.partition(": ")[2].startswith("duplicate primary key") or (
         error.message.startswith("duplicate primary key")
     ):

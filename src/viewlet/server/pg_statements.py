@@ -14,7 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedError
+from viewlet.errors import (
+    CanceledError,
+    ParseError,
+    ResolutionError,
+    StateError,
+    UnsupportedError,
+    ViewletError,
+)
 from viewlet.frontend.catalog_text import without_public
 from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
 from viewlet.frontend.statements import (
@@ -33,6 +40,7 @@ from viewlet.frontend.statements import (
     Truncate,
     Update,
 )
+from viewlet.interfaces.cancellation import Cancellation
 from viewlet.interfaces.current_rows import CurrentRows
 from viewlet.interfaces.dml import Change, DataStatement, Effect, effect_of, returned
 from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
@@ -148,6 +156,7 @@ class PgStatements:
         self._catalog = catalog
         self.transaction = WaitingChanges()
         self.cursors: dict[str, Answer] = {}
+        self._cancellation: Cancellation | None = None
         self._words: dict[str, Callable[[str], Outcome]] = {
             "BEGIN": self._begin,
             "START": self._begin,
@@ -169,8 +178,9 @@ class PgStatements:
             "SUBSCRIBE": self._subscribe,
         }
 
-    def run(self, text: str) -> Outcome:
-        """One statement."""
+    def run(self, text: str, cancellation: Cancellation | None = None) -> Outcome:
+        """One statement; what it reads may be canceled."""
+        self._cancellation = cancellation
         stripped = text.strip()
         word = re.match(r"\w*", stripped)
         first = word.group().upper() if word else ""
@@ -179,18 +189,29 @@ class PgStatements:
         handle = self._words.get(first)
         return handle(stripped) if handle is not None else self._run_statement(text)
 
-    def describe(self, text: str) -> pa.Table | None:
-        """The rows of a statement that only reads, to know its columns; None for others."""
+    def describe(self, text: str, cancellation: Cancellation) -> pa.Table | None:
+        """None of the rows of a statement that only reads, to know its columns; None for others."""
         word = re.match(r"\s*(\w+)", text)
         first = word.group(1).upper() if word else ""
-        if first in ("SELECT", "WITH", "VALUES", "TABLE", "SHOW", "FETCH"):
-            if first == "FETCH":
-                match = _FETCH.match(text.strip())
-                cursor = self.cursors.get(_plain(match.group(2))) if match else None
-                return cursor.table.slice(0, 0) if cursor and cursor.table is not None else None
-            outcome = self.run(text)
-            return outcome.table if isinstance(outcome, Answer) else None
+        if first == "FETCH":
+            match = _FETCH.match(text.strip())
+            cursor = self.cursors.get(_plain(match.group(2))) if match else None
+            return cursor.table.slice(0, 0) if cursor and cursor.table is not None else None
+        if first in ("SELECT", "WITH", "VALUES"):
+            columns_alone = f"SELECT * FROM (\n{text.strip().rstrip(';')}\n) AS q LIMIT 0"
+            try:
+                return self._described(columns_alone, cancellation)
+            except (CanceledError, StateError):
+                raise
+            except ViewletError:
+                pass  # a query that cannot stand in another one, or is wrong: with its own places
+        if first in ("SELECT", "WITH", "VALUES", "TABLE", "SHOW"):
+            return self._described(text, cancellation)
         return None
+
+    def _described(self, text: str, cancellation: Cancellation) -> pa.Table | None:
+        outcome = self.run(text, cancellation)
+        return outcome.table if isinstance(outcome, Answer) else None
 
     # --- transactions and settings ----------------------------------------------------------------
 
@@ -326,13 +347,13 @@ class PgStatements:
                 "reading after changes in one transaction is not supported",
                 hint="COMMIT first, or turn on autocommit",
             )
-        answer = self._catalog.query(text)
+        answer = self._catalog.query(text, self._cancellation)
         if answer is not None:
             return answer
         text = without_public(text)
         if re.match(r"\s*TABLE\s", text, re.I):
             text = re.sub(r"^(\s*)TABLE\b", r"\1SELECT * FROM", text, flags=re.I)
-        return self._gateway.query(text)
+        return self._gateway.query(text, self._cancellation)
 
     def _run_statement(self, text: str) -> Answer:
         first = re.match(r"\s*(\w+)", text)

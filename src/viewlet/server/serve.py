@@ -144,6 +144,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _notice_lost_clients(listening)
     try:
         listening.bind((host.strip("[]"), port))
     except OSError as error:
@@ -154,6 +155,14 @@ def listening_socket(host: str, port: int) -> socket.socket:
     listening.listen(1024)
     listening.setblocking(False)
     return listening
+
+
+def _notice_lost_clients(listening: socket.socket) -> None:
+    """A client whose machine is gone is noticed within two minutes, also while it says nothing."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6)):
+        if hasattr(socket, option):
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def log_to_stderr() -> None:
