@@ -1,7 +1,6 @@
 """Every block in README and docs is run, and what pages show is what viewlet prints today.
 
 python           executed, all blocks of a page in order and in one namespace
-<!-- python      the same, for what a page needs and a reader does not
 sql              compiled; "-- file: NAME" on its first line also writes it down for `sh`
 sh               every line is run in the page's directory; `make` targets must exist
 calculus, ...    in architecture.md: compared with the output of `viewlet explain --stage`
@@ -38,11 +37,11 @@ SLOW = ("linalg.md", "signals.md", "spark-guide.md")
 ELSEWHERE = ("howto.md",)
 """Pages that add things to the library: test_howto.py runs them, and takes the things away."""
 
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^<!-- (python)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(a or c, b or d) for a, b, c, d in BLOCK.findall(page.read_text())]
+    return BLOCK.findall(page.read_text())
 
 
 class Page:
@@ -189,6 +188,12 @@ def test_the_plan_is_of_the_view(tmp_path: Path) -> None:
 def test_tables_are_those_of_the_tests() -> None:
     page = sql_tables.PAGE.read_text()
     assert sql_tables.with_tables(page) == page, "run python -m tests.sql_tables"
+
+
+def test_nothing_that_a_page_needs_is_hidden() -> None:
+    assert [
+        page.name for page in PAGES if re.search(r"<!-- (python|sh|sql)", page.read_text())
+    ] == []
 
 
 def test_links_lead_somewhere() -> None:

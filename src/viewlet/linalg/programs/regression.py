@@ -100,7 +100,7 @@ class _Observations:
     @property
     def _width(self) -> int:
         """Columns of X: the features, and the intercept's."""
-        return self.features + self.fit_intercept
+        return int(self.features) + self.fit_intercept
 
     def _with_ones(self, x: Array) -> Array:
         return np.column_stack([x, np.ones(len(x))]) if self.fit_intercept else x
@@ -266,7 +266,8 @@ class Ridge(_Observations):
         return ex.block([[penalty, side], [side.T, ex.zeros(1, 1)]])
 
     def _program(self, capacity: int) -> Program:
-        return program(**self._results(capacity))
+        results: dict[str, Any] = dict(self._results(capacity))
+        return program(**results)
 
     def _results(self, capacity: int) -> dict[str, Expr]:
         x = ex.matrix("X", capacity, self._width)
@@ -366,7 +367,8 @@ class LeastSquares(Ridge):
                 hint="add observations first",
             )
         diagonal = np.maximum(np.diag(self.live["inverse"]), 0.0)
-        return np.sqrt(np.outer(diagonal, self.residual_sums / spare))
+        errors: Array = np.sqrt(np.outer(diagonal, self.residual_sums / spare))
+        return errors
 
 
 class GradientDescent(_Observations):
