@@ -48,7 +48,7 @@ def objects(model: type[Model], columns: Sequence[str], rows: Iterable[Any]) -> 
             if allowed and not _fits(value, allowed):
                 raise DataError(
                     f"{model.__name__}.{name} is {_shown(allowed)}, and a row has {value!r}",
-                    hint=f"annotate the field as {_wanted(value, allowed)}, or CAST the column",
+                    hint=f"annotate the field as {_better_annotation(value, allowed)}, or CAST the column",
                 )
             values[name] = value
         made.append(make(**values))
@@ -81,7 +81,7 @@ def _shown(allowed: tuple[type, ...]) -> str:
     return " | ".join("None" if kind is type(None) else kind.__name__ for kind in allowed)
 
 
-def _wanted(value: Any, allowed: tuple[type, ...]) -> str:
+def _better_annotation(value: Any, allowed: tuple[type, ...]) -> str:
     if value is None:
         return f"{_shown(allowed)} | None"
     return type(value).__name__

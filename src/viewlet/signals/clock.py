@@ -54,23 +54,23 @@ def unit_of(unit: str | None) -> str | None:
 
 def ticks_of(unit: str | None, *spans: Any) -> tuple[str | None, list[Any]]:
     """Spans as ticks, and the unit that the query counts in from here on; None stays None."""
-    found: list[Any] = []
+    counts: list[Any] = []
     for span in spans:
         if span is None:
-            found.append(None)
+            counts.append(None)
             continue
         whole = _whole(span)
-        wanted = TICKS if whole is not None else DURATIONS
+        counting = TICKS if whole is not None else DURATIONS
         if whole != 0:
             if unit is None:
-                unit = wanted
-            elif {unit, wanted} == {TICKS, DURATIONS}:
+                unit = counting
+            elif {unit, counting} == {TICKS, DURATIONS}:
                 raise TypingError(
                     f"{span!r} beside times given as {unit}: nobody said what a tick is",
                     hint='say source(unit="ms"), or give all of them as durations',
                 )
-        found.append(_ticks(span, tick_of(unit)) if whole is None else whole)
-    return unit, found
+        counts.append(_ticks(span, tick_of(unit)) if whole is None else whole)
+    return unit, counts
 
 
 def tick_of(unit: str | None) -> str:
