@@ -2,9 +2,11 @@
 
 python           executed, all blocks of a page in order and in one namespace
 sql              compiled; "-- file: NAME" on its first line also writes it down for `sh`
-sh               every line is run in the page's directory; `make` targets must exist
+sh               every line is run in the page's directory; `make` targets must exist. A server with
+                 `&` behind it is there for the rest of the page
 calculus, ...    in architecture.md: compared with the output of `viewlet explain --stage`
 kernels          there, too: some lines of that output, in their order
+yaml, ini, dockerfile    of deployments; test_cookbook.py runs what they start
 text             what something prints, or a part of it: compared where a test below says so
 """
 
@@ -12,8 +14,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +51,26 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text())
 
 
+@contextmanager
+def background(command: str, directory: Path) -> Iterator[int]:
+    """A server that a line of shell starts; its port, once it listens there."""
+    words = shlex.split(command.removesuffix("&"))
+    port = int(words[words.index("--port") + 1])
+    server = subprocess.Popen(
+        words, cwd=directory, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    )
+    try:
+        for _ in range(600):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert server.poll() is None, command
+            time.sleep(0.1)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
 class Page:
     """Runs the blocks of one page in order."""
 
@@ -52,11 +79,16 @@ class Page:
         self.directory = directory
         self.names: dict[str, Any] = {"__name__": "docs"}
         self.output = ""
+        self.servers = ExitStack()
 
     def run(self) -> None:
+        with self.servers:
+            self._run()
+
+    def _run(self) -> None:
         for kind, text in blocks(self.page):
             if kind == "python":
-                exec(compile(text, self.page.name, "exec"), self.names)
+                exec(compile(text, self.page.name, "exec", dont_inherit=True), self.names)
             elif kind == "sql":
                 compile_text(text)
                 named = re.match(r"-- file: (\S+)\n", text)
@@ -66,7 +98,7 @@ class Page:
                 for line in text.splitlines():
                     self.shell(line)
             else:
-                known = ("text", "kernels", *STAGES)
+                known = ("text", "kernels", "yaml", "ini", "dockerfile", *STAGES)
                 assert kind in known, f"{self.page.name}: nobody runs a {kind} block"
 
     def shell(self, line: str) -> None:
@@ -77,6 +109,9 @@ class Page:
             return
         if command.startswith("viewlet "):
             command = f"{sys.executable} -m viewlet.cli {command.partition(' ')[2]}"
+        if command.endswith("&"):
+            self.servers.enter_context(background(command, self.directory))
+            return
         done = subprocess.run(
             command,
             shell=True,

@@ -46,9 +46,10 @@ def objects(model: type[Model], columns: Sequence[str], rows: Iterable[Any]) -> 
         for name, position, allowed in taken:
             value = row[position]
             if allowed and not _fits(value, allowed):
+                better = _better_annotation(value, allowed)
                 raise DataError(
                     f"{model.__name__}.{name} is {_shown(allowed)}, and a row has {value!r}",
-                    hint=f"annotate the field as {_better_annotation(value, allowed)}, or CAST the column",
+                    hint=f"annotate the field as {better}, or CAST the column",
                 )
             values[name] = value
         made.append(make(**values))
