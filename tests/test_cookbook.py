@@ -1,4 +1,4 @@
-"""What the cookbook's files start is started: the unit, the container's command, Grafana's source."""
+"""The cookbook's files start what they say: the unit, the container, Grafana's source."""
 
 from __future__ import annotations
 
