@@ -54,13 +54,14 @@ hunt: install
 soak: install
 	$(BIN)/python -m tests.engine.spark.soak --minutes $(or $(MINUTES),30)
 
-# The pages are Markdown: what there is to make are their pictures and tables; every block is run.
+# The pictures and tables of the pages; every block and deployment is run, and the pages become a site in site/.
 docs: install
 	$(BIN)/viewlet explain docs/how-it-works.sql --format svg > docs/images/program.svg
 	$(BIN)/python -m tests.sql_tables
 	$(BIN)/python -m viewlet_bench.report --page
 	VIEWLET_SCREENSHOTS=1 $(BIN)/pytest tests/server/test_page.py
-	$(BIN)/pytest tests/test_docs.py
+	$(BIN)/pytest tests/test_docs.py tests/test_cookbook.py tests/test_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf site $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -44,8 +44,8 @@ def main(plot: str | None = None) -> None:
 
         if event % 10 == 0:  # a correction: the same observation, measured again
             faulty = window[int(rng.integers(len(window)))]
-            fit.correct({}, {faulty: fit.live["Y"][faulty] + 0.01})
-        followed.append(float(fit.coefficients[0, 0]))
+            fit.correct(responses={faulty: fit.live["Y"][faulty] + 0.01})
+        followed.append(float(fit.coefficients[0]))
         if event % 100 == 0:
             start = time.perf_counter()
             current = list(window)

@@ -1,11 +1,12 @@
 """Every block in README and docs is run, and what pages show is what viewlet prints today.
 
 python           executed, all blocks of a page in order and in one namespace
-<!-- python      the same, for what a page needs and a reader does not
 sql              compiled; "-- file: NAME" on its first line also writes it down for `sh`
-sh               every line is run in the page's directory; `make` targets must exist
+sh               every line is run in the page's directory; `make` targets must exist. A server with
+                 `&` behind it is there for the rest of the page
 calculus, ...    in architecture.md: compared with the output of `viewlet explain --stage`
 kernels          there, too: some lines of that output, in their order
+yaml, ini, dockerfile    of deployments; test_cookbook.py runs what they start
 text             what something prints, or a part of it: compared where a test below says so
 """
 
@@ -13,8 +14,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +44,31 @@ SLOW = ("linalg.md", "signals.md", "spark-guide.md")
 ELSEWHERE = ("howto.md",)
 """Pages that add things to the library: test_howto.py runs them, and takes the things away."""
 
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^<!-- (python)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(a or c, b or d) for a, b, c, d in BLOCK.findall(page.read_text())]
+    return BLOCK.findall(page.read_text())
+
+
+@contextmanager
+def background(command: str, directory: Path) -> Iterator[int]:
+    """A server that a line of shell starts; its port, once it listens there."""
+    words = shlex.split(command.removesuffix("&"))
+    port = int(words[words.index("--port") + 1])
+    server = subprocess.Popen(
+        words, cwd=directory, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    )
+    try:
+        for _ in range(600):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert server.poll() is None, command
+            time.sleep(0.1)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 class Page:
@@ -53,11 +79,16 @@ class Page:
         self.directory = directory
         self.names: dict[str, Any] = {"__name__": "docs"}
         self.output = ""
+        self.servers = ExitStack()
 
     def run(self) -> None:
+        with self.servers:
+            self._run()
+
+    def _run(self) -> None:
         for kind, text in blocks(self.page):
             if kind == "python":
-                exec(compile(text, self.page.name, "exec"), self.names)
+                exec(compile(text, self.page.name, "exec", dont_inherit=True), self.names)
             elif kind == "sql":
                 compile_text(text)
                 named = re.match(r"-- file: (\S+)\n", text)
@@ -67,7 +98,7 @@ class Page:
                 for line in text.splitlines():
                     self.shell(line)
             else:
-                known = ("text", "kernels", *STAGES)
+                known = ("text", "kernels", "yaml", "ini", "dockerfile", *STAGES)
                 assert kind in known, f"{self.page.name}: nobody runs a {kind} block"
 
     def shell(self, line: str) -> None:
@@ -78,6 +109,9 @@ class Page:
             return
         if command.startswith("viewlet "):
             command = f"{sys.executable} -m viewlet.cli {command.partition(' ')[2]}"
+        if command.endswith("&"):
+            self.servers.enter_context(background(command, self.directory))
+            return
         done = subprocess.run(
             command,
             shell=True,
@@ -189,6 +223,12 @@ def test_the_plan_is_of_the_view(tmp_path: Path) -> None:
 def test_tables_are_those_of_the_tests() -> None:
     page = sql_tables.PAGE.read_text()
     assert sql_tables.with_tables(page) == page, "run python -m tests.sql_tables"
+
+
+def test_nothing_that_a_page_needs_is_hidden() -> None:
+    assert [
+        page.name for page in PAGES if re.search(r"<!-- (python|sh|sql)", page.read_text())
+    ] == []
 
 
 def test_links_lead_somewhere() -> None:

@@ -199,5 +199,5 @@ def test_extras_are_what_the_errors_name() -> None:
             distribution = library.replace("_", "-")
             assert any(line.startswith(distribution) for line in extras[name]), library
         assert not any(line.startswith(library) for line in project["dependencies"]), library
-    assert extras["all"][0] == "viewlet[bench,serve,spark]"
+    assert extras["all"][0] == "viewlet[bench,notebook,serve,spark]"
     assert extras["dev"][0] == "viewlet[all]"

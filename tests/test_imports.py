@@ -50,6 +50,7 @@ ALLOWED |= {
     "interfaces": EVERYTHING,
     "pipeline": EVERYTHING | {"interfaces"},
     "dbapi": EVERYTHING | {"interfaces"},
+    "notebook": EVERYTHING | {"interfaces"},
     "server": EVERYTHING | {"interfaces"},
     "cli": EVERYTHING | {"interfaces", "pipeline", "server"},
 }

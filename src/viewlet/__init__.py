@@ -13,6 +13,7 @@ from viewlet.errors import ViewletError
 
 if TYPE_CHECKING:
     from viewlet.distributed.hints import Hints
+    from viewlet.engine.partitions.session import spark_session
     from viewlet.interfaces.connect import connect, restore
     from viewlet.interfaces.database import Database
     from viewlet.interfaces.dml import Change
@@ -31,6 +32,7 @@ __all__ = [
     "connect",
     "errors",
     "restore",
+    "spark_session",
 ]
 __version__ = "0.1.0"
 
@@ -43,7 +45,11 @@ _HOMES = {
     "ViewBatch": "viewlet.interfaces.subscribe",
     "connect": "viewlet.interfaces.connect",
     "restore": "viewlet.interfaces.connect",
+    "spark_session": "viewlet.engine.partitions.session",
 }
+
+_PACKAGES = ("dbapi", "linalg", "notebook", "signals")
+"""What is public beside the names: each is imported by its own name."""
 
 
 def __getattr__(name: str) -> Any:
@@ -56,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*__all__, *_PACKAGES, *(name for name in globals() if name.endswith("__"))])

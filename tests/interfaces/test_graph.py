@@ -152,9 +152,11 @@ def test_views_are_tables(db: Database) -> None:
     db.insert("r", [(n, "<x>") for n in range(30)] + [(None, "<x>")])
     db.insert("s", [("<x>", "1.50")])
     text = db.view("v")._repr_html_()
-    table = ET.fromstring(text)
+    table = ET.fromstring(text).find("table")
     assert table.findtext("caption") == "v: 31 rows, the first 20"
     assert len(table.findall("tbody/tr")) == 20
+    heads = [(head.text, head.findtext("small")) for head in table.iter("th")]
+    assert heads == [("a", "INTEGER"), ("total", "DECIMAL(38,2)")]
     assert "1.50" in text
     db.execute("CREATE VIEW w AS SELECT b, a FROM r")
     assert "&lt;x&gt;" in db.view("w")._repr_html_()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
+import functools
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,10 +45,19 @@ PLAIN = {
 INSIDE = {"Subscription.settle", "Watch.put", "Watch.aclose"}
 """Called by the database and by Python, not by users."""
 
+PACKAGE_OWN = {
+    *("by_source", "columns_of", "flush_columns", "instant", "load", "memory", "note_times"),
+    *("push_columns", "read", "shown", "take", "in_ticks", "reach", "schema"),
+}
+"""Of signals' classes, called by the package's other modules and not by users."""
+
 ASYNC = {"Database.watch"}
 """Of another kind; docs/python-reference.md runs it."""
 
-ON_SPARK = {"Database.apply_spark", "Database.repartition", "Database.sink", "View.to_spark"}
+ON_SPARK = {
+    *("Database.apply_spark", "Database.repartition", "Database.sink", "View.to_spark"),
+    "spark_session",
+}
 
 
 def documented() -> Iterator[tuple[str, Any]]:
@@ -64,6 +76,64 @@ def documented() -> Iterator[tuple[str, Any]]:
 EVERYTHING = dict(documented())
 
 
+def test_dir_shows_what_is_public() -> None:
+    def shown(thing: Any) -> list[str]:
+        return [name for name in dir(thing) if not name.startswith("_")]
+
+    assert set(shown(viewlet)) == {*viewlet.__all__, "dbapi", "linalg", "notebook", "signals"}
+    with viewlet.connect("interpreter") as db:
+        db.execute("CREATE TABLE r (a INT); CREATE VIEW v AS SELECT a FROM r")
+        for thing in (db, db.view("v")):
+            assert all(not name.startswith("_") or name.endswith("__") for name in dir(thing))
+        assert {"tables", "views", "schema", "execute"} <= set(shown(db))
+        assert {"rows", "to_pandas", "keys"} <= set(shown(db.view("v")))
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """The names are taken from the package, so that a new one without a line there fails."""
+    pages = {
+        "python-reference.md": {
+            *(name.rpartition(".")[2] for name in EVERYTHING),
+            *(name for name, made in vars(viewlet.errors).items() if is_error(made)),
+            *("Position", "dbapi", "notebook", "live"),
+            *(
+                field.name
+                for made in (Stats, viewlet.ViewBatch)
+                for field in dataclasses.fields(made)
+            ),
+        },
+        "linalg.md": {*viewlet.linalg.__all__, *members(viewlet.linalg)},
+        "signals.md": {*viewlet.signals.__all__, *members(viewlet.signals)},
+    }
+    missing = {
+        page: sorted(n for n in names if not re.search(rf"\b{n}\b", code_of(ROOT / "docs" / page)))
+        for page, names in pages.items()
+    }
+    assert not any(missing.values()), missing
+
+
+def members(package: Any) -> set[str]:
+    """The public methods and properties of what a package exports."""
+    made = [getattr(package, name) for name in package.__all__]
+    return {
+        name
+        for each in made
+        if inspect.isclass(each) and not issubclass(each, Exception)
+        for name, value in inspect.getmembers(each)
+        if (callable(value) or isinstance(value, property)) and not name.startswith("_")
+    } - PACKAGE_OWN
+
+
+def is_error(made: Any) -> bool:
+    return inspect.isclass(made) and issubclass(made, viewlet.ViewletError)
+
+
+@functools.cache
+def code_of(page: Path) -> str:
+    """What a page says as code: between backquotes, and in blocks."""
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL))
+
+
 def test_every_name_has_a_docstring_with_an_example() -> None:
     missing = [name for name, made in EVERYTHING.items() if not inspect.getdoc(made)]
     assert missing == []
@@ -77,7 +147,7 @@ def namespace(db: Database, folder: Path) -> dict[str, Any]:
     db.execute("CREATE TABLE r (a INT, b INT)")
     db.execute("CREATE VIEW v AS SELECT a, SUM(b) AS total FROM r GROUP BY a")
     db.insert("r", [(1, 2), (1, 3)])
-    return {"db": db, "viewlet": viewlet, "folder": str(folder)}
+    return {"db": db, "viewlet": viewlet, "folder": str(folder), "dataclasses": dataclasses}
 
 
 def run(name: str, names: dict[str, Any]) -> None:
@@ -163,12 +233,17 @@ async def watch(db: viewlet.Database) -> str:
 """
 
 WRONG = {
-    'viewlet.connect("local", "directory")': "call-arg|misc",
+    'viewlet.connect("local", "directory")': "call-arg|misc|arg-type",
     "viewlet.connect(engine=3)": "arg-type",
     'viewlet.connect().subscribe("v", lambda: None)': "arg-type|misc",
     'viewlet.connect().apply([("r", [(1, 2)])])': "list-item",
     'viewlet.connect().vew("v")': "attr-defined",
     'x: str = viewlet.connect().insert("r", (1,))': "assignment",
+    'viewlet.connect(engine="lokal")': "arg-type",
+    'viewlet.connect().explain("v", "kernel")': "arg-type",
+    'viewlet.connect().explain("v", format="png")': "arg-type",
+    'viewlet.connect().view("v").to_pandas(decimal="float")': "arg-type",
+    'viewlet.connect().view("v").rows(Total)[0].totl': "attr-defined",
     'viewlet.Change("r", [(1,)], by=2)': "call-arg",
 }
 """Calls that a type checker must refuse, with mypy's codes of the refusal."""
@@ -176,7 +251,11 @@ WRONG = {
 
 def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(RIGHT)
-    lines = ["import viewlet", *WRONG]
+    head = [
+        *("import dataclasses", "import viewlet", "@dataclasses.dataclass"),
+        *("class Total:", "    total: int"),
+    ]
+    lines = [*head, *WRONG]
     (tmp_path / "wrong.py").write_text("\n".join(lines) + "\n")
     said = subprocess.run(
         # As `make style` has run it: what it has found out about the package is kept.
@@ -191,7 +270,7 @@ def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Pat
         assert "right.py" not in line, said.stdout
         if "wrong.py" in line and "error:" in line:
             lines[int(line.partition("wrong.py:")[2].partition(":")[0])] = line
-    for number, (call, codes) in enumerate(WRONG.items(), start=2):
+    for number, (call, codes) in enumerate(WRONG.items(), start=len(head) + 1):
         assert any(f"[{code}]" in lines.get(number, "") for code in codes.split("|")), (
             call,
             said.stdout,

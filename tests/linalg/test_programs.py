@@ -49,13 +49,13 @@ def test_least_squares_follows_its_observations(strategy: str) -> None:
 def test_ridge_follows_its_observations() -> None:
     g = rng()
     x, y = g.standard_normal((20, 4)), g.standard_normal(20)
-    fit = la.Ridge(x, y, penalty=0.7)
+    fit = la.Ridge(x, y, alpha=0.7)
     new = g.standard_normal((2, 4))
     fit.add(new, [1.0, 2.0])
     fit.add(new[0], 3.0)
     a, b = np.vstack([x, new, new[:1]]), np.append(y, [1.0, 2.0, 3.0])
     beta = np.linalg.solve(a.T @ a + 0.7 * np.eye(4), a.T @ b)
-    np.testing.assert_allclose(fit.coefficients[:, 0], beta, rtol=1e-10)
+    np.testing.assert_allclose(fit.coefficients, beta, rtol=1e-10)
     assert fit.residual_sums[0] == pytest.approx(np.sum((b - a @ beta) ** 2))
 
 
@@ -66,8 +66,8 @@ def test_regressions_refuse_what_they_cannot_take() -> None:
         la.LeastSquares(x, y[:5])
     with pytest.raises(la.SingularMatrixError):
         la.LeastSquares(x[:2], y[:2])
-    with pytest.raises(TypingError, match="penalty"):
-        la.Ridge(x, y, penalty=-1.0)
+    with pytest.raises(TypingError, match="alpha"):
+        la.Ridge(x, y, alpha=-1.0)
     fit = la.LeastSquares(x[:3], y[:3], strategy="incremental")
     before = fit.coefficients.copy()
     with pytest.raises(la.SingularMatrixError):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from viewlet.engine.contract import Engine
 from viewlet.engine.durable.disk import Disk
@@ -48,6 +48,9 @@ def _spark(**options: Any) -> Engine:
     return SparkEngine(**options)
 
 
+EngineName = Literal["interpreter", "local", "spark"]
+"""What runs a database."""
+
 ENGINES: dict[str, Callable[..., Engine]] = {
     "interpreter": _reference,
     "local": _local,
@@ -59,9 +62,9 @@ DEFAULT_ENGINE = "local"
 
 
 def connect(
-    database: str | PathLike[str] | None = None,
+    database: EngineName | str | PathLike[str] | None = None,
     *,
-    engine: str | None = None,
+    engine: EngineName | None = None,
     path: str | PathLike[str] | None = None,
     synchronous: Synchronous | None = None,
     checkpoint: str | PathLike[str] | None = None,
@@ -101,31 +104,32 @@ def connect(
     `memory` is what all intermittent views together may keep between refreshes: "1 GB".
     """
     limit = _memory_of(memory)
+    chosen: str | None = engine
     if isinstance(database, str) and database in ENGINES and engine is None:
-        engine = database
+        chosen = database
     elif database is not None:
         path = _as_path(database) if path is None else path
     checkpoint = None if checkpoint is None else path_of(checkpoint)
-    engine = DEFAULT_ENGINE if engine is None else name_of(engine, "engine")
-    if engine not in ENGINES:
-        raise _no_engine(engine)
+    chosen = DEFAULT_ENGINE if chosen is None else name_of(chosen, "engine")
+    if chosen not in ENGINES:
+        raise _no_engine(chosen)
     if path is not None:
         others = (checkpoint, spark, partitions, hints, state_dir, snapshot_every)
         has_others = any(option is not None for option in others)
-        return _limited(_on_disk(engine, path, synchronous, has_others, files), limit)
+        return _limited(_on_disk(chosen, path, synchronous, has_others, files), limit)
     if synchronous is not None:
         raise StateError(
             "a database in memory has no log to synchronize",
             hint='say connect("name.viewlet", synchronous=...)',
         )
     of_spark = (spark, partitions, hints, state_dir, snapshot_every)
-    if engine != "spark" and any(option is not None for option in of_spark):
+    if chosen != "spark" and any(option is not None for option in of_spark):
         raise StateError(
-            f"the engine {engine} has no Spark session, no partitions and no hints for them",
+            f"the engine {chosen} has no Spark session, no partitions and no hints for them",
             hint='say connect(engine="spark", ...)',
         )
     options: dict[str, Any] = {}
-    if engine == "spark":
+    if chosen == "spark":
         _require_spark()
         if checkpoint is not None and has_checkpoint(checkpoint):
             raise StateError(
@@ -141,7 +145,7 @@ def connect(
             "hints": hints,
             **_state_options(state_dir, snapshot_every),
         }
-    return _limited(_database(engine, checkpoint, options, files), limit)
+    return _limited(_database(chosen, checkpoint, options, files), limit)
 
 
 def _memory_of(memory: str | int | None) -> int | None:
@@ -248,7 +252,7 @@ def _database(
 def restore(
     directory: str | PathLike[str],
     *,
-    engine: str | None = None,
+    engine: EngineName | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
     state_dir: str | PathLike[str] | None = None,

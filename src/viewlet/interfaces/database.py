@@ -27,10 +27,11 @@ from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import Compiler, DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.delivery import Subscribers
-from viewlet.interfaces.described import RelationSchema, describe
+from viewlet.interfaces.described import RelationSchema, describe, public_names
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.events import Watch
 from viewlet.interfaces.execute import StatementExecutor
+from viewlet.interfaces.explain import Format, Stage
 from viewlet.interfaces.reads import Reads
 from viewlet.interfaces.render import database_html
 from viewlet.interfaces.spark_frames import FrameBatch, repartition
@@ -413,7 +414,7 @@ class Database:
         """
         self._executor.complete(relation)
 
-    def explain(self, view: str, stage: str = "program", *, format: str = "text") -> str:
+    def explain(self, view: str, stage: Stage = "program", *, format: Format = "text") -> str:
         """A view at one stage: sql, calculus, program, and those of the engine below.
 
         `format="svg"` draws the program, and a notebook shows the picture; "json" is for tools.
@@ -430,6 +431,9 @@ class Database:
         1
         """
         return self._reads.stats(view)
+
+    def __dir__(self) -> list[str]:
+        return public_names(self)
 
     def __repr__(self) -> str:
         definitions = self._state.definitions

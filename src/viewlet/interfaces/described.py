@@ -31,6 +31,11 @@ class RelationSchema:
     sql: str
 
 
+def public_names(thing: object) -> list[str]:
+    """What `dir` and completion show: the public names, and Python's own."""
+    return [n for n in object.__dir__(thing) if not n.startswith("_") or n.endswith("__")]
+
+
 def describe(definitions: Definitions, name: str) -> RelationSchema:
     """The schema of a table, stream or view of this name."""
     if name in definitions.relations:

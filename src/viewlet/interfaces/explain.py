@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from viewlet.calculus.query import Query
 from viewlet.calculus.query_text import query_text, relation_text
@@ -21,6 +21,12 @@ from viewlet.schema import Catalog
 
 if TYPE_CHECKING:
     from viewlet.distributed.location import Location
+
+Stage = Literal["sql", "calculus", "plan", "program", "distributed", "kernels", "maintenance"]
+"""What `explain` shows of a view."""
+
+Format = Literal["text", "json", "svg"]
+"""How `explain` shows it."""
 
 STAGES = ("sql", "calculus", "plan", "program", "distributed")
 """The stages that every engine has in common, in the order of processing."""
@@ -113,7 +119,7 @@ def part_for_view(program: Program, name: str) -> Program:
     return part_of(program, views=[view_of(program, name)])
 
 
-FORMATS = ("text", "json", "svg")
+FORMATS = get_args(Format)
 
 
 def explain_as(program: Program, stage: str, format: str) -> str:

@@ -9,6 +9,7 @@ waiting      compiling, loading, saving and restoring in a REPL or a notebook: a
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import sys
 import threading
 import time
@@ -150,5 +151,10 @@ def _bars(console: Console) -> Bars:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal and not console.is_jupyter,
+        disable=not (_has_widgets() if console.is_jupyter else console.is_terminal),
     )
+
+
+def _has_widgets() -> bool:
+    """Whether a notebook can show bars: without ipywidgets rich would warn in the first cell."""
+    return importlib.util.find_spec("ipywidgets") is not None

@@ -26,6 +26,7 @@ from viewlet.interfaces.mode_works import expected_choice
 from viewlet.interfaces.point_reads import PointReads
 from viewlet.interfaces.query_keys import keys_read
 from viewlet.interfaces.query_positions import positioned
+from viewlet.interfaces.render import ExplainedText
 from viewlet.interfaces.spark_frames import frames_engine, jobs_and_stages, session_of
 from viewlet.interfaces.stats import Stats, Timings
 from viewlet.interfaces.view import Reader, View
@@ -185,9 +186,10 @@ class Reads:
                 known = self._maintenance.choices.get(view, ModeChoice())
                 choice = expected_choice(state, known, view)
                 states = self._maintenance.intermittent.lines(view)
-                return maintenance_text(state, definition, format, choice, states)
+                text = maintenance_text(state, definition, format, choice, states)
+                return ExplainedText(text)
             if isinstance(format, str) and format == "text":
-                return explain_view(definition, state.engine, stage)
+                return ExplainedText(explain_view(definition, state.engine, stage))
             return explain_as(part_for_view(state.engine.program, view), stage, format)
 
     def stats(self, view: str) -> Stats:

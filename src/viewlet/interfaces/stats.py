@@ -48,6 +48,11 @@ class Stats:
     subscribers: int = 0
     pending_rows: int = 0
 
+    def _repr_html_(self) -> str:
+        from viewlet.interfaces.render import stats_html
+
+        return stats_html(self)
+
 
 Moment = tuple[float, float]
 """When a call began: the time, and the seconds that had gone into machine code by then."""

@@ -22,20 +22,22 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
 from viewlet.calculus.expr import Binder, Cond, Exists, Sum, factors_of
 from viewlet.calculus.query import COUNT, Query, ViewKind
 from viewlet.calculus.scope import outputs
 from viewlet.engine.contract import Row
-from viewlet.engine.values.arrow import to_arrow
+from viewlet.engine.values.arrow import doubles, to_arrow
 from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.python_rows import python_rows
-from viewlet.errors import DataError
+from viewlet.errors import DataError, ResolutionError
 from viewlet.extras import require
 from viewlet.functions import Ref
 from viewlet.interfaces.render import SHOWN_ROWS, view_html
 from viewlet.interfaces.row_classes import row_class
+from viewlet.interfaces.row_objects import objects
 from viewlet.schema import Column, Type, decode, encode
 
 if TYPE_CHECKING:
@@ -43,6 +45,11 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+Model = TypeVar("Model")
+
+DecimalAs = Literal["object", "float64"]
+"""What DECIMAL becomes in pandas."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +115,29 @@ class View(Mapping[Any, Any]):
         """
         return self._read.as_of()
 
-    def rows(self) -> list[Any]:
+    @overload
+    def rows(self) -> list[Any]: ...
+
+    @overload
+    def rows(self, model: type[Model]) -> list[Model]: ...
+
+    def rows(self, model: type[Model] | None = None) -> list[Any]:
         """All rows in the view's order, repeated as often as they occur.
+
+        With a dataclass they are objects of it, its fields taken from the columns of their names;
+        a value that a field's type does not have is an error.
 
         >>> db.view("v").rows()
         [V(a=1, total=5)]
+        >>> @dataclasses.dataclass
+        ... class Total:
+        ...     a: int | None
+        ...     total: int
+        >>> db.view("v").rows(Total)
+        [Total(a=1, total=5)]
         """
-        return list(self._decoded_rows(self._read.columns()[1]))
+        rows = self._decoded_rows(self._read.columns()[1])
+        return list(rows) if model is None else objects(model, self.columns, rows)
 
     def to_arrow(self) -> pa.Table:
         """
@@ -124,14 +147,23 @@ class View(Mapping[Any, Any]):
         columns = [(column.name, column.type) for column in self._query.columns]
         return to_arrow(columns, self._read.columns()[1])
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self, *, decimal: DecimalAs = "object") -> pandas.DataFrame:
         """pandas is the caller's to install.
+
+        DECIMAL columns have exact objects of Python, or with decimal="float64" doubles, with which
+        pandas computes and plots; NULL is NaN then.
 
         >>> db.view("v").to_pandas().shape
         (1, 2)
         """
         require("pandas", "to_pandas")
-        return self.to_arrow().to_pandas()
+        if decimal not in get_args(DecimalAs):
+            raise ResolutionError(
+                f"there is no decimal={decimal!r}",
+                hint=f"it is one of {', '.join(get_args(DecimalAs))}",
+            )
+        table = self.to_arrow()
+        return (doubles(table) if decimal == "float64" else table).to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """polars is the caller's to install.
@@ -205,12 +237,16 @@ class View(Mapping[Any, Any]):
             return len(self._read.columns()[1]) if count is None else count
         return len(self._current())
 
+    def __dir__(self) -> list[str]:
+        return [n for n in object.__dir__(self) if not n.startswith("_") or n.endswith("__")]
+
     def __repr__(self) -> str:
         return f"<View {self.name}({', '.join(self.columns)}): {len(self)} rows>"
 
     def _repr_html_(self) -> str:
-        rows = self.rows()
-        return view_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows))
+        columns = [(name, str(type)) for name, type in self.types]
+        moment = moment_of(self, SHOWN_ROWS)
+        return view_html(self.name, columns, moment.rows, moment.total)
 
     def _encoded(self, key: Any) -> Row:
         """A user's key as the engine knows it; KeyError if no row can have it."""
@@ -247,6 +283,23 @@ class View(Mapping[Any, Any]):
     def _key(self, row: Any) -> Any:
         assert self._identity is not None
         return tuple(row[position] for position in self._identity)
+
+
+@dataclass(frozen=True)
+class ViewMoment:
+    """The first rows of a view at a version, how many there are, and where their key is."""
+
+    version: int
+    total: int
+    rows: list[Any]
+    key: tuple[int, ...]
+
+
+def moment_of(view: View, limit: int) -> ViewMoment:
+    """At most `limit` rows of a view as it is now."""
+    version, batch = view._read.columns()
+    rows = list(islice(view._decoded_rows(batch), limit))
+    return ViewMoment(version, int(batch.weights.sum()), rows, view._identity or ())
 
 
 def point_keys(

@@ -50,6 +50,9 @@ class Cholesky:
             raise SingularMatrixError("A is not positive definite") from None
         self._columns = np.ascontiguousarray(factor.T)  # row k holds column k of L
 
+    def __repr__(self) -> str:
+        return f"<Cholesky: {len(self._columns):,} x {len(self._columns):,}>"
+
     @property
     def factor(self) -> Array:
         """The lower factor L."""
@@ -98,6 +101,9 @@ class QR:
 
     def __init__(self, a: Any) -> None:
         self.q, self.r = linalg.qr(_matrix(a, "A"))
+
+    def __repr__(self) -> str:
+        return f"<QR: {self.q.shape[0]:,} x {self.r.shape[1]:,}>"
 
     def update(self, u: Any, v: Any) -> None:
         """A += u v^T."""
@@ -152,6 +158,9 @@ class TruncatedSVD:
         self.u, self.s, self.v = u[:, :rank].copy(), s[:rank].copy(), vt[:rank].T.copy()
         self.discarded = float(np.linalg.norm(s[rank:]))
         self._updates = 0
+
+    def __repr__(self) -> str:
+        return f"<TruncatedSVD: {len(self.u):,} x {len(self.v):,}, rank={self.rank}>"
 
     def update(self, u: Any, v: Any) -> None:
         """A += u v^T."""

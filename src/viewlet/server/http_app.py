@@ -136,7 +136,7 @@ class HttpInterface:
         """A view at a stage: sql, calculus, plan, program, kernels; or the program as a picture."""
         name, parameters = request.path_params["name"], request.query_params
         stage, format = parameters.get("stage", "program"), parameters.get("format", "text")
-        explain = self.gateway.database.explain
+        explain: Callable[..., str] = self.gateway.database.explain  # which checks both
         text = await self.gateway.run(lambda: explain(name, stage, format=format))
         kinds = {"svg": "image/svg+xml", "json": "application/json"}
         return Response(text, 200, None, kinds.get(format, "text/plain"))

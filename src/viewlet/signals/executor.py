@@ -9,6 +9,7 @@ import numpy as np
 
 from viewlet.errors import TypingError
 from viewlet.signals.batches import NEVER, Array, Columns, Deferred, Events, as_array
+from viewlet.signals.clock import TICKS, common_unit, tick_of
 from viewlet.signals.kernels import segments as kernel
 from viewlet.signals.keys import KeyDictionary
 from viewlet.signals.operators.base import Node, Schema, times
@@ -42,6 +43,7 @@ class OperatorPlan:
                 hint="give all sources the same keys, or none",
             )
         self.keywise = all(node.keywise for node in self.nodes)
+        self.unit, self.is_unit_declared = common_unit(node.schema.unit for node in self.nodes)
 
     def _visit(self, node: Node) -> None:
         if id(node) in self._positions:
@@ -90,7 +92,8 @@ def describe(schema: Schema) -> str:
     if schema.form == "frames":
         grid = f" of {schema.size or '?'} samples every {schema.hop * schema.period}"
     how = f", {schema.interpolate}" if schema.interpolate is not None else ""
-    return f"{schema.form}{grid}{keys}{how}"
+    unit = f", ticks of {tick_of(schema.unit)}" if schema.unit not in (None, TICKS) else ""
+    return f"{schema.form}{grid}{keys}{how}{unit}"
 
 
 class PlanExecutor:

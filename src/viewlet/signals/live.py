@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from viewlet.errors import StateError, TypingError
 from viewlet.signals import saved_query as checkpoint
 from viewlet.signals import tables
 from viewlet.signals.batches import INF, NEVER, Columns, Events, cat
+from viewlet.signals.clock import TimeStamps, own_unit
 from viewlet.signals.collector import written
 from viewlet.signals.executor import OperatorPlan, PlanExecutor, empty_events
 from viewlet.signals.keys import KeyDictionary
@@ -68,6 +69,7 @@ class Live:
         self._floor = NEVER
         self.ended = False  # no batch is taken any more
         self._kind = "arrow"
+        self.stamps: TimeStamps | None = None  # how times are written, once that is known
 
     def _make_executors(self) -> None:
         self.executors = [
@@ -81,19 +83,37 @@ class Live:
         """Take a batch (or one per source name) and return the results that are now final."""
         tables_by_source = self.by_source(batch, named)
         self._kind = tables.kind_of(next(iter(tables_by_source.values())))
-        return tables.write(self.push_columns(tables_by_source), self._kind)
+        return self.shown(self.push_columns(tables_by_source))
 
     def push_columns(self, tables_by_source: dict[str, Any]) -> Columns:
         """`push` for tables by source name; the results as NumPy columns."""
         return self.step(tables_by_source, NEVER)
 
-    def advance(self, time: int) -> Any:
-        """Say that no event before `time` will come any more, for any key."""
-        return tables.write(self.step({}, int(time)), self._kind)
+    def advance(self, time: Any) -> Any:
+        """Say that no event before `time` will come any more, for any key: ticks or a datetime."""
+        return self.shown(self.step({}, self.instant(time)))
+
+    def instant(self, time: Any) -> int:
+        """A moment as ticks."""
+        stamps = self.stamps or TimeStamps(None, None, self.plan.unit)
+        return stamps.instant(time)
+
+    def shown(self, columns: Columns, kind: str | None = None) -> Any:
+        """Results as a table of the kind that the input was, with times as they were there."""
+        if self.stamps is None or self.stamps.unit is None:
+            return tables.write(columns, kind or self._kind)
+        schema = self.plan.root.schema
+        named = [schema.time]
+        if schema.form in ("stream", "signal"):
+            named.append(schema.end or "end")
+        present = [name for name in named if name in columns]
+        columns = columns | {name: self.stamps.shown(columns[name]) for name in present}
+        zones = {} if self.stamps.zone is None else dict.fromkeys(present, self.stamps.zone)
+        return tables.write(columns, kind or self._kind, zones)
 
     def flush(self) -> Any:
         """The input has ended: return everything that was still held back."""
-        return tables.write(self.flush_columns(), self._kind)
+        return self.shown(self.flush_columns())
 
     def flush_columns(self) -> Columns:
         """Time ends: everything that was waiting comes out, and no more input is taken."""
@@ -152,11 +172,11 @@ class Live:
     def _checkpoint(self) -> Callable[[], None]:
         """Remember what a step changes outside of the operators' states."""
         sizes = self.keys.sizes()
-        before = (self._floor, dict(self._clock), self._late, dict(self._columns))
+        before = (self._floor, dict(self._clock), self._late, dict(self._columns), self.stamps)
 
         def undo() -> None:
             self.keys.truncate(sizes)
-            self._floor, self._clock, self._late, self._columns = before
+            self._floor, self._clock, self._late, self._columns, self.stamps = before
 
         return undo
 
@@ -177,8 +197,10 @@ class Live:
         fixed = [*schema.keys, schema.time, *([schema.end] if schema.end else [])]
         column_names = None if source.values is None else [*fixed, *source.values]
         columns = tables.read(table, column_names)
-        start = tables.times(columns[schema.time], schema.time)
-        end = tables.times(columns[schema.end], schema.end) if schema.end else None
+        self.note_times(source, table, columns[schema.time])
+        tick = self.stamps.tick if self.stamps is not None else None
+        start = tables.times(columns[schema.time], schema.time, tick)
+        end = tables.times(columns[schema.end], schema.end, tick) if schema.end else None
         if end is not None and (end <= start).any():
             row = int(np.flatnonzero(end <= start)[0])
             raise TypingError(
@@ -215,6 +237,28 @@ class Live:
             self._columns = {**self._columns, name: {k: c[:0] for k, c in payload.items()}}
         names = list(schema.keys)
         return {"keys": keys, "names": names, "start": start, "end": end, "columns": payload}
+
+    def note_times(self, source: Source, table: Any, column: Any) -> None:
+        """Remember how times are written, by the first rows; later ones must be of that sort."""
+        unit = own_unit(column)
+        if len(column) == 0 and unit is None:
+            return
+        if unit is None and self.plan.unit is not None and not self.plan.is_unit_declared:
+            raise TypingError(
+                f"the times in {source.schema.time} are whole numbers, and the query has durations",
+                hint='say what a tick is: source(unit="ms")',
+            )
+        zone = None if unit is None else tables.zone_of(table, source.schema.time)
+        if self.stamps is None:
+            self.stamps = TimeStamps(unit, zone, self.plan.unit or unit)
+        elif (self.stamps.unit is None) != (unit is None):
+            raise TypingError(
+                f"times in {source.schema.time} are datetimes in one batch and whole numbers in "
+                "another",
+                hint="give all batches the same type of time",
+            )
+        elif self.stamps.zone is None and zone is not None:
+            self.stamps = replace(self.stamps, zone=zone)
 
     def columns_of(self, source: Source) -> Columns:
         """The payload columns of a source, without rows."""
@@ -316,6 +360,7 @@ class Live:
             "floor": self._floor,
             "ended": self.ended,
             "kind": self._kind,
+            "stamps": None if self.stamps is None else list(astuple(self.stamps)),
         }
 
     @classmethod
@@ -335,6 +380,8 @@ class Live:
         live._floor = memory["floor"]
         live.ended = memory["ended"]
         live._kind = memory["kind"]
+        if memory.get("stamps") is not None:
+            live.stamps = TimeStamps(*memory["stamps"])
         return live
 
 

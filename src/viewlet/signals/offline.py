@@ -24,9 +24,17 @@ from viewlet.signals.state import MemoryStore
 _THREADS_FROM = 50_000  # rows from which a second thread pays
 
 
-def run(plan: OperatorPlan, tables_by_source: dict[str, Any], lanes: int) -> Columns:
-    """The whole result, by at most `lanes` threads."""
+def run_table(plan: OperatorPlan, tables_by_source: dict[str, Any], lanes: int, kind: str) -> Any:
+    """The whole result as a table of a kind, with times as they were in the input."""
     front = Live(plan)
+    return front.shown(run(plan, tables_by_source, lanes, front), kind)
+
+
+def run(
+    plan: OperatorPlan, tables_by_source: dict[str, Any], lanes: int, front: Live | None = None
+) -> Columns:
+    """The whole result as columns, by at most `lanes` threads; `front` reads the tables."""
+    front = Live(plan) if front is None else front
     columns_by_source = {name: front.take(name, table) for name, table in tables_by_source.items()}
     rows = sum(len(part["start"]) for part in columns_by_source.values())
     lanes = lanes if rows >= _THREADS_FROM else 1

@@ -9,11 +9,12 @@ where it makes sense.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from viewlet.errors import TypingError
+from viewlet.signals.clock import Duration, TimeUnit, ticks_of, unit_of
 from viewlet.signals.functional import combine_functions, table_of_functions
 from viewlet.signals.interpolation import Interpolation
 from viewlet.signals.operators import streams
@@ -69,15 +70,18 @@ class Stream(Query):
         schema = self._events().schema.with_(form="stream", keys=keys)
         return Stream(Group(schema, (self._events().node,), function))
 
-    def shift(self, by: int) -> Any:
-        """The same events `by` ticks later."""
-        return self._same(streams.Lifetime(self.schema, (self.node,), int(by), None))
+    def shift(self, by: Duration) -> Any:
+        """The same events later, by ticks or a duration."""
+        unit, (ticks,) = ticks_of(self.schema.unit, by)
+        schema = self.schema.with_(unit=unit)
+        return self._same(streams.Lifetime(schema, (self.node,), ticks, None))
 
-    def lifetime(self, duration: int) -> Stream:
+    def lifetime(self, duration: Duration) -> Stream:
         """The same events with lifetimes [start, start + duration)."""
-        require(duration > 0, f"a lifetime of {duration}", "use a positive duration")
-        schema = self.schema.with_(form="stream", end=self.schema.end or "end")
-        return Stream(streams.Lifetime(schema, (self._events().node,), 0, int(duration)))
+        unit, (ticks,) = ticks_of(self.schema.unit, duration)
+        require(ticks > 0, f"a lifetime of {duration}", "use a positive duration")
+        schema = self.schema.with_(form="stream", end=self.schema.end or "end", unit=unit)
+        return Stream(streams.Lifetime(schema, (self._events().node,), 0, ticks))
 
     def join(
         self, other: Stream, on: Sequence[str] | str = (), combine: Function | None = None
@@ -94,15 +98,16 @@ class Stream(Query):
     def asof_join(
         self,
         other: Stream,
-        within: int | None = None,
+        within: Duration | None = None,
         how: str = "inner",
         combine: Function | None = None,
     ) -> Stream:
         """Each event with the last event of the other stream at or before its start."""
         require(how in ("inner", "left"), f"how={how!r}", "use 'inner' or 'left'")
         left, right = self._events(), other._events()
-        schema = left.schema.with_(form="stream", function=None)
-        return Stream(AsOf(schema, (left.node, right.node), within, how, combine))
+        unit, (ticks,) = ticks_of(left.schema.unit, within)
+        schema = left.schema.with_(form="stream", function=None, unit=unit)
+        return Stream(AsOf(schema, (left.node, right.node), ticks, how, combine))
 
     def union(self, other: Stream) -> Stream:
         """The events of both streams."""
@@ -110,31 +115,33 @@ class Stream(Query):
         schema = left.schema.with_(form="stream", end=left.schema.end or right.schema.end)
         return Stream(Union(schema, (left.node, right.node)))
 
-    def tumbling(self, size: int, offset: int = 0) -> Windowed:
-        """Windows [k size + offset, (k + 1) size + offset)."""
+    def tumbling(self, size: Duration, offset: Duration = 0) -> Windowed:
+        """Windows [k size + offset, (k + 1) size + offset), in ticks or durations."""
         return self.hopping(size, size, offset)
 
-    def hopping(self, size: int, hop: int, offset: int = 0) -> Windowed:
-        """Windows of `size` ticks every `hop` ticks."""
-        _check_window(size, hop)
+    def hopping(self, size: Duration, hop: Duration, offset: Duration = 0) -> Windowed:
+        """Windows of `size` every `hop`, in ticks or durations."""
+        unit, (size_ticks, hop_ticks, at) = ticks_of(self.schema.unit, size, hop, offset)
+        _check_window(size_ticks, hop_ticks)
         require(
-            size % hop == 0,
+            size_ticks % hop_ticks == 0,
             f"a window of {size} that hops by {hop}",
             "make the size a multiple of the hop",
         )
-        return Windowed(self._events(), int(size), int(hop), int(offset))
+        return Windowed(self._events(), size_ticks, hop_ticks, at, unit)
 
-    def session(self, gap: int) -> Windowed:
-        """Windows around events at most `gap` ticks apart."""
-        require(gap > 0, f"a session gap of {gap}", "use a positive time")
-        return Windowed(self._events(), 0, int(gap), 0)
+    def session(self, gap: Duration) -> Windowed:
+        """Windows around events at most `gap` apart, in ticks or a duration."""
+        unit, (ticks,) = ticks_of(self.schema.unit, gap)
+        require(ticks > 0, f"a session gap of {gap}", "use a positive time")
+        return Windowed(self._events(), 0, ticks, 0, unit)
 
     def signal(self) -> Signal:
         """Assert that events of a key never overlap; a run fails where they do."""
         return Signal(streams.Signal(self.schema.with_(form="signal"), (self.node,)))
 
     def sample(
-        self, period: int, offset: int = 0, interpolate: Interpolation | None = None
+        self, period: Duration, offset: Duration = 0, interpolate: Interpolation | None = None
     ) -> Uniform:
         """Samples at k period + offset, of the signal that these events must be."""
         return self.signal().sample(period, offset, interpolate)
@@ -215,10 +222,19 @@ class Signal(Stream):
         return Signal(Join(schema, (left.node, other.node), (), combine))
 
     def sample(
-        self, period: int, offset: int = 0, interpolate: Interpolation | None = None
+        self, period: Duration, offset: Duration = 0, interpolate: Interpolation | None = None
     ) -> Uniform:
-        require(period > 0, f"a sampling period of {period}", "use a positive number of ticks")
-        grid = {"period": int(period), "offset": int(offset), "interpolate": interpolate}
+        unit, (ticks, at) = ticks_of(self.schema.unit, period, offset)
+        require(ticks > 0, f"a sampling period of {period}", "use a positive number of ticks")
+        return self._sampled(ticks, at, interpolate, unit)
+
+    def _sampled(
+        self, period: int, offset: int, interpolate: Interpolation | None, unit: str | None
+    ) -> Uniform:
+        """Samples on a grid of ticks."""
+        if interpolate is not None:
+            unit, interpolate = interpolate.in_ticks(unit)
+        grid = {"period": period, "offset": offset, "interpolate": interpolate, "unit": unit}
         schema = self.schema.with_(form="uniform", end=None, function=None, **grid)
         return Uniform(Sample(schema, (self.node,)))
 
@@ -242,33 +258,32 @@ class Uniform(Signal):
     def function(self, function: Callable[[Any, Any], Any]) -> Signal:
         return self.events().function(function)
 
-    def shift(self, by: int) -> Uniform:
-        moved = self.schema.offset + int(by)
-        steps, offset = divmod(moved, self.schema.period)
-        schema = self.schema.with_(offset=offset)
+    def shift(self, by: Duration) -> Uniform:
+        unit, (ticks,) = ticks_of(self.schema.unit, by)
+        return self._shifted(ticks, unit)
+
+    def _shifted(self, ticks: int, unit: str | None) -> Uniform:
+        steps, offset = divmod(self.schema.offset + ticks, self.schema.period)
+        schema = self.schema.with_(offset=offset, unit=unit)
         return Uniform(Reindex(schema, (self.node,), steps))
 
     def sample(
-        self, period: int, offset: int = 0, interpolate: Interpolation | None = None
+        self, period: Duration, offset: Duration = 0, interpolate: Interpolation | None = None
     ) -> Uniform:
         return self.resample(period, offset, interpolate)
 
     def resample(
         self,
-        period: int | None = None,
-        offset: int | None = None,
+        period: Duration | None = None,
+        offset: Duration | None = None,
         interpolate: Interpolation | None = None,
     ) -> Uniform:
         """Another period, offset or interpolation; what is not given stays."""
-        schema = self.schema
-        period = schema.period if period is None else period
-        require(period > 0, f"a sampling period of {period}", "use a positive number of ticks")
-        schema = schema.with_(
-            period=int(period),
-            offset=schema.offset if offset is None else int(offset),
-            interpolate=interpolate or schema.interpolate,
-        )
-        return Uniform(Sample(schema, (self.node,)))
+        unit, (ticks, at) = ticks_of(self.schema.unit, period, offset)
+        ticks = self.schema.period if ticks is None else ticks
+        require(ticks > 0, f"a sampling period of {period}", "use a positive number of ticks")
+        at = self.schema.offset if at is None else at
+        return self._sampled(ticks, at, interpolate or self.schema.interpolate, unit)
 
     def upsample(self, factor: int, interpolate: Interpolation | None = None) -> Uniform:
         """`factor` times as many samples; new ones by interpolation."""
@@ -277,7 +292,9 @@ class Uniform(Signal):
             f"a period of {self.schema.period} upsampled by {factor}",
             "use a factor that divides the period (or count time in finer ticks)",
         )
-        return self.resample(self.schema.period // factor, None, interpolate)
+        schema = self.schema
+        interpolate = interpolate or schema.interpolate
+        return self._sampled(schema.period // factor, schema.offset, interpolate, schema.unit)
 
     def downsample(self, factor: int) -> Uniform:
         """Every `factor`-th sample."""
@@ -385,8 +402,9 @@ class Uniform(Signal):
 class Windowed:
     """A stream cut into time windows, waiting for its aggregates."""
 
-    def __init__(self, stream: Stream, size: int, hop: int, offset: int) -> None:
+    def __init__(self, stream: Stream, size: int, hop: int, offset: int, unit: str | None) -> None:
         self._stream = stream
+        self._unit = unit
         self._size = size
         self._hop = hop
         self._offset = offset
@@ -398,7 +416,10 @@ class Windowed:
         """
         users = {name: item for name, item in what.items() if isinstance(item, Aggregate)}
         schema = self._stream.schema.with_(
-            form="signal", end=self._stream.schema.end or "end", function=None
+            form="signal",
+            end=self._stream.schema.end or "end",
+            function=None,
+            unit=self._unit,
         )
         inputs = (self._stream.node,)
         if users:
@@ -449,20 +470,23 @@ def source(
     start: str | None = None,
     end: str | None = None,
     name: str = "input",
-    reorder: int = 0,
-    late: str = "fail",
-    clock: str = "key",
+    reorder: Duration = 0,
+    late: Literal["fail", "drop"] = "fail",
+    clock: Literal["key", "stream"] = "key",
+    unit: TimeUnit | None = None,
 ) -> Stream:
     """Where events come from: point events at `time`, or intervals from `start` to `end`.
 
     `value` names the payload columns (all others when left out). `reorder`, `late` and `clock`
-    are the order policy: see operators/streams.py and docs/signals.md.
+    are the order policy: see operators/streams.py and docs/signals.md. `unit` is what a tick is:
+    of times that are whole numbers, and of whole numbers beside times that are datetimes.
 
     >>> sensors = sg.source(key="sensor", time="t", value="v")
     >>> sensors.where(lambda e: e.v > 1).run(readings)["t"]
     array([2, 4])
     """
-    require(reorder >= 0, f"reorder={reorder}", "use a number of ticks, 0 or more")
+    counted, (lateness,) = ticks_of(unit_of(unit), reorder)
+    require(lateness >= 0, f"reorder={reorder}", "use a number of ticks, 0 or more")
     require(late in ("fail", "drop"), f"late={late!r}", "use 'fail' or 'drop'")
     require(clock in ("key", "stream"), f"clock={clock!r}", "use 'key' or 'stream'")
     require(
@@ -470,8 +494,8 @@ def source(
     )
     keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
     values = None if value is None else (value,) if isinstance(value, str) else tuple(value)
-    schema = Schema("stream", keys, start or time, end)
-    return Stream(streams.Source(schema, (), name, values, int(reorder), late, clock))
+    schema = Schema("stream", keys, start or time, end, unit=counted)
+    return Stream(streams.Source(schema, (), name, values, lateness, late, clock))
 
 
 def _all(e: Any) -> Any:
@@ -485,20 +509,26 @@ def _aligned(left: Any, right: Any, label: str, operate: Callable[[Any, Any], An
     smaller's grid with its own interpolation. Offsets differ: the right one is shifted.
     """
     if not isinstance(left, Uniform):
-        left = left.sample(right.schema.period, right.schema.offset)
+        left = _on_grid_of(left, right.schema)
     if not isinstance(right, Uniform):
-        right = right.sample(left.schema.period, left.schema.offset)
+        right = _on_grid_of(right, left.schema)
     a, b = left.schema, right.schema
     if a.period > b.period:
-        left = left.resample(b.period, b.offset)
+        left = _on_grid_of(left, b, a.interpolate)
     elif b.period > a.period:
-        right = right.resample(a.period, a.offset)
+        right = _on_grid_of(right, a, b.interpolate)
     elif a.offset != b.offset:
-        right = right.shift(a.offset - b.offset)
+        right = right._shifted(a.offset - b.offset, b.unit)
         if right.schema.offset != a.offset:
             steps = (right.schema.offset - a.offset) // a.period
             right = Uniform(Reindex(a, (right.node,), steps))
     return Uniform(Align(left.schema, (left.node, right.node), f"signal {label} signal", operate))
+
+
+def _on_grid_of(signal: Any, grid: Schema, interpolate: Interpolation | None = None) -> Uniform:
+    """Samples on another signal's grid; which counts time as this one does, or neither says how."""
+    sampled: Uniform = signal._sampled(grid.period, grid.offset, interpolate, signal.schema.unit)
+    return sampled
 
 
 def _what(what: Mapping[str, str]) -> dict[str, str]:

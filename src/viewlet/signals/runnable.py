@@ -46,7 +46,7 @@ class Query:
             from viewlet.signals.spark_query import run_dataframes
 
             return run_dataframes(plan, tables_by_source)
-        return tables.write(offline.run(plan, tables_by_source, lanes or cores()), kind)
+        return offline.run_table(plan, tables_by_source, lanes or cores(), kind)
 
     def start(self, *, lanes: int = 1) -> Live:
         """A live run of the query in this process."""

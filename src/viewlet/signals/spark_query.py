@@ -20,6 +20,7 @@ from viewlet.engine.partitions.packing import pack, unpack
 from viewlet.errors import DataError, StateError, TypingError, UnsupportedError
 from viewlet.signals import offline, tables
 from viewlet.signals.batches import INF, NEVER, Array, Columns
+from viewlet.signals.clock import TimeStamps
 from viewlet.signals.executor import OperatorPlan
 from viewlet.signals.live import Live, join_columns
 from viewlet.signals.operators.base import Node
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from viewlet.engine.partitions.partition_state import PartitionState
 
 DRIVER = -1
+_STAMPS = b"stamps"  # the request for how times were written
 _CLEAN = "clean"  # 1 while the arrays hold a whole step, 0 while one is being applied
 _LIVE_LIMIT = 16  # partitions whose lanes a worker process keeps at hand
 _LIVE: dict[str, tuple[str, Live]] = {}  # per process: the lane that is attached to a partition
@@ -113,7 +115,9 @@ class SignalProgram:
         return {DRIVER: pack(out)}
 
     def read(self, state: PartitionState, request: bytes) -> bytes:
-        """The counters of one partition, as JSON."""
+        """The counters of one partition, or how its times were written, as JSON."""
+        if request == _STAMPS:
+            return json.dumps(state.meta.get("memory", {}).get("stamps")).encode()
         return json.dumps(state.meta.get("stats", {})).encode()
 
     def rollback(self, state: PartitionState) -> bool:
@@ -201,6 +205,10 @@ class SparkLive:
             )
         self._names = Live(self.plan)
         self._kind = "arrow"
+        if restore:
+            stamps = (json.loads(reply) for reply in self._cluster.read(_STAMPS))
+            noted = next((stamp for stamp in stamps if stamp is not None), None)
+            self._names.stamps = None if noted is None else TimeStamps(*noted)
 
     @property
     def version(self) -> int:
@@ -219,6 +227,20 @@ class SparkLive:
         source where one is given: a batch whose id is not beyond the last was applied already.
         """
         tables_by_source = self._names.by_source(batch, named)
+        before = self._names.stamps
+        try:
+            return self._pushed(tables_by_source, batch_id)
+        except BaseException:
+            self._names.stamps = before
+            raise
+
+    def _pushed(
+        self, tables_by_source: dict[str, Any], batch_id: int | tuple[str, int] | None
+    ) -> Any:
+        for source in self.plan.sources:
+            if source.name in tables_by_source:
+                table = tables_by_source[source.name]
+                self._names.note_times(source, table, _time_column(table, source.schema.time))
         kinds = {tables.kind_of(table) for table in tables_by_source.values()}
         self._kind = kinds.pop() if len(kinds) == 1 else "arrow"
         inputs = (
@@ -226,9 +248,10 @@ class SparkLive:
         )
         return self._out(self._cluster.step(inputs, batch_id=batch_id_of(batch_id)))
 
-    def advance(self, time: int) -> Any:
+    def advance(self, time: Any) -> Any:
         """Nothing before this time will come any more: what waited for it comes out."""
-        return self._out(self._cluster.step(None, json.dumps({"floor": int(time)}).encode()))
+        floor = json.dumps({"floor": self._names.instant(time)}).encode()
+        return self._out(self._cluster.step(None, floor))
 
     def flush(self) -> Any:
         """Time ends: everything that was waiting comes out."""
@@ -274,8 +297,8 @@ class SparkLive:
     def _out(self, outputs: list[bytes]) -> Any:
         columns = join_columns([unpack(data) for data in outputs])
         if self._kind == "spark":
-            return self._spark.createDataFrame(spark_table(columns))
-        return tables.write(columns, self._kind)
+            return self._spark.createDataFrame(plain_lists(self._names.shown(columns, "arrow")))
+        return self._names.shown(columns, self._kind)
 
 
 def run_dataframes(plan: OperatorPlan, frames: dict[str, Any]) -> Any:
@@ -287,7 +310,7 @@ def run_dataframes(plan: OperatorPlan, frames: dict[str, Any]) -> Any:
         name: pa.Table.from_batches([], schema=_arrow_schema(frame))
         for name, frame in frames.items()
     }
-    schema = spark_table(offline.run(plan, empty, 1)).schema
+    schema = plain_lists(offline.run_table(plan, empty, 1, "arrow")).schema
     root = plan.root
     keyed = bool(plan.sources[0].schema.keys)
     count = spark.sparkContext.defaultParallelism if keyed else 1
@@ -305,7 +328,7 @@ def run_dataframes(plan: OperatorPlan, frames: dict[str, Any]) -> Any:
                 order = np.argsort(columns[source.schema.time], kind="stable")
                 columns_by_source[source.name] = {name: c[order] for name, c in columns.items()}
         if columns_by_source:
-            out = spark_table(offline.run(mine, columns_by_source, 1)).cast(schema)
+            out = plain_lists(offline.run_table(mine, columns_by_source, 1, "arrow")).cast(schema)
             yield from out.to_batches(max_chunksize=1 << 16)
 
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -391,9 +414,17 @@ def _arrow_schema(frame: Any) -> pa.Schema:
     return to_arrow_schema(frame.schema)
 
 
-def spark_table(columns: Columns) -> pa.Table:
-    """Output columns with types that Spark has: fixed-size lists become lists."""
-    table = tables.to_arrow(columns)
+def _time_column(table: Any, name: str) -> Array:
+    """The times of a table; of a DataFrame none of them, with their type."""
+    if tables.kind_of(table) != "spark":
+        return tables.read(table, [name])[name]
+    kind = table.schema[name].dataType.typeName() if name in table.columns else ""
+    units = {"timestamp": "us", "timestamp_ntz": "us", "date": "D"}
+    return np.zeros(1, f"M8[{units[kind]}]" if kind in units else np.int64)
+
+
+def plain_lists(table: pa.Table) -> pa.Table:
+    """A table with types that Spark has: fixed-size lists become lists."""
     for position, field in enumerate(table.schema):
         if pa.types.is_fixed_size_list(field.type):
             plain = pa.list_(field.type.value_type)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from viewlet.errors import DataError, TypingError
 from viewlet.signals.batches import Array, Columns, Ints
+from viewlet.signals.clock import time_ticks
 
 
 def kind_of(table: Any) -> str:
@@ -47,15 +50,47 @@ def read(table: Any, names: list[str] | None) -> dict[str, Array]:
     return {name: _column(table, kind, name) for name in column_names}
 
 
+def zone_of(table: Any, name: str) -> str | None:
+    """The time zone of a column of instants; None if it has none, or is of something else."""
+    kind = kind_of(table)
+    if kind == "arrow":
+        zone = getattr(table.schema.field(name).type, "tz", None)
+    elif kind == "spark":
+        is_instant = table.schema[name].dataType.typeName() == "timestamp"
+        zone = "UTC" if is_instant else None
+    elif kind == "pandas":
+        zone = getattr(table[name].dtype, "tz", None)
+    elif kind == "polars":
+        zone = getattr(table[name].dtype, "time_zone", None)
+    else:
+        column = table[name]
+        is_aware = len(column) > 0 and getattr(column[0], "tzinfo", None) is not None
+        zone = "UTC" if is_aware else None
+    return None if zone is None else str(zone)
+
+
 def _column(table: Any, kind: str, name: str) -> Array:
     if kind == "columns":
-        return np.asarray(table[name])
+        return _moments(np.asarray(table[name]))
+    if kind == "pandas" and getattr(table[name].dtype, "tz", None) is not None:
+        return np.asarray(table[name].dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     if kind == "arrow":
         column = table.column(table.schema.names.index(name))
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         return _from_arrow(column)
     return np.asarray(table[name].to_numpy())
+
+
+def _moments(column: Array) -> Array:
+    """Python's datetimes as NumPy's, those with a time zone in UTC."""
+    if column.dtype != object or not len(column) or not isinstance(column.flat[0], datetime):
+        return column
+    plain = [
+        value.astimezone(UTC).replace(tzinfo=None) if getattr(value, "tzinfo", None) else value
+        for value in column
+    ]
+    return np.array(plain, "M8[us]")
 
 
 def _from_arrow(column: Any) -> Array:
@@ -73,17 +108,14 @@ def _from_arrow(column: Any) -> Array:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def times(column: Array, name: str) -> Ints:
-    """A time column as integer ticks: integers, whole floats, or dates in their own unit."""
+def times(column: Array, name: str, tick: str | None = None) -> Ints:
+    """A time column as integer ticks: integers, whole floats, or datetimes in a unit."""
+    if tick is not None and column.dtype.kind == "M":
+        return cast(Ints, time_ticks(column, tick, name))
     if column.dtype == np.int64:
         return column
     if column.dtype.kind in "iu":
         return column.astype(np.int64)
-    if column.dtype.kind == "M":
-        bad = np.flatnonzero(np.isnat(column))
-        if len(bad):
-            raise DataError(f"row {bad[0]} has no time ({name} is NaT)", hint="drop such rows")
-        return column.view(np.int64)
     if column.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
@@ -121,24 +153,31 @@ def payload(column: Array, name: str) -> Array:
     )
 
 
-def write(columns: Columns, kind: str) -> Any:
-    """Columns as a table of the same kind as the input was."""
+def write(columns: Columns, kind: str, zones: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Columns as a table of the same kind as the input was; `zones` of those that are instants."""
     if kind == "columns":
         return columns
     if kind == "pandas":
         import pandas as pd
 
-        return pd.DataFrame({name: list(c) if c.ndim > 1 else c for name, c in columns.items()})
+        frame = pd.DataFrame({name: list(c) if c.ndim > 1 else c for name, c in columns.items()})
+        for name, zone in zones.items():
+            frame[name] = frame[name].dt.tz_localize("UTC").dt.tz_convert(zone)
+        return frame
     if kind == "polars":
         import polars as pl
 
-        return pl.from_arrow(to_arrow(columns))
-    return to_arrow(columns)
+        return pl.from_arrow(to_arrow(columns, zones))
+    return to_arrow(columns, zones)
 
 
-def to_arrow(columns: Columns) -> pa.Table:
+def to_arrow(columns: Columns, zones: Mapping[str, str] = MappingProxyType({})) -> pa.Table:
     """Complex values become struct<re, im>, arrays per hop become fixed-size lists."""
-    return pa.table({name: _to_arrow(column) for name, column in columns.items()})
+    arrays = {name: _to_arrow(column) for name, column in columns.items()}
+    for name, zone in zones.items():
+        unit = np.datetime_data(columns[name].dtype)[0]
+        arrays[name] = arrays[name].cast(pa.timestamp(unit, zone))
+    return pa.table(arrays)
 
 
 def _to_arrow(column: Array) -> pa.Array:

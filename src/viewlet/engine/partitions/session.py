@@ -95,6 +95,9 @@ def spark_session(
     """The given session, checked; else the active one, checked; else a new local[cores] one.
 
     `settings` are of a new one; spark.master among them takes it elsewhere.
+
+    >>> viewlet.spark_session(cores=2).range(3).count()
+    3
     """
     require("pyspark", "a Spark session")
     from pyspark.sql import SparkSession

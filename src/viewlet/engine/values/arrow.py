@@ -62,6 +62,17 @@ def to_arrow(columns: Sequence[tuple[str, Type]], batch: Batch) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def doubles(table: pa.Table) -> pa.Table:
+    """The same table with DECIMAL columns as the nearest doubles."""
+    import pyarrow as pa
+
+    for position, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type):
+            column = table.column(position).cast(pa.float64())
+            table = table.set_column(position, field.name, column)
+    return table
+
+
 def _arrow_array(values: Array, nulls: Array | None, type: Type) -> Any:
     import pyarrow as pa
 

@@ -80,6 +80,9 @@ class PageRank:
 
         self._warn_if_far()
 
+    def __repr__(self) -> str:
+        return f"<PageRank: {self.n:,} pages, damping={self.damping}, steps={self.steps}>"
+
     @property
     def ranks(self) -> Array:
         """One number for each page; they add up to 1."""
@@ -198,6 +201,9 @@ class Reachability:
             {"A": adjacency}, **options
         )
         self._guard()
+
+    def __repr__(self) -> str:
+        return f"<Reachability: {self.n:,} nodes, steps={self.steps}>"
 
     def _node(self, i: int) -> int:
         if not 0 <= int(i) < self.n:

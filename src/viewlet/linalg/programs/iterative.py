@@ -71,10 +71,13 @@ class Jacobi:
             raise DataError(f"A x = b does not fit: A is {a.shape}, b is {b.shape}")
         first = np.zeros_like(b) if start is None else np.array(start, float).reshape(b.shape)
         j, c = _jacobi_rows(a, b, np.arange(n))
-        self._a, self._b = a, b
+        self._a, self._b, self.steps = a, b, steps
         options = {"changing": ["A"], **options}
         form = general_form(n, b.shape[1], steps)
         self.live: Live = form.start({"A": j, "B": c, "T0": first}, **options)
+
+    def __repr__(self) -> str:
+        return f"<Jacobi: {len(self._a):,} equations, steps={self.steps}>"
 
     def set_rows(self, rows: Mapping[int, Any], b: Mapping[int, Any] | None = None) -> None:
         """Give equations new coefficients and, if given, new right sides."""
@@ -136,6 +139,7 @@ class PowerIteration:
 
     def __init__(self, a: Any, *, steps: int = 16, start: Any = None, **options: Any) -> None:
         n = a.shape[0]
+        self.n, self.steps = n, steps
         matrix = ex.matrix("A", n, n)
         first = np.ones((n, 1)) if start is None else np.array(start, float).reshape(n, 1)
         first = first / np.linalg.norm(first)
@@ -149,6 +153,9 @@ class PowerIteration:
         form = program(T=ex.iterate((1.0 / size) * matrix, ex.matrix("T0", n, 1), steps))
         options = {"changing": ["A"], **options}
         self.live: Live = form.start({"A": a, "T0": first}, **options)
+
+    def __repr__(self) -> str:
+        return f"<PowerIteration: {self.n:,} x {self.n:,}, steps={self.steps}>"
 
     @property
     def eigenvector(self) -> Array:

@@ -23,7 +23,7 @@ class Schema:
     """What a node delivers: its form (stream, signal, uniform, frames) and the form's constants.
 
     For frames, times are still counted in samples of `period`; `size` is the length of the arrays
-    and `hop` the distance of their ends.
+    and `hop` the distance of their ends. `unit` is what ticks are, as clock.py has it.
     """
 
     form: str
@@ -36,6 +36,7 @@ class Schema:
     hop: int = 0
     interpolate: Interpolation | None = None
     function: Function | None = None
+    unit: str | None = None
 
     def with_(self, **changes: Any) -> Schema:
         """The same schema with some fields changed."""

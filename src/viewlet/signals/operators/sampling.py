@@ -70,7 +70,7 @@ class Sample(Node):
         schema = self.schema
         policy = schema.interpolate
         points = 0 if policy is None else policy.points
-        within = -1 if policy is None or policy.within is None else policy.within
+        within = -1 if policy is None or policy.reach is None else policy.reach
         slots = batch.slots
         regular = self._regular(state, batch, points, within)
         if regular is not None:
