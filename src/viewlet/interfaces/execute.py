@@ -11,12 +11,14 @@ from viewlet.errors import Position, StateError, ViewletError
 from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
+    AlterTable,
     CreateRelation,
     CreateTableAs,
     CreateView,
     Drop,
     Inspect,
     Merge,
+    ReplaceQuery,
     Select,
     SetOption,
     Statement,
@@ -80,7 +82,14 @@ class StatementExecutor:
         """Run statements that define something; StateError for any other, before it is run."""
         for statement in parse(text):
             if not isinstance(
-                statement, CreateRelation | CreateView | AlterView | RefreshView | Drop
+                statement,
+                CreateRelation
+                | CreateView
+                | AlterTable
+                | AlterView
+                | ReplaceQuery
+                | RefreshView
+                | Drop,
             ):
                 raise StateError(f"{type(statement).__name__.upper()} is not a definition")
         self.run(text)
@@ -94,6 +103,10 @@ class StatementExecutor:
             return self._definitions.create_relation(first)
         if isinstance(first, Drop):
             return self._definitions.drop(first)
+        if isinstance(first, AlterTable):
+            return self._definitions.alter_table(first)
+        if isinstance(first, ReplaceQuery):
+            return self._definitions.replace_query(first)
         if isinstance(first, AlterView):
             return self._definitions.alter_view(first)
         if isinstance(first, RefreshView):

@@ -18,6 +18,7 @@ from viewlet.errors import ParseError, ResolutionError, StateError, UnsupportedE
 from viewlet.frontend.catalog_text import without_public
 from viewlet.frontend.maintenance_options import AlterView, RefreshView
 from viewlet.frontend.statements import (
+    AlterTable,
     Copy,
     CreateRelation,
     CreateTableAs,
@@ -27,6 +28,7 @@ from viewlet.frontend.statements import (
     Insert,
     Inspect,
     Merge,
+    ReplaceQuery,
     Select,
     SetOption,
     TransactionStatement,
@@ -46,7 +48,16 @@ if TYPE_CHECKING:
 
 RowStatement = DataStatement | Merge | Truncate
 """What changes rows."""
-Definition = CreateRelation | CreateTableAs | CreateView | AlterView | RefreshView | Drop
+Definition = (
+    CreateRelation
+    | CreateTableAs
+    | CreateView
+    | AlterTable
+    | AlterView
+    | ReplaceQuery
+    | RefreshView
+    | Drop
+)
 """What changes no rows."""
 
 
@@ -444,8 +455,10 @@ _BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0"
 
 
 def _definition_tag(statement: Definition) -> str:
-    if isinstance(statement, AlterView | RefreshView):
-        return f"{'ALTER' if isinstance(statement, AlterView) else 'REFRESH'} MATERIALIZED VIEW"
+    if isinstance(statement, AlterTable):
+        return "ALTER TABLE"
+    if isinstance(statement, AlterView | ReplaceQuery | RefreshView):
+        return f"{'REFRESH' if isinstance(statement, RefreshView) else 'ALTER'} MATERIALIZED VIEW"
     if isinstance(statement, Drop):
         return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
     is_table = isinstance(statement, CreateRelation | CreateTableAs)
