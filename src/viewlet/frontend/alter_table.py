@@ -135,5 +135,5 @@ def _token(kind: TokenType, text: str, near: Token) -> Token:
 def _refused(
     reader: WordReader, what: str, hint: str = _SHAPES, back: int = 0
 ) -> UnsupportedError | ParseError:
-    place = reader.error(what, back)
-    return UnsupportedError(f"{what} is not supported", position=place.position, hint=hint)
+    error = reader.error(what, back)
+    return UnsupportedError(f"{what} is not supported", position=error.position, hint=hint)
