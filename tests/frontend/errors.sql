@@ -36,11 +36,8 @@ CREATE INDEX i ON r (a)
 CREATE FUNCTION f() RETURNS INT AS 'x'
 --! UnsupportedError 1:1 | CREATE FUNCTION is not supported | create a TABLE, a STREAM or a MATERIALIZED VIEW
 
-ALTER TABLE r ADD COLUMN z INT
---! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
-
 GRANT SELECT ON r TO x
---! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT
+--! UnsupportedError 1:1 | GRANT is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER TABLE, ALTER VIEW and SELECT
 
 CREATE TABLE
 --! ParseError 1:8 | expected table name, near 'TABLE' | after 'TABLE' the text ends
@@ -1152,13 +1149,10 @@ CREATE VIEW v AS SELECT REGR_SLOPE(a) FROM r
 --! TypingError 1:25 | REGR_SLOPE takes two arguments | -
 
 SHOW
---! UnsupportedError 1:1 | SHOW is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+--! UnsupportedError 1:1 | SHOW is not supported | write SHOW TABLES, SHOW STREAMS, SHOW VIEWS, SHOW COLUMNS FROM t or SHOW CREATE TABLE t
 
 SHOW INDEXES
---! UnsupportedError 1:1 | SHOW INDEXES is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
-
-SHOW CREATE TABLE r
---! UnsupportedError 1:1 | SHOW CREATE TABLE is not supported | write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t
+--! UnsupportedError 1:1 | SHOW INDEXES is not supported | write SHOW TABLES, SHOW STREAMS, SHOW VIEWS, SHOW COLUMNS FROM t or SHOW CREATE TABLE t
 
 SHOW COLUMNS FROM
 --! ParseError 1:1 | SHOW takes the name of one table or view | write SHOW COLUMNS FROM t
@@ -1173,9 +1167,6 @@ DESCRIBE r s
 --! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
 
 DESCRIBE 'r'
---! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
-
-DESCRIBE SELECT 1
 --! ParseError 1:1 | DESCRIBE takes the name of one table or view | write DESCRIBE t
 
 EXPLAIN
@@ -1282,4 +1273,94 @@ CREATE VIEW v AS SELECT r.a, (SELECT s.x FROM s WHERE s.b < r.b ORDER BY s.x LIM
 
 CREATE VIEW v AS SELECT r.a, q.x FROM r, LATERAL (SELECT s.x FROM s WHERE s.b > r.b ORDER BY s.x LIMIT 2) q
 --! UnsupportedError 1:94 | windows and LIMIT over rows that rows outside choose other than by = are not supported where the rows have no key | declare a PRIMARY KEY, or tie the query to the rows outside by =
+
+ALTER TABLE r
+--! ParseError 1:13 | expected ADD, DROP, RENAME or ALTER | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r ADD
+--! ParseError 1:15 | expected the name of a column | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r ADD COLUMN z
+--! ParseError 1:26 | column z has no type | -
+
+ALTER TABLE r ADD COLUMN z FANCY
+--! UnsupportedError 1:28 | type fancy is not supported | use BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP or VARCHAR
+
+ALTER TABLE r ADD COLUMN z INT PRIMARY KEY
+--! UnsupportedError 1:26 | column z cannot be added as a PRIMARY KEY | make another table with CREATE TABLE, and INSERT INTO it SELECT ...
+
+ALTER TABLE r ADD CONSTRAINT u UNIQUE (b)
+--! UnsupportedError 1:19 | ADD CONSTRAINT is not supported | constraints are declared with CREATE TABLE
+
+ALTER TABLE r ADD z INT DEFAULT a
+--! ResolutionError 1:33 | a is not a constant | -
+
+ALTER TABLE r DROP
+--! ParseError 1:15 | expected the name of a column | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r DROP CONSTRAINT u
+--! UnsupportedError 1:20 | DROP CONSTRAINT is not supported | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r DROP COLUMN c CASCADE
+--! UnsupportedError 1:29 | DROP COLUMN ... CASCADE is not supported | drop the views that use it first
+
+ALTER TABLE r RENAME TO q
+--! UnsupportedError 1:22 | RENAME of a table is not supported | make the table anew with CREATE TABLE new AS SELECT * FROM old
+
+ALTER TABLE r RENAME COLUMN c d
+--! ParseError 1:31 | expected TO | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r RENAME c TO
+--! ParseError 1:24 | expected a new name | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r ALTER COLUMN b TYPE BIGINT
+--! UnsupportedError 1:30 | a change of a column's type or of NOT NULL is not supported | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r ALTER b SET NOT NULL
+--! UnsupportedError 1:23 | a change of a column's type or of NOT NULL is not supported | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r ALTER COLUMN b SET DEFAULT
+--! ParseError 1:34 | expected a value | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r ALTER COLUMN b SET DEFAULT 1, 2
+--! ParseError 1:45 | expected ADD, DROP, RENAME or ALTER | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r FROB b
+--! ParseError 1:15 | expected ADD, DROP, RENAME or ALTER | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r DROP c, ADD
+--! ParseError 1:23 | expected the name of a column | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE r DROP c d
+--! ParseError 1:22 | unexpected 'd' | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER TABLE 5 DROP c
+--! ParseError 1:13 | expected the name of a table | write ALTER TABLE t ADD COLUMN c INT, DROP COLUMN c, RENAME COLUMN c TO d, or ALTER COLUMN c SET DEFAULT 1
+
+ALTER MATERIALIZED VIEW v AS
+--! ParseError 1:1 | view v has no query | write AS SELECT ...
+
+ALTER MATERIALIZED VIEW v AS INSERT
+--! ParseError 1:30 | expected table name, near 'INSERT' | after 'INSERT' the text ends
+
+ALTER MATERIALIZED VIEW v AS SELECT a FROM WHERE
+--! ParseError 1:44 | expected table name, near 'WHERE' | after 'WHERE' the text ends
+
+ALTER VIEW v RENAME TO w
+--! ParseError 1:14 | expected SET | write REFRESH MATERIALIZED VIEW v, or ALTER MATERIALIZED VIEW v SET (maintenance = 'split') or AS SELECT ...
+
+ALTER INDEX i RENAME TO j
+--! UnsupportedError 1:1 | ALTER is not a statement of viewlet | statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER TABLE, ALTER VIEW and SELECT
+
+SHOW CREATE FUNCTION f
+--! ParseError 1:1 | SHOW CREATE takes one name | write SHOW CREATE TABLE t or SHOW CREATE VIEW v
+
+SHOW CREATE TABLE
+--! ParseError 1:1 | SHOW CREATE takes one name | write SHOW CREATE TABLE t or SHOW CREATE VIEW v
+
+EXPLAIN ANALYZE SELECT a FROM r
+--! UnsupportedError 1:1 | EXPLAIN ANALYZE is not supported | write EXPLAIN SELECT ...
+
+DROP TABLE IF r
+--! ParseError 1:15 | unexpected 'r' | after 'r' the text ends
 

@@ -17,8 +17,8 @@ from viewlet.calculus.expr import (
     Value,
     children,
     is_batch,
-    mapped,
     product_of,
+    rebuild,
     walk,
 )
 from viewlet.calculus.scope import NONE, Names, inputs, outputs
@@ -40,11 +40,15 @@ def schedule(expr: Expr, bound: Names = NONE, costs: Costs | None = None) -> Exp
 
     R(a) * {a < b} * S(b)  ->  R(a) * S(b) * {a < b}
     """
+    parts = children(expr)
     if isinstance(expr, Mul):
-        return product_of(*_order(list(expr.factors), bound, costs))
-    if not children(expr):
+        ordered = _order(list(parts), bound, costs)
+    else:
+        ordered = [schedule(part, bound, costs) for part in parts]
+    # What is in order already stays the same node, with all that is remembered of it.
+    if len(ordered) == len(parts) and all(a is b for a, b in zip(ordered, parts, strict=True)):
         return expr
-    return mapped(expr, part=lambda part: schedule(part, bound, costs))
+    return product_of(*ordered) if isinstance(expr, Mul) else rebuild(expr, ordered)
 
 
 def _order(factors: list[Expr], bound: Names, costs: Costs | None) -> list[Expr]:
@@ -126,9 +130,8 @@ def _rank(
 
 def _is_test(factor: NestedValue, bound: Names, unscheduled: list[Expr]) -> bool:
     """A nested value that is made of lookups, and that a condition waits for."""
-    lookups = all(outputs(n) <= bound for n in walk(factor.body) if isinstance(n, MapRef | Delta))
     names_in_scope = bound | {factor.variable}
-    return lookups and any(
+    return any(
         isinstance(f, Cond) and factor.variable in inputs(f) and inputs(f) <= names_in_scope
         for f in unscheduled
-    )
+    ) and all(outputs(n) <= bound for n in walk(factor.body) if isinstance(n, MapRef | Delta))

@@ -7,8 +7,9 @@ is given and what it gives are columns in the representation of schema.py
 Contract
     install   replaces program and tables, as program/fill_plan.py says: what the old program kept
               is moved, other maps are filled from the tables' rows; a table that was there keeps
-              its rows, one that is no longer named loses them; on an error everything stays as it
-              was
+              its rows, one that is no longer named loses them; one of the `reshapes` has them with
+              other columns, and maps over it stay where they say the same of it; on an error
+              everything stays as it was
     apply     all of a batch or, with an exception, nothing of it. Rows need not be net: +1 and -1
               of one row are nothing, and of two rows with one key they are an update. For a
               TABLE, a delete of a row that is not there and a second row with a primary key are
@@ -33,6 +34,7 @@ from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.intake import Intake
 from viewlet.program.fill_plan import Ended
 from viewlet.program.ir import Program
+from viewlet.program.reshape import NO_RESHAPES, Reshapes
 from viewlet.schema import Relation, Scalar
 from viewlet.storage.columns import Array
 
@@ -83,6 +85,7 @@ class Engine(Protocol):
         tables: Sequence[Relation],
         ended: Ended,
         left: LeftOut = NOTHING_LEFT_OUT,
+        reshapes: Reshapes = NO_RESHAPES,
     ) -> None:
         """`ended` are the streams of which rows have come already; other streams are empty."""
         ...

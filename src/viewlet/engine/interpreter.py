@@ -29,11 +29,13 @@ from viewlet.engine.tables import Table, negated
 from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
 from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.reading import vector_of
+from viewlet.engine.values.reshaped_rows import reshaped_rows
 from viewlet.engine.values.saved_tables import read_tables, write_tables
 from viewlet.errors import UnsupportedError, ViewletError
 from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan, stored_relations
 from viewlet.program.interpret import Interpreter, Store, with_defined_maps
 from viewlet.program.ir import Program, View
+from viewlet.program.reshape import NO_RESHAPES, Reshape, Reshapes, reshaped_program
 from viewlet.program.text import parse_program, program_text
 from viewlet.schema import Relation, normalized
 from viewlet.storage.columns import Array
@@ -60,15 +62,21 @@ class ReferenceEngine:
         tables: Sequence[Relation],
         ended: Ended,
         left: LeftOut = NOTHING_LEFT_OUT,
+        reshapes: Reshapes = NO_RESHAPES,
     ) -> None:
         """Execute the plan; what it fills follows from the definitions themselves here, which is
         what the triggers of other engines are compared with.
         """
         old = self._machine
-        stored = {r.name: self._stored_table(r) for r in tables}
-        unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
+        stored = {r.name: self._stored_table(r, reshapes.get(r.name)) for r in tables}
+        unchanged = [
+            name
+            for name, table in stored.items()
+            if name in reshapes or table is self._tables.get(name)
+        ]
         deferred = stored_relations(program, unchanged)
-        plan = fill_plan(old.program, program, [*unchanged, *deferred], ended, left.whole)
+        before = reshaped_program(old.program, reshapes)
+        plan = fill_plan(before, program, [*unchanged, *deferred], ended, left.whole)
         rows = {name: table.rows for name, table in stored.items()}
         for relation in program.relations:
             if relation.name in deferred:
@@ -90,9 +98,15 @@ class ReferenceEngine:
                 machine.store[map.name, column] = evaluate(expr, map.key_names, source)
         self._use(machine, stored)
 
-    def _stored_table(self, relation: Relation) -> Table:
+    def _stored_table(self, relation: Relation, reshape: Reshape | None) -> Table:
         old = self._tables.get(relation.name)
-        return old if old is not None and old.relation == relation else Table(relation)
+        if old is not None and old.relation == relation:
+            return old
+        table = Table(relation)
+        if reshape is not None:
+            rows = reshaped_rows(relation, reshape.sources, self.table(relation.name))
+            table.apply(Gmr(weighted_rows(relation, rows)))
+        return table
 
     def _use(self, machine: Interpreter, tables: dict[str, Table]) -> None:
         self._machine, self._tables = machine, tables

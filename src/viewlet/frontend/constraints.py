@@ -7,7 +7,7 @@ d INT REFERENCES p ON DELETE CASCADE          ForeignKey("t_d_fkey", (d), p, (),
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -31,6 +31,11 @@ class Check:
     text: str
     condition: exp.Expr = field(compare=False, repr=False)
 
+    @property
+    def column_names(self) -> frozenset[str]:
+        """The columns that the condition names."""
+        return frozenset(column.name for column in self.condition.find_all(exp.Column))
+
 
 @dataclass(frozen=True)
 class ForeignKey:
@@ -48,6 +53,27 @@ class ForeignKey:
 
 
 Constraint = UniqueKey | Check | ForeignKey
+
+
+def renamed(constraint: Constraint, table: str, old: str, new: str, *, is_own: bool) -> Constraint:
+    """A constraint after a column of `table` got another name; `is_own`: it is that table's."""
+
+    def names(columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new if name == old else name for name in columns)
+
+    if isinstance(constraint, ForeignKey) and constraint.table == table:
+        constraint = replace(constraint, target_columns=names(constraint.target_columns))
+    if not is_own:
+        return constraint
+    if not isinstance(constraint, Check):
+        return replace(constraint, columns=names(constraint.columns))
+    if old not in constraint.column_names:
+        return constraint
+    condition = constraint.condition.copy()
+    for column in condition.find_all(exp.Column):
+        if column.name == old:
+            column.set("this", exp.to_identifier(new, quoted=True))
+    return replace(constraint, text=condition.sql(dialect="postgres"), condition=condition)
 
 
 def constraint_text(constraint: Constraint) -> str:

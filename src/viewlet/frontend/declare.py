@@ -170,11 +170,11 @@ def _column(node: exp.ColumnDef, reader: ConstraintReader) -> tuple[Column, bool
         )
     column = Column(node.name, kind.type, nullable and not in_key, kind.limit)
     return (
-        column if default is None else replace(column, default=_default(column, default))
+        column if default is None else replace(column, default=default_value(column, default))
     ), in_key
 
 
-def _default(column: Column, node: exp.Expr) -> Any:
+def default_value(column: Column, node: exp.Expr) -> Any:
     """DEFAULT 1 + 1 -> 2, as the column holds it"""
     if isinstance(node, exp.Null):
         return None

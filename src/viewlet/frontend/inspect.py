@@ -1,4 +1,9 @@
-"""SHOW, DESCRIBE, EXPLAIN and SET -> statements that say what there is, and change nothing."""
+"""SHOW, DESCRIBE, EXPLAIN and SET -> statements that say what there is, and change nothing.
+
+SHOW TABLES | STREAMS | VIEWS | COLUMNS FROM t | CREATE TABLE t | CREATE VIEW v
+DESCRIBE t | SELECT ...
+EXPLAIN v | SELECT ... | CREATE MATERIALIZED VIEW v AS SELECT ...
+"""
 
 from __future__ import annotations
 
@@ -34,15 +39,20 @@ def read_inspection(
         return _explain(tokens, text, start)
     rest = list(tokens[1:])
     if first == "SHOW":
-        if words[1:] in (["TABLES"], ["VIEWS"]):
+        if words[1:] in (["TABLES"], ["VIEWS"], ["STREAMS"]):
             return Inspect(InspectKind(words[1].lower()), "", start)
+        if words[1:2] == ["CREATE"]:
+            return _show_create(tokens, start)
         if words[1:3] not in (["COLUMNS", "FROM"], ["COLUMNS", "IN"]):
             raise UnsupportedError(
                 f"SHOW {' '.join(words[1:3])} is not supported".replace("  ", " "),
                 position=start,
-                hint="write SHOW TABLES, SHOW VIEWS or SHOW COLUMNS FROM t",
+                hint="write SHOW TABLES, SHOW STREAMS, SHOW VIEWS, SHOW COLUMNS FROM t or SHOW"
+                " CREATE TABLE t",
             )
         rest = list(tokens[3:])
+    elif words[1:2] in (["SELECT"], ["WITH"], ["VALUES"]):
+        return Inspect(InspectKind.QUERY_COLUMNS, written(text, rest), start)
     elif words[1:2] in (["TABLE"], ["VIEW"]):
         rest = list(tokens[2:])
     name = _one_name(rest)
@@ -53,6 +63,17 @@ def read_inspection(
             hint=f"write {first} t" if first != "SHOW" else "write SHOW COLUMNS FROM t",
         )
     return Inspect(InspectKind.COLUMNS, name, start)
+
+
+def _show_create(tokens: Sequence[Token], start: Position) -> Inspect:
+    """SHOW CREATE TABLE | STREAM | [MATERIALIZED] VIEW name"""
+    words = [token.text.upper() for token in tokens]
+    at = 4 if words[2:4] == ["MATERIALIZED", "VIEW"] else 3
+    name = _one_name(tokens[at:]) if words[at - 1] in ("TABLE", "STREAM", "VIEW") else None
+    if name is None:
+        hint = "write SHOW CREATE TABLE t or SHOW CREATE VIEW v"
+        raise ParseError("SHOW CREATE takes one name", position=start, hint=hint)
+    return Inspect(InspectKind.DEFINITION, name, start)
 
 
 def _one_name(tokens: Sequence[Token]) -> str | None:
@@ -72,14 +93,22 @@ def _explain(tokens: Sequence[Token], text: str, start: Position) -> Inspect:
         raise UnsupportedError(
             f"EXPLAIN {word} is not supported", position=start, hint="write EXPLAIN SELECT ..."
         )
-    if word in ("SELECT", "WITH", "VALUES"):
-        return Inspect(InspectKind.QUERY_PLAN, written(text, rest), start)
+    query = _query_of_view(rest) if word == "CREATE" else rest
+    if query and query[0].text.upper() in ("SELECT", "WITH", "VALUES"):
+        return Inspect(InspectKind.QUERY_PLAN, written(text, query), start)
     if word == "VIEW":
         rest = rest[1:]
     name = _one_name(rest)
     if name is None:
         raise ParseError("EXPLAIN takes a view or a query", position=start, hint="write EXPLAIN v")
     return Inspect(InspectKind.VIEW_PLAN, name, start)
+
+
+def _query_of_view(tokens: Sequence[Token]) -> Sequence[Token]:
+    """CREATE MATERIALIZED VIEW v AS SELECT ... -> SELECT ...; nothing for what is no view"""
+    words = [token.text.upper() for token in tokens]
+    is_view = "VIEW" in words[:5] and "AS" in words
+    return tokens[words.index("AS") + 1 :] if is_view else ()
 
 
 def _set(tokens: Sequence[Token], start: Position) -> SetOption:

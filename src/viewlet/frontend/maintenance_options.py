@@ -12,15 +12,16 @@ ALTER TABLE r COMPLETE
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import Token
 
-from viewlet.errors import ParseError, Position, ResolutionError
+from viewlet.errors import Position, ResolutionError
 from viewlet.frontend.syntax import did_you_mean, position_of
+from viewlet.frontend.word_reader import Positions, WordReader
 
 
 class MaintenanceMode(Enum):
@@ -293,12 +294,10 @@ def _check_together(options: MaintenanceOptions, position: Position | None) -> N
 
 # --- statements -----------------------------------------------------------------------------------
 
-Positions = Callable[[int], Position]
-
 
 def read_refresh(tokens: Sequence[Token], position_of_offset: Positions) -> RefreshView:
     """REFRESH [MATERIALIZED] VIEW name"""
-    reader = _Words(tokens, position_of_offset)
+    reader = WordReader(tokens, position_of_offset, _SHAPES)
     reader.expect("REFRESH")
     reader.accept("MATERIALIZED")
     reader.expect("VIEW")
@@ -309,16 +308,16 @@ def read_refresh(tokens: Sequence[Token], position_of_offset: Positions) -> Refr
 
 def read_alter(tokens: Sequence[Token], position_of_offset: Positions, text: str) -> AlterView:
     """ALTER [MATERIALIZED] VIEW name SET (option = value, ...)"""
-    reader = _Words(tokens, position_of_offset)
+    reader = WordReader(tokens, position_of_offset, _SHAPES)
     reader.expect("ALTER")
     reader.accept("MATERIALIZED")
     reader.expect("VIEW")
     name = reader.name()
     reader.expect("SET")
     reader.expect("(")
-    options = [reader.option()]
+    options = [_option(reader)]
     while reader.accept(","):
-        options.append(reader.option())
+        options.append(_option(reader))
     reader.expect(")")
     reader.end()
     return AlterView(name, tuple(options), position_of_offset(tokens[0].start), text)
@@ -328,65 +327,26 @@ def read_complete(tokens: Sequence[Token], position_of_offset: Positions) -> Com
     """ALTER TABLE | STREAM name COMPLETE; None if it is some other change of a table."""
     if len(tokens) < 2 or tokens[-1].text.upper() != "COMPLETE":
         return None
-    reader = _Words(tokens, position_of_offset)
+    reader = WordReader(tokens, position_of_offset, _COMPLETE_SHAPE)
     reader.expect("ALTER")
     kind = "TABLE" if reader.accept("TABLE") else "STREAM"
     if kind == "STREAM":
         reader.expect("STREAM")
-    name = reader.name()
+    name = reader.name("a name")
     reader.expect("COMPLETE")
     reader.end()
     return Complete(name, kind, position_of_offset(tokens[0].start))
 
 
-class _Words:
-    """Reads the tokens of a short statement one after the other."""
-
-    def __init__(self, tokens: Sequence[Token], position_of_offset: Positions) -> None:
-        self._tokens = tokens
-        self._position_of = position_of_offset
-        self._at = 0
-
-    def accept(self, word: str) -> bool:
-        is_next = self._at < len(self._tokens) and self._tokens[self._at].text.upper() == word
-        self._at += is_next
-        return is_next
-
-    def expect(self, word: str) -> None:
-        if not self.accept(word):
-            raise self._error(f"expected {word}")
-
-    def name(self) -> str:
-        token = self._next("a name")
-        if token.token_type is TokenType.IDENTIFIER:
-            return token.text
-        if not token.text.isidentifier():
-            raise self._error("expected a name", back=1)
-        return token.text.lower()
-
-    def option(self) -> ViewOption:
-        position = self._position_of(self._next("an option").start)
-        self._at -= 1
-        name = self.name()
-        self.expect("=")
-        value = self._next("a value")
-        return ViewOption(name, value.text, position)
-
-    def end(self) -> None:
-        if self._at < len(self._tokens):
-            raise self._error(f"unexpected {self._tokens[self._at].text!r}")
-
-    def _next(self, what: str) -> Token:
-        if self._at >= len(self._tokens):
-            raise self._error(f"expected {what}")
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _error(self, message: str, back: int = 0) -> ParseError:
-        at = min(self._at - back, len(self._tokens) - 1)
-        return ParseError(message, position=self._position_of(self._tokens[at].start), hint=_SHAPES)
+def _option(reader: WordReader) -> ViewOption:
+    position = reader.position()
+    name = reader.name("an option")
+    reader.expect("=")
+    return ViewOption(name, reader.next("a value").text, position)
 
 
+_COMPLETE_SHAPE = "write ALTER TABLE r COMPLETE, or ALTER STREAM s COMPLETE"
 _SHAPES = (
     "write REFRESH MATERIALIZED VIEW v, or ALTER MATERIALIZED VIEW v SET (maintenance = 'split')"
+    " or AS SELECT ..."
 )

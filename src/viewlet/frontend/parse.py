@@ -10,24 +10,23 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import TokenError
-from sqlglot.helper import seq_get
-from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import ParseError, Position, UnsupportedError
 from viewlet.frontend import changes
+from viewlet.frontend.alter_table import read_alter_table
 from viewlet.frontend.declare import check_view_options, create_relation, create_table_as
-from viewlet.frontend.duckdb_text import duckdb_text
+from viewlet.frontend.dialect import ViewletDialect
+from viewlet.frontend.duckdb_text import duckdb_text, with_quoted_schema
 from viewlet.frontend.inspect import FIRST_WORDS as INSPECTION_WORDS
 from viewlet.frontend.inspect import read_inspection
-from viewlet.frontend.intervals import WRITTEN
 from viewlet.frontend.maintenance_options import (
     options_of,
     read_alter,
@@ -45,9 +44,15 @@ from viewlet.frontend.parameters import (
     written,
 )
 from viewlet.frontend.read_arguments import check_arguments
-from viewlet.frontend.statements import CreateView, Drop, Select, Statement, Truncate
+from viewlet.frontend.statements import (
+    CreateView,
+    Drop,
+    ReplaceQuery,
+    Select,
+    Statement,
+    Truncate,
+)
 from viewlet.frontend.syntax import (
-    COMMA,
     POSITION,
     did_you_mean,
     fault,
@@ -59,74 +64,6 @@ from viewlet.frontend.time_windows import expand_time_windows, without_flink_wor
 from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
 from viewlet.frontend.transactions import read_transaction
 from viewlet.frontend.view_options import is_strict, plan_of
-
-
-def _date_diff(arguments: list[exp.Expr]) -> exp.DateDiff:
-    """DATE_DIFF('hour', a, b), whose unit stands first"""
-    unit, first, last = (seq_get(arguments, k) for k in range(3))
-    return exp.DateDiff(this=last, expression=first, unit=unit)
-
-
-class ViewletParser(PostgresParser):
-    """Marks what the tree alone does not tell: which joins are commas, and where a join stands."""
-
-    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
-        **PostgresParser.FUNCTIONS,
-        "EVERY": exp.LogicalAnd.from_arg_list,
-        **dict.fromkeys(("DATE_DIFF", "DATEDIFF"), _date_diff),
-        "REGEXP_MATCHES": exp.RegexpLike.from_arg_list,
-        "DATE_BIN": lambda arguments: exp.Anonymous(this="DATE_BIN", expressions=arguments),
-    }
-
-    def _warn_unsupported(self) -> None:
-        """What sqlglot cannot read becomes an error here, which says it once."""
-
-    def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
-        first = self._curr
-        join = super()._parse_join(*args, **options)
-        if join is not None and first is not None:
-            join.meta[COMMA] = first.token_type is TokenType.COMMA
-            join.meta["start"] = first.start
-        return join
-
-    def _parse_interval(self, *args: Any, **options: Any) -> Any:
-        string = self._next if self._curr and self._curr.text.upper() == "INTERVAL" else None
-        interval = super()._parse_interval(*args, **options)
-        if isinstance(interval, exp.Interval) and string is not None and self._prev is string:
-            interval.meta[WRITTEN] = string.text
-        return interval
-
-    def _parse_property(self) -> Any:
-        first = self._curr
-        if first is not None and first.text.lower() == "strict" and self._next is not None:
-            # A word of Snowflake's on its own, and the name of an option of ours.
-            self._advance(2)
-            value = self._parse_primary() or self._parse_boolean() or exp.var("nothing")
-            parsed: Any = exp.Property(this=exp.var("strict"), value=value)
-        else:
-            parsed = super()._parse_property()
-        for option in parsed if isinstance(parsed, list) else [parsed]:
-            if isinstance(option, exp.Expr) and first is not None:
-                option.meta["start"] = first.start
-        return parsed
-
-
-class ViewletDialect(Postgres):
-    """PostgreSQL's dialect with the words of ours."""
-
-    Parser = ViewletParser
-
-    class Tokenizer(Postgres.Tokenizer):
-        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            **{
-                word: kind
-                for word, kind in Postgres.Tokenizer.KEYWORDS.items()
-                # The rest of these would be one string.
-                if word not in ("REFRESH", "SHOW", "EXPLAIN")
-            },
-            "LONG": TokenType.BIGINT,
-        }
 
 
 class SourceText:
@@ -166,6 +103,11 @@ def query_with_parameters(text: str, arguments: Any) -> tuple[str, dict[str, Any
 def query_text(text: str, columns: Callable[[], frozenset[str]]) -> str:
     """A query for DuckDB: with other quotes, and around `columns` that are its keywords."""
     return duckdb_text(text, lambda text: _tokens(SourceText(text)), columns)
+
+
+def schema_text(text: str, schema: str) -> tuple[str, frozenset[str]]:
+    """A query in which schema.x is one name, and those names."""
+    return with_quoted_schema(text, schema, lambda text: _tokens(SourceText(text)))
 
 
 def _tokens(source: SourceText) -> list[Token]:
@@ -235,11 +177,18 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
         return read_transaction(tokens, source.position)
     words = [token.text.upper() for token in tokens[:2]]
     if words in (["ALTER", "MATERIALIZED"], ["ALTER", "VIEW"]):
+        query = _query_of_alter(tokens)
+        if query is not None:
+            return _replace_query(source, tokens, query, text)
         return read_alter(tokens, source.position, text)
     if words in (["ALTER", "TABLE"], ["ALTER", "STREAM"]):
         complete = read_complete(tokens, source.position)
         if complete is not None:
             return complete
+    if words == ["ALTER", "TABLE"]:
+        return read_alter_table(
+            tokens, source.position, text, lambda part: statement_of(source, part)
+        )
     tokens, is_stream = _without_stream(list(tokens))
     tokens = without_flink_words(_without_data(source, tokens))
     tree = _tree(source, tokens)
@@ -278,6 +227,26 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if isinstance(tree, exp.Update):
         return changes.update(tree, source.text, tokens, start)
     return changes.copy(tree, start)
+
+
+def _query_of_alter(tokens: Sequence[Token]) -> int | None:
+    """ALTER MATERIALIZED VIEW v AS SELECT ... -> where AS stands, if it is behind the name"""
+    at = 3 if tokens[1].text.upper() == "MATERIALIZED" else 2
+    has_query = len(tokens) > at + 1 and tokens[at + 1].text.upper() == "AS"
+    return at + 1 if has_query else None
+
+
+def _replace_query(
+    source: SourceText, tokens: Sequence[Token], query_at: int, text: str
+) -> ReplaceQuery:
+    first = tokens[0]
+    create = Token(TokenType.CREATE, "CREATE", first.line, first.col, first.start, first.end)
+    view = statement_of(source, [create, *tokens[1:]])
+    assert isinstance(view, CreateView)
+    name = written(source.text, tokens[query_at - 1 : query_at])
+    query = written(source.text, tokens[query_at:])
+    made = replace(view, text=f"CREATE MATERIALIZED VIEW {name} {query}")
+    return ReplaceQuery(made, view.position, text)
 
 
 def view_of(query: Select, name: str) -> CreateView:
@@ -361,7 +330,7 @@ def _no_statement(source: SourceText, tokens: Sequence[Token]) -> UnsupportedErr
         f"{tokens[0].text.upper()} is not a statement of viewlet",
         position=source.position(tokens[0].start),
         hint="statements are CREATE TABLE, STREAM or MATERIALIZED VIEW, INSERT, DELETE, UPDATE,"
-        " MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER VIEW and SELECT",
+        " MERGE, TRUNCATE, COPY, DROP, REFRESH, ALTER TABLE, ALTER VIEW and SELECT",
     )
 
 

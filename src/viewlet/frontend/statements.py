@@ -197,8 +197,11 @@ class InspectKind(Enum):
     """What is asked of the database."""
 
     TABLES = "tables"
+    STREAMS = "streams"
     VIEWS = "views"
     COLUMNS = "columns"
+    QUERY_COLUMNS = "columns of a query"
+    DEFINITION = "definition"
     VIEW_PLAN = "view plan"
     QUERY_PLAN = "query plan"
 
@@ -262,6 +265,65 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class AddColumn:
+    """ADD [COLUMN] [IF NOT EXISTS] column type ...; `relation` has this column alone."""
+
+    relation: CreateRelation
+    position: Position
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    """DROP [COLUMN] [IF EXISTS] name."""
+
+    name: str
+    position: Position
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """RENAME [COLUMN] name TO new_name."""
+
+    name: str
+    new_name: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class ChangeDefault:
+    """ALTER [COLUMN] name SET DEFAULT value, or DROP DEFAULT, which is NULL."""
+
+    name: str
+    value: exp.Expr = field(compare=False, repr=False)
+    position: Position
+
+
+ColumnChange = AddColumn | DropColumn | RenameColumn | ChangeDefault
+
+
+@dataclass(frozen=True)
+class AlterTable:
+    """ALTER TABLE [IF EXISTS] name change, change ..."""
+
+    name: str
+    changes: tuple[ColumnChange, ...]
+    position: Position
+    text: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ReplaceQuery:
+    """ALTER MATERIALIZED VIEW name AS query: `view` is the view as it will be."""
+
+    view: CreateView
+    position: Position
+    text: str
+
+
+@dataclass(frozen=True)
 class Select:
     """An ad-hoc query."""
 
@@ -273,7 +335,9 @@ class Select:
 Statement = (
     CreateRelation
     | CreateView
+    | AlterTable
     | AlterView
+    | ReplaceQuery
     | RefreshView
     | Complete
     | Insert

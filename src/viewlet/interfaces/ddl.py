@@ -6,13 +6,21 @@ from collections.abc import Sequence
 
 from viewlet.errors import UnsupportedError
 from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
-from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.frontend.statements import (
+    AlterTable,
+    CreateRelation,
+    CreateView,
+    Drop,
+    ReplaceQuery,
+)
+from viewlet.interfaces.altered_tables import altered
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions, unknown
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.journal import STATEMENT
 from viewlet.interfaces.view_maintenance import ViewMaintenance, other_modes
+from viewlet.program.reshape import NO_RESHAPES, Reshapes
 
 
 class DefinitionChanges:
@@ -44,7 +52,8 @@ class DefinitionChanges:
 
     def create_views(self, statements: Sequence[CreateView]) -> None:
         """CREATE VIEW of several views at once: one program, all of them or none."""
-        definitions = self._state.definitions.copy()
+        before = self._state.definitions
+        definitions = before.copy()
         try:
             for statement in statements:
                 definitions.add_view(statement)
@@ -57,6 +66,23 @@ class DefinitionChanges:
                 hint="make a view of some part of it first, and use that",
             ) from None
         self._record(record)
+        self._end_changed(before)
+
+    def replace_query(self, statement: ReplaceQuery) -> None:
+        """ALTER MATERIALIZED VIEW v AS query: maps that say the same stay."""
+        before = self._state.definitions
+        definitions = before.copy()
+        definitions.replace_view(statement.view)
+        record = self._prepare([statement.text])
+        self._install(definitions)
+        self._record(record)
+        self._end_changed(before)
+
+    def _end_changed(self, before: Definitions) -> None:
+        """Views with another query: whoever heard of the old one would miss how they differ."""
+        for name, view in self._state.definitions.views.items():
+            if name in before.views and view.query != before.views[name].query:
+                self._subscribers.end(name)
 
     def alter_view(self, statement: AlterView) -> None:
         """ALTER MATERIALIZED VIEW: when its work is done from now on."""
@@ -65,6 +91,19 @@ class DefinitionChanges:
         record = self._prepare([statement.text])
         with other_modes([statement.name]):
             self._install(definitions)
+        self._record(record)
+
+    def alter_table(self, statement: AlterTable) -> None:
+        """ALTER TABLE: the rows stay, and so does what the maps of views hold of them."""
+        state = self._state
+        state.refuse_in_transaction("a change of definitions")
+        sizes = state.engine.table_sizes()
+        has_rows = statement.name in sizes and sizes[statement.name].records > 0
+        after = altered(statement, state.definitions, has_rows=has_rows)
+        if after.reshape is None:
+            return
+        record = self._prepare([statement.text])
+        self._install(after.definitions, reshapes={statement.name: after.reshape})
         self._record(record)
 
     def refresh_view(self, statement: RefreshView) -> None:
@@ -122,7 +161,9 @@ class DefinitionChanges:
         if journal is not None:
             journal.wait(journal.record(STATEMENT, record))
 
-    def _install(self, definitions: Definitions, without: str = "") -> None:
+    def _install(
+        self, definitions: Definitions, without: str = "", reshapes: Reshapes = NO_RESHAPES
+    ) -> None:
         """Compile all views and hand the program to the engine; `without` loses its rows."""
         state = self._state
         state.refuse_while_delivering()
@@ -133,7 +174,7 @@ class DefinitionChanges:
         if definitions.views != state.definitions.views:
             self._maintenance.prepare(definitions, modes)
             program = self._maintenance.compile(definitions, modes)
-        self._maintenance.install(definitions, modes, program, without)
+        self._maintenance.install(definitions, modes, program, without, reshapes)
         self._maintenance.adopt(definitions, modes)
         state.define(definitions)
         state.version += 1

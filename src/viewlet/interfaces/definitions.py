@@ -19,7 +19,7 @@ from functools import cached_property
 
 from viewlet.calculus.expr import Expr, Rel, relations, transform
 from viewlet.calculus.query import Query, expressions, with_expressions
-from viewlet.errors import Position, ResolutionError, UnsupportedError
+from viewlet.errors import Position, ResolutionError, UnsupportedError, ViewletError
 from viewlet.frontend.constraints import Constraint, ForeignKey, UniqueKey
 from viewlet.frontend.lower import lower_view
 from viewlet.frontend.maintenance_options import (
@@ -31,6 +31,7 @@ from viewlet.frontend.maintenance_options import (
 )
 from viewlet.frontend.read_constraints import target_of
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.frontend.view_text import reads_table
 from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
 from viewlet.schema import Catalog, Relation, folded_name
@@ -150,7 +151,7 @@ class Definitions:
             self._reject_referring(name, "replaced")
         else:
             self._check_free(name, statement)
-        self.relations[name] = self._with_targets(statement)
+        self.relations[name] = self.with_targets(statement)
         self.epochs[name] = (name,)
         self.complete -= {name}
         return True
@@ -164,10 +165,22 @@ class Definitions:
         if name in self.views and statement.if_not_exists:
             return
         if name in self.views and statement.replace:
-            self._reject_users(name, self._dependents(name), "replaced")
+            if self._dependents(name):
+                self.replace_view(statement, statement.maintenance)
+                return
             del self.views[name]
         self._check_free(name, statement)
-        texts = _Lookups({view: definition.statement for view, definition in self.views.items()})
+        self.views[name] = self.definition(statement, self.views, statement.maintenance, epochs)
+
+    def definition(
+        self,
+        statement: CreateView,
+        views: Mapping[str, ViewDefinition],
+        options: MaintenanceOptions,
+        epochs: Mapping[str, int] | None = None,
+    ) -> ViewDefinition:
+        """A view that may read these other views, with its epochs; nothing is added."""
+        texts = _Lookups({view: definition.statement for view, definition in views.items()})
         query = lower_view(statement, self.catalog(), texts)
         numbers = {relation: len(names) - 1 for relation, names in self.epochs.items()}
         for view in sorted(texts.relations):
@@ -176,11 +189,59 @@ class Definitions:
         chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
         if statement.strict:
             self._reject_recomputations(statement, query)
-        self.views[name] = ViewDefinition(
-            statement,
-            with_relations(query, chosen),
-            frozenset(texts.relations),
-            statement.maintenance,
+        return ViewDefinition(
+            statement, with_relations(query, chosen), frozenset(texts.relations), options
+        )
+
+    def replace_view(
+        self, statement: CreateView, options: MaintenanceOptions | None = None
+    ) -> list[str]:
+        """Another query for a view, which sees of streams what it saw; the views that change.
+
+        Views that read it follow, and keep their columns.
+        """
+        name = statement.name
+        if name not in self.views:
+            raise unknown("view", name, self.views, statement.position)
+        old, behind = self.views[name], self._behind(name)
+        before = {view: d for view, d in self.views.items() if view not in behind}
+        del before[name]
+        circle = next((view for view in behind if reads_table(statement, view)), None)
+        if circle is not None:
+            raise ResolutionError(
+                f"{name} cannot read {circle}, which reads {name}",
+                position=statement.position,
+                hint="read what both are made of",
+            )
+        made = self.definition(
+            statement, before, old.options if options is None else options, self.epochs_read(name)
+        )
+        after = {**before, name: made}
+        for view in behind:
+            after[view] = self._following(view, name, after, statement)
+        self.views = after
+        return [name, *behind]
+
+    def _following(
+        self, view: str, changed: str, views: Mapping[str, ViewDefinition], statement: CreateView
+    ) -> ViewDefinition:
+        """A view after one that it reads got another query."""
+        old, why = self.views[view], "its columns would be others"
+        try:
+            made = self.definition(old.statement, views, old.options, self.epochs_read(view))
+        except ViewletError as error:
+            why = error.message
+        else:
+            columns = [
+                [(column.name, column.type) for column in query.columns]
+                for query in (old.query, made.query)
+            ]
+            if columns[0] == columns[1]:
+                return made
+        raise UnsupportedError(
+            f"{changed} cannot be changed so while {view} reads it: {why}",
+            position=statement.position,
+            hint=f"keep the columns of {changed} that {view} reads, or first drop {view}",
         )
 
     def alter_view(self, statement: AlterView) -> None:
@@ -263,6 +324,14 @@ class Definitions:
     def _dependents(self, view: str) -> list[str]:
         return [name for name, definition in self.views.items() if view in definition.depends]
 
+    def _behind(self, view: str) -> list[str]:
+        """The views that read a view, or read one that does, each after those that it reads."""
+        behind: list[str] = []
+        for name, definition in self.views.items():
+            if not definition.depends.isdisjoint((view, *behind)):
+                behind.append(name)
+        return behind
+
     def referring(self, table: str) -> list[str]:
         """The other tables that have foreign keys to a table."""
         return [
@@ -281,7 +350,7 @@ class Definitions:
                 hint=f"first drop {shown}",
             )
 
-    def _with_targets(self, statement: CreateRelation) -> CreateRelation:
+    def with_targets(self, statement: CreateRelation) -> CreateRelation:
         """Its foreign keys with the columns that they refer to."""
         own = statement.relation
         constraints: list[Constraint] = []

@@ -11,12 +11,14 @@ from viewlet.errors import DataError, Position, StateError, ViewletError
 from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView, seconds_of
 from viewlet.frontend.parse import parse, parse_with_parameters
 from viewlet.frontend.statements import (
+    AlterTable,
     CreateRelation,
     CreateTableAs,
     CreateView,
     Drop,
     Inspect,
     Merge,
+    ReplaceQuery,
     Select,
     SetOption,
     Statement,
@@ -103,7 +105,14 @@ class StatementExecutor:
         for statement in parse(text):
             if not isinstance(
                 statement,
-                CreateRelation | CreateView | AlterView | RefreshView | Complete | Drop,
+                CreateRelation
+                | CreateView
+                | AlterTable
+                | AlterView
+                | ReplaceQuery
+                | RefreshView
+                | Complete
+                | Drop,
             ):
                 raise StateError(f"{type(statement).__name__.upper()} is not a definition")
         self.run(text)
@@ -117,6 +126,10 @@ class StatementExecutor:
             return self._definitions.create_relation(first)
         if isinstance(first, Drop):
             return self._definitions.drop(first)
+        if isinstance(first, AlterTable):
+            return self._definitions.alter_table(first)
+        if isinstance(first, ReplaceQuery):
+            return self._definitions.replace_query(first)
         if isinstance(first, AlterView):
             return self._definitions.alter_view(first)
         if isinstance(first, RefreshView):

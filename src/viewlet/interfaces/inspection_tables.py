@@ -10,6 +10,7 @@ from viewlet.frontend.statements import CreateRelation, Inspect, InspectKind, Se
 from viewlet.frontend.table_text import type_text, value_text
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions, unknown
+from viewlet.interfaces.described import describe
 from viewlet.interfaces.explain import explain_view
 from viewlet.interfaces.query_positions import moved
 
@@ -26,11 +27,20 @@ def inspected(statement: Inspect, state: DatabaseState) -> pa.Table:
         return pa.table(
             {"name": pa.array([*definitions.relations, *definitions.views], pa.string())}
         )
+    if statement.kind is InspectKind.STREAMS:
+        streams = [name for name, made in definitions.relations.items() if made.relation.is_stream]
+        return pa.table({"name": pa.array(streams, pa.string())})
     if statement.kind is InspectKind.VIEWS:
         return pa.table({"name": pa.array(list(definitions.views), pa.string())})
     if statement.kind is InspectKind.COLUMNS:
         return _columns(definitions, statement.subject, statement.position)
     try:
+        if statement.kind is InspectKind.QUERY_COLUMNS:
+            planned, name = _with_query(definitions, statement.subject)
+            return _columns(planned, name, statement.position)
+        if statement.kind is InspectKind.DEFINITION:
+            made = describe(definitions, statement.subject)
+            return pa.table({"name": [made.name], "sql": [made.sql]})
         if statement.kind is InspectKind.VIEW_PLAN:
             definition = definitions.view(statement.subject)
             text = explain_view(definition, state.engine, "program")
@@ -45,6 +55,13 @@ def _query_plan(definitions: Definitions, state: DatabaseState, text: str) -> st
     """The program that would maintain the query as a view."""
     from viewlet.program.text import program_text
 
+    planned, name = _with_query(definitions, text)
+    views = [planned.views[name].query]
+    return program_text(state.compile(planned.planning_catalog(), views, {}))
+
+
+def _with_query(definitions: Definitions, text: str) -> tuple[Definitions, str]:
+    """The definitions with a query as a view, and the name that it has there."""
     (query,) = parse(text)
     assert isinstance(query, Select)
     planned = definitions.copy()
@@ -52,8 +69,7 @@ def _query_plan(definitions: Definitions, state: DatabaseState, text: str) -> st
     while name in planned.views or name in planned.relations:
         name += "_"
     planned.add_view(view_of(query, name))
-    views = [planned.views[name].query]
-    return program_text(state.compile(planned.planning_catalog(), views, {}))
+    return planned, name
 
 
 def _columns(definitions: Definitions, name: str, position: Position) -> pa.Table:

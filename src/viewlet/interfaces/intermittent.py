@@ -37,6 +37,7 @@ from viewlet.program.live_maps import (
     without_changes_of,
 )
 from viewlet.program.prune import maps_of
+from viewlet.program.reshape import NO_RESHAPES, Reshapes
 
 _MOST_CHOICES = 4
 
@@ -78,7 +79,12 @@ class IntermittentStates:
     # --- programs ---------------------------------------------------------------------------------
 
     def install(
-        self, definitions: Definitions, modes: Modes, whole: Program, without: str = ""
+        self,
+        definitions: Definitions,
+        modes: Modes,
+        whole: Program,
+        without: str = "",
+        reshapes: Reshapes = NO_RESHAPES,
     ) -> None:
         """Give the engine a program, without the maps that are not there now.
 
@@ -94,7 +100,7 @@ class IntermittentStates:
             program = with_live_maps(program, own, names)
         program = without_changes_of(program, self._complete(definitions))
         left = LeftOut(None if program is whole else whole, self._pending_changes())
-        state.engine.install(program, tables, definitions.ended(), left)
+        state.engine.install(program, tables, definitions.ended(), left, reshapes)
         self._whole, self._views = whole, views
 
     def took(self, whole: Program, modes: Modes) -> None:

@@ -12,14 +12,17 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from viewlet.calculus.query import Query
 from viewlet.engine.values.arrow import changes_arrow, table_columns, to_arrow
 from viewlet.engine.values.batching import Batch
-from viewlet.errors import ViewletError
-from viewlet.frontend.parse import query_text, query_with_parameters
+from viewlet.errors import StateError, ViewletError
+from viewlet.frontend.parse import query_text, query_with_parameters, schema_text
 from viewlet.interfaces.adhoc import NO_LIMITS, AdHoc, QueryLimits, Source
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.explain import explain_as, explain_view, part_for_view
+from viewlet.interfaces.information_schema import NAME as INFORMATION_SCHEMA
+from viewlet.interfaces.information_schema import information_tables
 from viewlet.interfaces.maintenance_text import maintenance_text
 from viewlet.interfaces.mode_choice import ModeChoice
 from viewlet.interfaces.mode_works import expected_choice
@@ -58,7 +61,7 @@ class Reads:
             query,
             Reader(
                 lambda: self._state.version,
-                partial(self._columns, name),
+                partial(self._columns_of, query),
                 partial(self._points.find, name),
                 partial(self._points.count, name),
                 partial(self._frame, name),
@@ -71,6 +74,17 @@ class Reads:
             self._state.definitions.view(name)
             upkeep = self._state.upkeeps.get(name)
             return datetime.now(UTC) if upkeep is None else upkeep.as_of()
+
+    def _columns_of(self, query: Query) -> tuple[int, Batch]:
+        """The rows of a view that still has the columns it had when it was asked for."""
+        with self._state.lock:
+            now = self._state.definitions.view(query.name).query
+            if now is not query and _columns_text(now) != _columns_text(query):
+                raise StateError(
+                    f"view {query.name} has another query now, with other columns",
+                    hint=f'ask for it again: db.view("{query.name}")',
+                )
+            return self._columns(query.name)
 
     def _columns(self, name: str) -> tuple[int, Batch]:
         """The version with the rows at it, read once for each version."""
@@ -132,19 +146,23 @@ class Reads:
             )
             sources = {**self._sources(), **extra}
             duckdb_text = query_text(text, self._column_names)
+            duckdb_text, information = schema_text(duckdb_text, INFORMATION_SCHEMA)
+            if information:
+                tables = information_tables(self._state.definitions)
+                sources |= {f"{INFORMATION_SCHEMA}.{name}": rows for name, rows in tables.items()}
             try:
                 inputs = self._adhoc.inputs(duckdb_text, sources, streams)
             except ViewletError as error:
                 raise positioned(error, text, duckdb_text) from None
             bound = {name: values[name] for name in inputs.parameters if name in values}
-            tables = {}
+            read = {}
             for name in inputs.sources:
                 rows = None
-                if name not in extra:
+                if name not in extra and name not in information:
                     rows = self._points.rows(name, partial(keys_read, inputs.tree, name), bound)
-                tables[name] = sources[name]() if rows is None else rows
+                read[name] = sources[name]() if rows is None else rows
         try:
-            return self._adhoc.query(duckdb_text, tables, limits, bound)
+            return self._adhoc.query(duckdb_text, read, limits, bound)
         except ViewletError as error:
             raise positioned(error, text, duckdb_text) from None
 
@@ -224,3 +242,7 @@ class Reads:
     def close(self) -> None:
         """Let go of DuckDB."""
         self._adhoc.close()
+
+
+def _columns_text(query: Query) -> list[tuple[str, str]]:
+    return [(column.name, str(column.type)) for column in query.columns]

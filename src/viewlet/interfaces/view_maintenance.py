@@ -38,6 +38,7 @@ from viewlet.interfaces.view_modes import (
 )
 from viewlet.planner.frontiers import Frontier
 from viewlet.program.ir import Program
+from viewlet.program.reshape import NO_RESHAPES, Reshapes
 
 logger = logging.getLogger("viewlet")
 
@@ -115,14 +116,24 @@ class ViewMaintenance:
                 self._refresh(upkeep)
 
     def install(
-        self, definitions: Definitions, modes: Modes, program: Program, without: str = ""
+        self,
+        definitions: Definitions,
+        modes: Modes,
+        program: Program,
+        without: str = "",
+        reshapes: Reshapes = NO_RESHAPES,
     ) -> None:
-        """Hand the engine a program; it keeps the one before if a view does not fit its budget."""
+        """Hand the engine a program; it keeps the one before if a view that is new, or has new
+        options, does not fit its budget.
+        """
         state, before = self._state, self.intermittent.whole
-        self.intermittent.install(definitions, modes, program, without)
+        self.intermittent.install(definitions, modes, program, without, reshapes)
+        if reshapes:
+            return
         try:
             for name, mode in modes.items():
-                if mode.mode is MaintenanceMode.INTERMITTENT:
+                is_same = definitions.views[name] == state.definitions.views.get(name)
+                if mode.mode is MaintenanceMode.INTERMITTENT and not is_same:
                     self.intermittent.check_budget(name, definitions)
         except StateError:
             self.intermittent.install(state.definitions, state.modes, before)

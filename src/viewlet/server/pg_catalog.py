@@ -14,6 +14,7 @@ from viewlet.interfaces.adhoc import duckdb_connection, guarded
 from viewlet.interfaces.cancellation import Cancellation, interrupted
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.described import RelationSchema
+from viewlet.interfaces.information_schema import information_tables
 from viewlet.server.pg_types import quoted_text, wire_oid
 
 if TYPE_CHECKING:
@@ -102,21 +103,6 @@ TABLES = {
     "pg_stat_activity": "pid INT, datname TEXT, usename TEXT, state TEXT, query TEXT",
     "pg_stat_user_tables": "relid BIGINT, schemaname TEXT, relname TEXT, n_live_tup BIGINT",
     "pg_locks": "pid INT, relation BIGINT, mode TEXT, granted BOOLEAN",
-}
-
-INFO_TABLES = {
-    "schemata": "catalog_name TEXT, schema_name TEXT, schema_owner TEXT",
-    "tables": "table_catalog TEXT, table_schema TEXT, table_name TEXT, table_type TEXT, "
-    "is_insertable_into TEXT",
-    "views": "table_catalog TEXT, table_schema TEXT, table_name TEXT, view_definition TEXT",
-    "columns": "table_catalog TEXT, table_schema TEXT, table_name TEXT, column_name TEXT, "
-    "ordinal_position INT, column_default TEXT, is_nullable TEXT, data_type TEXT, "
-    "character_maximum_length INT, numeric_precision INT, numeric_scale INT, "
-    "datetime_precision INT, udt_schema TEXT, udt_name TEXT",
-    "table_constraints": "constraint_catalog TEXT, constraint_schema TEXT, constraint_name TEXT, "
-    "table_schema TEXT, table_name TEXT, constraint_type TEXT",
-    "key_column_usage": "constraint_name TEXT, constraint_schema TEXT, table_schema TEXT, "
-    "table_name TEXT, column_name TEXT, ordinal_position INT",
 }
 
 TYPES = (
@@ -247,9 +233,12 @@ class WireCatalog:
         connection = duckdb_connection()
         connection.execute("SET enable_external_access = false")
         connection.execute("CREATE SCHEMA pg; CREATE SCHEMA info")
-        for schema, tables in (("pg", TABLES), ("info", INFO_TABLES)):
-            for name, columns in tables.items():
-                connection.execute(f"CREATE TABLE {schema}.{name} ({columns})")
+        for name, columns in TABLES.items():
+            connection.execute(f"CREATE TABLE pg.{name} ({columns})")
+        for name, rows in information_tables(definitions).items():
+            connection.register("rows_of_it", rows())
+            connection.execute(f"CREATE TABLE info.{name} AS SELECT * FROM rows_of_it")
+            connection.unregister("rows_of_it")
         for macro in MACROS:
             connection.execute(f"CREATE OR REPLACE MACRO {macro}")
         self._fill(connection)
@@ -261,7 +250,6 @@ class WireCatalog:
         put = _Inserter(connection)
         for oid, name in ((PUBLIC, "public"), (PG_CATALOG, "pg_catalog")):
             put("pg.pg_namespace", oid=oid, nspname=name, nspowner=OWNER)
-            put("info.schemata", catalog_name="viewlet", schema_name=name, schema_owner="viewlet")
         put("pg.pg_namespace", oid=INFORMATION_SCHEMA, nspname="information_schema", nspowner=OWNER)
         put("pg.pg_roles", oid=OWNER, rolname="viewlet", rolsuper=False, rolcanlogin=True)
         put("pg.pg_user", usename="viewlet", usesysid=OWNER, usesuper=False)
@@ -334,10 +322,7 @@ class WireCatalog:
             relreplident="d",
             relispartition=False,
         )
-        location = {"table_catalog": "viewlet", "table_schema": "public", "table_name": schema.name}
-        put("info.tables", **location, table_type="VIEW" if is_view else "BASE TABLE")
         if is_view:
-            put("info.views", **location, view_definition=schema.sql)
             put(
                 "pg.pg_matviews",
                 schemaname="public",
@@ -370,17 +355,6 @@ class WireCatalog:
                 attcollation=0,
                 attstorage="p",
                 attcompression="",
-            )
-            kind = next(text for other, _, _, _, text in TYPES if other == type_oid)
-            put(
-                "info.columns",
-                **location,
-                column_name=column.name,
-                ordinal_position=number,
-                is_nullable="YES" if column.nullable else "NO",
-                data_type=kind,
-                udt_schema="pg_catalog",
-                udt_name=next(name for other, name, _, _, _ in TYPES if other == type_oid),
             )
         if schema.key and not is_view:
             self._put_key(put, oid, schema, [names.index(name) + 1 for name in schema.key])

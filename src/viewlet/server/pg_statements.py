@@ -25,6 +25,7 @@ from viewlet.errors import (
 from viewlet.frontend.catalog_text import without_public
 from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
 from viewlet.frontend.statements import (
+    AlterTable,
     Copy,
     CreateRelation,
     CreateTableAs,
@@ -34,6 +35,7 @@ from viewlet.frontend.statements import (
     Insert,
     Inspect,
     Merge,
+    ReplaceQuery,
     Select,
     SetOption,
     TransactionStatement,
@@ -54,7 +56,17 @@ if TYPE_CHECKING:
 
 RowStatement = DataStatement | Merge | Truncate
 """What changes rows."""
-Definition = CreateRelation | CreateTableAs | CreateView | AlterView | RefreshView | Complete | Drop
+Definition = (
+    CreateRelation
+    | CreateTableAs
+    | CreateView
+    | AlterTable
+    | AlterView
+    | ReplaceQuery
+    | RefreshView
+    | Complete
+    | Drop
+)
 """What changes no rows."""
 
 
@@ -465,8 +477,10 @@ _BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0"
 
 
 def _definition_tag(statement: Definition) -> str:
-    if isinstance(statement, AlterView | RefreshView):
-        return f"{'ALTER' if isinstance(statement, AlterView) else 'REFRESH'} MATERIALIZED VIEW"
+    if isinstance(statement, AlterTable):
+        return "ALTER TABLE"
+    if isinstance(statement, AlterView | ReplaceQuery | RefreshView):
+        return f"{'REFRESH' if isinstance(statement, RefreshView) else 'ALTER'} MATERIALIZED VIEW"
     if isinstance(statement, Complete):
         return f"ALTER {statement.kind}"
     if isinstance(statement, Drop):

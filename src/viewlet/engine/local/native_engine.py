@@ -23,6 +23,7 @@ from viewlet.engine.values.batching import Batch
 from viewlet.engine.values.changed_rows import ChangedRows
 from viewlet.engine.values.intake import Intake
 from viewlet.engine.values.reading import rows_of
+from viewlet.engine.values.reshaped_rows import reshaped_rows
 from viewlet.engine.values.saved_tables import read_tables, write_tables
 from viewlet.engine.values.string_codes import StringCodes
 from viewlet.engine.values.strings import Translation
@@ -30,6 +31,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.kernels.jit import source
 from viewlet.program.fill_plan import Ended, check_rebuildable, fill_plan, stored_relations
 from viewlet.program.ir import Program
+from viewlet.program.reshape import NO_RESHAPES, Reshape, Reshapes, reshaped_program
 from viewlet.program.static_maps import StaticPlanner
 from viewlet.schema import Relation
 from viewlet.storage.columns import Array, MemoryArrays
@@ -77,10 +79,15 @@ class NativeEngine:
         tables: Sequence[Relation],
         ended: Ended,
         left: LeftOut = NOTHING_LEFT_OUT,
+        reshapes: Reshapes = NO_RESHAPES,
     ) -> None:
-        stored = {r.name: self._stored_table(r) for r in tables}
+        stored = {r.name: self._stored_table(r, reshapes.get(r.name)) for r in tables}
         if program != self.program:
-            unchanged = [name for name, table in stored.items() if table is self._tables.get(name)]
+            unchanged = [
+                name
+                for name, table in stored.items()
+                if name in reshapes or table is self._tables.get(name)
+            ]
             deferred = stored_relations(program, unchanged)
             sources: dict[str, TableSource] = dict(stored)
             for relation in program.relations:
@@ -88,7 +95,8 @@ class NativeEngine:
                     table, pending = stored[deferred[relation.name]], left.pending(relation.name)
                     sources[relation.name] = TableBefore(table, relation, pending)
             known = [*unchanged, *deferred]
-            plan = fill_plan(self.program, program, known, ended, left.whole)
+            before = reshaped_program(self.program, reshapes)
+            plan = fill_plan(before, program, known, ended, left.whole)
             self._use(filled(program, plan, self._engine, sources, self._plan_static))
         # Declared sizes are no part of what makes relations equal: those of these are the current.
         self._relations = {r.name: r for r in program.relations}
@@ -98,11 +106,15 @@ class NativeEngine:
         self._paths = {}
         self._touched = []
 
-    def _stored_table(self, relation: Relation) -> StoredTable:
+    def _stored_table(self, relation: Relation, reshape: Reshape | None) -> StoredTable:
         old = self._tables.get(relation.name)
         if old is not None and old.relation == relation:
             return old
-        return StoredTable(relation, MemoryArrays(), self._strings)
+        table = StoredTable(relation, MemoryArrays(), self._strings)
+        if reshape is not None:
+            rows = reshaped_rows(relation, reshape.sources, self.table(relation.name))
+            put_all({relation.name: table}, [(relation.name, table.code(rows))])
+        return table
 
     # Changes.
 

@@ -58,6 +58,7 @@ from viewlet.engine.values.arrow import changes_arrow, to_arrow
 from viewlet.engine.values.batching import Batch, batch_of
 from viewlet.engine.values.intake import EVERYTHING, Intake
 from viewlet.engine.values.reading import rows_of
+from viewlet.engine.values.reshaped_rows import reshaped_rows
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.kernels.jit import check_kernels
 from viewlet.native.code_cache import code_cache
@@ -65,6 +66,7 @@ from viewlet.program.check import check
 from viewlet.program.fill_plan import Ended, fill_plan
 from viewlet.program.ir import Program, View
 from viewlet.program.prune import maps_of, views_over
+from viewlet.program.reshape import NO_RESHAPES, Reshapes
 from viewlet.schema import Relation
 
 if TYPE_CHECKING:
@@ -161,8 +163,12 @@ class SparkEngine:
         tables: Sequence[Relation],
         ended: Ended,
         left: LeftOut = NOTHING_LEFT_OUT,
+        reshapes: Reshapes = NO_RESHAPES,
     ) -> None:
-        """Nothing is left out: all maps of a program are always there."""
+        """The rows of tables that get other columns pass the driver, and triggers once more.
+
+        Nothing is left out: all maps of a program are always there.
+        """
         if program == self._program and tuple(tables) == self._tables:
             return
         self._end_changes()
@@ -173,7 +179,11 @@ class SparkEngine:
             self._number += 1
             self._use(program, tables, plan, None)
             return
-        self._replace(self._conductor, program, tables, ended, plan)
+        rows = [
+            (name, reshaped_rows(reshape.relation, reshape.sources, self.table(name)))
+            for name, reshape in reshapes.items()
+        ]
+        self._replace(self._conductor, program, tables, ended, plan, rows)
 
     def repartition(self) -> None:
         """Place the maps anew, by their sizes and those of the tables as they are now."""
@@ -220,14 +230,18 @@ class SparkEngine:
         tables: Sequence[Relation],
         ended: Ended,
         plan: StagedProgram,
+        rows: Sequence[tuple[str, Batch]] = (),
     ) -> None:
-        """Bring new partitions to where the old ones are, and go on with them."""
+        """Bring new partitions to where the old ones are, give them `rows`, and go on with them."""
         number = self._free_number()
         directory = self._directory(number)
         cluster_of(old).claim()  # StateError at once where another driver has taken over
         new = self._new(plan, tables, directory)
         try:
             self._fill(new, program, old, ended)
+            if rows:
+                new.compile([name for name, _ in rows])
+                new.apply(_nonempty(rows))
             cluster_of(old).claim()  # the new program is of the driver that the old one is of
         except BaseException:
             _discard(new, directory)
