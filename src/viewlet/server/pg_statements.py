@@ -23,19 +23,12 @@ from viewlet.errors import (
     ViewletError,
 )
 from viewlet.frontend.catalog_text import without_public
-from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
 from viewlet.frontend.statements import (
-    AlterTable,
     Copy,
-    CreateRelation,
-    CreateTableAs,
-    CreateView,
     Delete,
-    Drop,
     Insert,
     Inspect,
     Merge,
-    ReplaceQuery,
     Select,
     SetOption,
     TransactionStatement,
@@ -49,6 +42,7 @@ from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
 from viewlet.schema import Kind, Relation
 from viewlet.server.gateway import Gateway
 from viewlet.server.pg_catalog import SETTINGS, WireCatalog
+from viewlet.server.pg_tags import Definition, definition_tag
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,18 +50,6 @@ if TYPE_CHECKING:
 
 RowStatement = DataStatement | Merge | Truncate
 """What changes rows."""
-Definition = (
-    CreateRelation
-    | CreateTableAs
-    | CreateView
-    | AlterTable
-    | AlterView
-    | ReplaceQuery
-    | RefreshView
-    | Complete
-    | Drop
-)
-"""What changes no rows."""
 
 
 @dataclass
@@ -384,7 +366,7 @@ class PgStatements:
                     hint="COMMIT first, or turn on autocommit",
                 )
             self._gateway.database.execute(part)
-            return Answer(_definition_tag(statement))
+            return Answer(definition_tag(statement))
         if isinstance(statement, Inspect):
             table = self._gateway.database.execute(part)
             return Answer(f"SELECT {table.num_rows}", table)
@@ -474,19 +456,6 @@ def typed(text: str, kind: Kind) -> Any:
 
 
 _BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0": False}
-
-
-def _definition_tag(statement: Definition) -> str:
-    if isinstance(statement, AlterTable):
-        return "ALTER TABLE"
-    if isinstance(statement, AlterView | ReplaceQuery | RefreshView):
-        return f"{'REFRESH' if isinstance(statement, RefreshView) else 'ALTER'} MATERIALIZED VIEW"
-    if isinstance(statement, Complete):
-        return f"ALTER {statement.kind}"
-    if isinstance(statement, Drop):
-        return f"DROP {'MATERIALIZED VIEW' if statement.kind == 'view' else 'TABLE'}"
-    is_table = isinstance(statement, CreateRelation | CreateTableAs)
-    return "CREATE TABLE" if is_table else "CREATE MATERIALIZED VIEW"
 
 
 def _plain(name: str) -> str:
