@@ -42,6 +42,7 @@ from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
+from viewlet.collector import no_collection
 from viewlet.functions import Const, apply
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
@@ -64,6 +65,7 @@ from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Physical, Relation
 
 
+@no_collection()
 def compile_program(
     catalog: Catalog,
     queries: Sequence[Query],
@@ -139,6 +141,7 @@ def recomputations(
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
+@no_collection()
 def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
     catalog = Catalog({relation.name: relation for relation in relations})
     return choose(catalog, query, _attempts(catalog, query, keyed))
