@@ -43,6 +43,7 @@ from viewlet.calculus.scope import inputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
+from viewlet.garbage import no_garbage
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.frontiers import EVERYTHING_EAGER, Frontier, joined_variables
@@ -59,6 +60,7 @@ from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Physical, Relation
 
 
+@no_garbage()
 def compile_program(
     catalog: Catalog,
     queries: Sequence[Query],
