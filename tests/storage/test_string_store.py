@@ -54,7 +54,10 @@ def test_codes_are_given_in_the_order_of_arrival(kind: pa.DataType) -> None:
     assert strings.encode([*texts, None]).tolist() == [*codes, 0]
 
 
-@pytest.mark.parametrize("form", ["{:03d}", "{:04d}", "{:08d}", "user-{:04d}", "{:04d} is a number"])
+FORMS = ("{:03d}", "{:04d}", "{:08d}", "user-{:04d}", "{:04d} is a number")
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_strings_that_differ_in_few_bytes_have_places_of_their_own(form: str) -> None:
     places = set()
     for number in range(1000):
