@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viewlet.engine.contract import Engine
-from viewlet.errors import UnsupportedError
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.interfaces.database_state import DatabaseState
+from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from viewlet.engine.spark.batch_changes import BatchChanges
+    from viewlet.engine.spark.frame_columns import RowWeights
     from viewlet.engine.spark.spark_engine import SparkEngine
+
+    FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int | str]
 
 
 class FrameBatch:
@@ -94,3 +98,29 @@ def repartition(state: DatabaseState) -> None:
         )
     state.refuse_while_delivering()
     frames_engine(state.engine, state.engine_name).repartition()
+
+
+def frame_change(change: FrameChange) -> tuple[str, DataFrame, RowWeights]:
+    """A change with the weights of its rows."""
+    from viewlet.engine.spark.frame_columns import row_weights
+
+    if not isinstance(change, tuple | list) or len(change) not in (2, 3):
+        raise DataError(
+            f"{shown_value(change)} is not a change",
+            hint='give ("r", frame), ("r", frame, -1) or ("r", frame, "column of weights")',
+        )
+    name, frame, weight = change if len(change) == 3 else (*change, 1)
+    return name, frame, row_weights(weight)
+
+
+def refuse_frame(state: DatabaseState, name: str) -> None:
+    """Rows of a DataFrame do not pass the driver: nothing can look at them there."""
+    if state.timed.concern(name):
+        what = f"the rows of a DataFrame cannot be compared with NOW(), as views over {name} do"
+    elif state.constraints.concern(name):
+        what = f"the rows of a DataFrame cannot be held to the constraints of {name}"
+    else:
+        return
+    raise UnsupportedError(
+        f"{what}: they do not pass the driver", hint=f'say db.insert("{name}", frame.toArrow())'
+    )
