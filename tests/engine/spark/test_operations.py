@@ -96,6 +96,6 @@ def test_a_hot_key_is_aggregated_where_its_rows_are(spark: Any) -> None:
             shuffled[kind] = engine_of(db).metrics().bytes_shuffled
             values, counts = np.unique(key, return_counts=True)
             expected = dict(zip(values.tolist(), counts.tolist(), strict=True))
-            assert {row.k: row.x for row in db.view("by_key")} == expected
-            assert sum(row.n for row in db.view("by_page")) == count
+            assert {row.k: row.x for row in db.view("by_key").rows()} == expected
+            assert sum(row.n for row in db.view("by_page").rows()) == count
     assert shuffled["zipf"] < shuffled["uniform"] / 2, shuffled

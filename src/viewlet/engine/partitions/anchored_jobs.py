@@ -87,7 +87,8 @@ class Jobs:
         A cluster's executors may come later, and then partitions move: where those would be lost,
         each has a slot of its own from the start.
         """
-        if not self._is_durable and not (self._sc.master or "").startswith("local"):
+        is_one_process = re.match(r"local(\[|$)", self._sc.master or "") is not None
+        if not self._is_durable and not is_one_process:
             return Slots(self._partitions, self._partitions)
         return Slots.of(self._partitions, self._sc.defaultParallelism)
 
