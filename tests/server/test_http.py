@@ -346,6 +346,12 @@ def test_metrics(shop: Serving) -> None:
     text = shop.client.get("/metrics").text
     assert 'viewlet_view_refreshes_total{view="totals"} 2.0' in text
     assert 'viewlet_requests_total{protocol="http",status="200"}' in text
+    assert 'viewlet_view_mode{mode="eager",view="totals"} 1.0' in text
+    assert 'viewlet_view_errors_total{view="totals"} 0.0' in text
+    bad = shop.client.post("/query", content="INSERT INTO sales (id, shop) VALUES (5, 'twice')")
+    assert bad.status_code == 400
+    time.sleep(1.2)
+    assert 'viewlet_view_errors_total{view="totals"} 1.0' in shop.client.get("/metrics").text
     figures = shop.client.get("/figures").json()
     assert figures["views"]["totals"]["refreshes"] == 2
     assert figures["samples"][-1]["bytes"] >= 0

@@ -318,6 +318,14 @@ class HttpInterface:
         )
         return answer
 
+    def report(self, protocol: str, what: str, status: str, seconds: float) -> None:
+        """Count a request, and log it as one line of JSON."""
+        self.metrics.requests.labels(protocol, status).inc()
+        self.metrics.seconds.labels(protocol).observe(seconds)
+        fields = {"protocol": protocol, "request": what, "status": status}
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        LOG.info(json.dumps({"time": moment, **fields, "ms": round(seconds * 1000, 2)}))
+
     def guarded(self, handler: Handler) -> Handler:
         """A handler behind the door: access, errors as answers, counts, and one line in the log."""
 
@@ -329,9 +337,8 @@ class HttpInterface:
             else:
                 answer = await self._answer(handler, request)
             seconds = time.perf_counter() - began
-            self.metrics.requests.labels("http", str(answer.status_code)).inc()
-            self.metrics.seconds.labels("http").observe(seconds)
-            log_request("http", f"{request.method} {request.url.path}", answer.status_code, seconds)
+            what = f"{request.method} {request.url.path}"
+            self.report("http", what, str(answer.status_code), seconds)
             return answer
 
         return handle
@@ -346,12 +353,6 @@ class HttpInterface:
         except Exception:
             LOG.exception("a request failed")
             return reply({"error": {"message": "the server failed; its log says why"}}, 500)
-
-
-def log_request(protocol: str, what: str, status: object, seconds: float) -> None:
-    """One line of JSON."""
-    fields = {"protocol": protocol, "request": what, "status": status}
-    LOG.info(json.dumps({**fields, "ms": round(seconds * 1000, 2)}))
 
 
 async def _cancel_when_gone(request: Request, cancellation: Cancellation) -> None:
@@ -411,6 +412,7 @@ def http_app(gateway: Gateway) -> tuple[Starlette, HttpInterface]:
         ("GET", "/healthz", made.health),
         ("GET", "/metrics", made.show_metrics),
         ("GET", "/openapi.json", made.show_openapi),
+        ("GET", "/api", page_file),
         ("POST", "/login", made.login),
         ("GET", "/", page_file),
         ("GET", "/page/{file}", page_file),

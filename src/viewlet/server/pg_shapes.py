@@ -1,4 +1,4 @@
-"""The shapes of PostgreSQL's catalogs: tables, types, functions and settings that clients ask for."""
+"""The shapes of PostgreSQL's catalogs: tables, types, functions and settings of theirs."""
 
 from __future__ import annotations
 
