@@ -26,7 +26,7 @@ from viewlet.errors import DataError, ParseError, ResolutionError, ViewletError
 from viewlet.interfaces.cancellation import Cancellation
 from viewlet.interfaces.dml import Change
 from viewlet.server.admission import COOKIE, Access
-from viewlet.server.bodies import BodyFile, TooLargeError, small_body
+from viewlet.server.bodies import BodyFile, TooLargeError, small_body, spooled
 from viewlet.server.feeds import FeedMessage, FeedReader, Feeds
 from viewlet.server.figures import FigureBook
 from viewlet.server.gateway import Gateway
@@ -194,25 +194,29 @@ class HttpInterface:
         is_streamed = "batch" in parameters
         size = max(1, _number(parameters.get("batch"), STREAMED_ROWS, "batch"))
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = BodyFile(request, None if is_streamed else self.gateway.settings.max_body)
         has_header = parameters.get("header", "true").lower() != "false"
+        if not is_streamed:
+            with await spooled(request, self.gateway.settings.max_body) as file:
 
-        def change() -> tuple[int, ViewletError | None]:
-            parts = read_rows(kind, body, relation, size, has_header)
+                def change() -> int:
+                    whole = list(read_rows(kind, file, relation, size, has_header, is_whole=True))
+                    changes = [Change(name, one_batch(whole), weight)] if whole else []
+                    return self.gateway.apply(changes) if changes else 0
+
+                count = await self.gateway.compute(change)
+            return reply({"count": count, "version": self.gateway.version})
+        body = BodyFile(request)
+
+        def change_as_it_comes() -> tuple[int, ViewletError | None]:
             applied = 0
-            if not is_streamed:
-                whole = list(parts)
-                if whole:
-                    applied = self.gateway.apply([Change(name, one_batch(whole), weight)])
-                return applied, None
             try:
-                for part in parts:
+                for part in read_rows(kind, body, relation, size, has_header):
                     applied += self.gateway.apply([Change(name, part, weight)])
             except ViewletError as error:
                 return applied, error
             return applied, None
 
-        count, error = await self.gateway.read(change)
+        count, error = await self.gateway.read(change_as_it_comes)
         if error is not None:
             return reply({"error": error_body(error), "count": count}, status_of(error))
         return reply({"count": count, "version": self.gateway.version})
