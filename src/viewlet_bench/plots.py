@@ -136,9 +136,9 @@ def _faster(label: Callable[[Row], str], unit: str = "times as fast") -> Any:
             mine = [
                 (at, row["ratio"]) for at, row in enumerate(rows) if row["reference"] == reference
             ]
-            places, ratios = [at for at, _ in mine], [ratio for _, ratio in mine]
-            axis.hlines(places, 1, ratios, color=color, linewidth=1.2, zorder=2)
-            axis.plot(ratios, places, "o", color=color, label=f"against {reference}", zorder=3)
+            rows_at, ratios = [at for at, _ in mine], [ratio for _, ratio in mine]
+            axis.hlines(rows_at, 1, ratios, color=color, linewidth=1.2, zorder=2)
+            axis.plot(ratios, rows_at, "o", color=color, label=f"against {reference}", zorder=3)
             for at, ratio in mine:
                 axis.annotate(
                     cell(float(ratio)),
