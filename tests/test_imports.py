@@ -17,8 +17,8 @@ BASE = {"errors", "extras", "schema", "functions", "names", "garbage"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "extras": {"errors"},
-    "garbage": set(),
     "names": set(),
+    "garbage": set(),
     "schema": {"errors"},
     "functions": {"errors", "schema"},
     "calculus": BASE,

@@ -279,11 +279,11 @@ CREATE VIEW v AS WITH RECURSIVE q AS (SELECT a FROM r UNION ALL SELECT a FROM q)
 CREATE VIEW v AS SELECT RANDOM() FROM r
 --! UnsupportedError 1:25 | RANDOM() changes by itself, a view cannot follow it | keep the value in a table and join it
 
-CREATE VIEW v AS SELECT a FROM r WHERE d < NOW()
---! UnsupportedError 1:44 | CURRENT_TIMESTAMP changes by itself, a view cannot follow it | keep the value in a table and join it
+CREATE VIEW v AS SELECT NOW() FROM r
+--! UnsupportedError 1:25 | NOW() changes by itself, and cannot stand here | in a view compare it in WHERE with columns of one table, elsewhere give the value
 
-CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE
---! UnsupportedError 1:40 | CURRENT_DATE changes by itself, a view cannot follow it | keep the value in a table and join it
+CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE OR a = 1
+--! UnsupportedError 1:40 | CURRENT_DATE changes by itself, and cannot stand here | in a view compare it in WHERE with columns of one table, elsewhere give the value
 
 CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b, x FROM s)
 --! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
@@ -331,7 +331,7 @@ INSERT INTO r (a, b) VALUES (1)
 --! ParseError 1:30 | 1 values for 2 columns | -
 
 INSERT INTO r VALUES (1 + NOW())
---! UnsupportedError 1:27 | CURRENT_TIMESTAMP changes by itself, a view cannot follow it | keep the value in a table and join it
+--! UnsupportedError 1:27 | NOW() changes by itself, and cannot stand here | in a view compare it in WHERE with columns of one table, elsewhere give the value
 
 COPY r FROM 'x.orc'
 --! UnsupportedError 1:13 | the format of 'x.orc' is not known | name the file .csv or .parquet, or add (FORMAT csv)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from viewlet.garbage import no_garbage
+from viewlet.garbage import no_collection
 from viewlet.native.compiled import NativeFunction
 from viewlet.native.expressions import Expressions
 from viewlet.native.fingerprint import PLAIN
@@ -94,7 +94,7 @@ def unit(function: Function) -> str:
 
 def translate_entry(function: NativeFunction) -> Function:
     """A function as Python calls it: what is not annotated as a float is an integer."""
-    with no_garbage():
+    with no_collection():
         # Each after those that it calls: a chain of many is then not as many calls deep here.
         for part in function.parts():
             kinds = signature_of(part).arguments

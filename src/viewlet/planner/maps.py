@@ -19,7 +19,9 @@ from viewlet.calculus.expr import (
     Rel,
     Value,
     factors_of,
+    map_columns,
     product_of,
+    relations,
     transform,
     walk,
 )
@@ -175,12 +177,10 @@ class Maps:
 
     def depends(self, expr: Expr) -> frozenset[str]:
         """The relations whose changes change the expression, through nested maps too."""
-        names: set[str] = set()
-        for node in walk(expr):
-            if isinstance(node, Rel) and not self._catalog[node.name].static:
-                names.add(node.name)
-            elif isinstance(node, MapRef) and node.name in self.by_name:
-                names |= self._column_depends(node.name, node.column)
+        names = {name for name in relations(expr) if not self._catalog[name].static}
+        for name, column in map_columns(expr):
+            if name in self.by_name:
+                names |= self._column_depends(name, column)
         return frozenset(names)
 
     def _column_depends(self, name: str, column: str) -> frozenset[str]:

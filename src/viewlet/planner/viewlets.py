@@ -43,7 +43,7 @@ from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
-from viewlet.garbage import no_garbage
+from viewlet.garbage import no_collection
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.frontiers import (
@@ -65,7 +65,7 @@ from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Physical, Relation
 
 
-@no_garbage()
+@no_collection()
 def compile_program(
     catalog: Catalog,
     queries: Sequence[Query],
@@ -141,6 +141,7 @@ def recomputations(
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
+@no_collection()
 def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
     catalog = Catalog({relation.name: relation for relation in relations})
     return choose(catalog, query, _attempts(catalog, query, keyed))
