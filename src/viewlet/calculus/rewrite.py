@@ -291,11 +291,16 @@ def canonical(expr: Expr, keys: Iterable[str] = ()) -> Canonical:
     return _canonical(expr, frozenset(keys))
 
 
+_MOST_REFINEMENTS = 3
+
+
 @lru_cache(maxsize=1 << 12)
 def _canonical(expr: Expr, keys: frozenset[str]) -> Canonical:
     colors = {name: "k" if name in keys else "v" for name in all_names(expr)}
-    for _ in range(3):
+    for _ in range(_MOST_REFINEMENTS):
         colors = _refine(expr, colors)
+        if len(set(colors.values())) == len(colors):
+            break  # all variables are told apart
     ordered, _ = _ordered(expr, colors)
     numbering = {name: f"v{i}" for i, name in enumerate(_first_occurrences(ordered))}
     return Canonical(to_text(_ordered(rename(ordered, numbering), {})[0]), numbering)

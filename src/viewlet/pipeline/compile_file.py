@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from viewlet.collector import no_collection
 from viewlet.errors import UnsupportedError
 from viewlet.frontend.statements import (
     Copy,
@@ -17,6 +18,7 @@ from viewlet.planner.viewlets import compile_program
 from viewlet.program.ir import Program
 
 
+@no_collection()
 def compile_text(text: str, *, keyed: bool = True) -> tuple[Definitions, Program]:
     """CREATE and DROP statements -> what they define; what only brings rows is passed over.
 
