@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from viewlet.collector import no_collection
 from viewlet.errors import UnsupportedError
 from viewlet.frontend.statements import (
     Copy,
@@ -12,6 +11,7 @@ from viewlet.frontend.statements import (
     Insert,
     InsertSelect,
 )
+from viewlet.garbage import no_collection
 from viewlet.interfaces.definitions import Definitions
 from viewlet.pipeline.pipeline_text import parse_definitions
 from viewlet.planner.viewlets import compile_program
