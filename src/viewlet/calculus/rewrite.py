@@ -350,8 +350,8 @@ def _scalar_template(scalar: ScalarExpr) -> _Template:
 @remembered
 def _leaf_template(leaf: Expr) -> _Template:
     if isinstance(leaf, Atom):
-        kind: Any = type(leaf)
         data = (getattr(leaf, f.name) for f in leaf.FIELDS if f.role is Role.DATA)
+        kind: Any = type(leaf)  # a class is hashable, whatever mypy makes of its instances' hash
         return _Template(_atom_pieces(kind, len(leaf.arguments), *data), leaf.arguments)
 
     def text(names: Mapping[str, str]) -> str:
