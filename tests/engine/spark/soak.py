@@ -134,12 +134,17 @@ def soak(home: Path, minutes: float, seed: int) -> tuple[int, int, int]:
         while lives == 0 or time.monotonic() < end:
             for _ in range(4):
                 write_files(home, len(list((home / "orders").glob("*.parquet"))), maker)
-            killed, lost = run(home, master, maker, maker.uniform(20, 120))
+            killed, lost = run(home, master, maker, maker.uniform(20, 90) * slowness())
             lives, drivers, executors = lives + 1, drivers + killed, executors + lost
             print(f"life {lives}: {killed} driver and {lost} executors killed", flush=True)
         killed, lost = run(home, master, maker, None)
         assert killed == 0
     return lives + 1, drivers, executors + lost
+
+
+def slowness() -> float:
+    """How many times as long anything takes, by what else runs: a life must get to do something."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2)
 
 
 def run(home: Path, master: str, maker: random.Random, seconds: float | None) -> tuple[int, int]:
@@ -160,7 +165,7 @@ def run(home: Path, master: str, maker: random.Random, seconds: float | None) ->
         end = time.monotonic() + seconds if seconds is not None else None
         while end is None or time.monotonic() < end:
             with suppress(subprocess.TimeoutExpired):
-                text, _ = process.communicate(timeout=maker.uniform(20, 70))
+                text, _ = process.communicate(timeout=maker.uniform(10, 40) * slowness())
                 assert process.returncode == 0, f"a life ended with {process.returncode}"
                 assert "equal" in text
                 return 0, lost
