@@ -144,7 +144,7 @@ def soak(home: Path, minutes: float, seed: int) -> tuple[int, int, int]:
 
 def slowness() -> float:
     """How many times as long anything takes, by what else runs: a life must get to do something."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2)
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 3)
 
 
 def run(home: Path, master: str, maker: random.Random, seconds: float | None) -> tuple[int, int]:
@@ -156,8 +156,9 @@ def run(home: Path, master: str, maker: random.Random, seconds: float | None) ->
     command = [sys.executable, "-m", "tests.engine.spark.soak", "--live", *arguments]
     command += ["--seed", str(maker.randrange(1 << 30))]
     lost = 0
+    env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     with process:
         assert process.stdout is not None
