@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,8 +37,17 @@ from viewlet.frontend.window_rows import (
     others,
     peers,
 )
-from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, free_variables
+from viewlet.functions import DAY, Apply, Const, Ref, ScalarExpr, apply, free_variables
 from viewlet.schema import Kind, Type
+
+LONGEST_MONTH = 31
+
+
+def _widest(edges: Iterable[Narrowed | None]) -> Narrowed | None:
+    """What all of them replace, where each goes by the same key."""
+    known = [edge for edge in edges if edge is not None]
+    keys = {edge.key if edge is not None else None for edge in edges}
+    return max(known, key=lambda edge: edge.reach) if len(keys) == 1 and known else None
 
 
 @dataclass
@@ -79,7 +90,7 @@ class ValueStage:
     def over_rows(self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]) -> Rows:
         """The rows with the values of calls that need no positions."""
         factors: list[Expr] = []
-        edges: set[OrderKey | None] = set()
+        edges: list[Narrowed | None] = []
         for call in calls:
             order = self._order(call)
             if isinstance(call.function, RANKS):
@@ -98,10 +109,12 @@ class ValueStage:
             looks_back = isinstance(call.function, exp.Rank | exp.DenseRank) or (
                 call.frame == UP_TO_PEERS and not isinstance(call.function, RANKS)
             )
-            edges.add(order[0] if order and looks_back else None)
+            edges.append(
+                Narrowed(order[0]) if order and looks_back else self._range_reach(call, order)
+            )
         used = frozenset[str]().union(*(free_variables(bindings[c.variable]) for c in calls))
         values = [name for name in lifted(factors) if name in used]
-        (edge,) = edges if len(edges) == 1 else (None,)
+        edge = _widest(edges)
         recomputed = "" if edge is not None else whole_partition(calls)
         if any(call.variable in self.most for call in calls):
             # The first rows are few: they are replaced as a whole, and choice from the first on.
@@ -112,9 +125,28 @@ class ValueStage:
             self.partition,
             factors,
             values,
-            Narrowed(edge) if edge is not None else None,
+            edge,
             recomputed=recomputed,
         )
+
+    def _range_reach(self, call: Call, order: Sequence[OrderKey]) -> Narrowed | None:
+        """A frame of RANGE that ends so far ahead, over one key that is never NULL: rows that are
+        further before the first change have it not in their frames."""
+        end = call.frame.end.offset
+        if isinstance(call.function, RANKS) or len(order) != 1 or end is None:
+            return None
+        type_ = call.order[0].value.type
+        if isinstance(end, exp.Interval):
+            interval = interval_literal(end)
+            days = abs(interval.months) * LONGEST_MONTH + abs(interval.days)
+            reach = days * DAY + abs(interval.microseconds)
+            if type_.kind is Kind.DATE:
+                reach = -(-reach // DAY)
+        else:
+            if type_.kind is Kind.DOUBLE or not isinstance(end, exp.Literal):
+                return None
+            reach = math.ceil(decimal.Decimal(end.name) * 10**type_.scale)
+        return Narrowed(order[0], reach if call.frame.end.sign > 0 else 0)
 
     def aggregate(
         self, call: Call, branches: tuple[Branch, ...], keys: tuple[str, ...], factors: list[Expr]
@@ -194,9 +226,6 @@ class ValueStage:
         *absent, key = order
         same = (*self.partition, *(k.variable for k in absent))
         branch, names = rows.branch(variables, same)
-        (value,) = call.order
-        typed = Typed(Ref(key.variable), value.value.type)
-        other = Typed(Ref(names[key.variable]), value.value.type)
         tests: list[Expr] = []
         outside: list[Branch] = []
         for bound, is_start in ((frame.start, True), (frame.end, False)):
@@ -210,11 +239,35 @@ class ValueStage:
                         [flag if is_start else OrderKey(flag.variable, not flag.descending)],
                     )
                 continue
-            limit = self._limit(typed, bound, key.descending, call)
             operator = ">=" if is_start != key.descending else "<="
-            tests.append(cond(comparison(operator, other, limit, call.node).scalar))
+            tests.append(cond(self._against(bound, operator, names, key, call)))
         inside = Branch((*branch.factors, *tests), branch.bindings)
         return (inside, *outside), shown
+
+    def _before_start(self, rows: Rows, call: Call, order: Sequence[OrderKey]) -> Expr:
+        """How many rows are before a frame that starts at an offset of the order's value."""
+        *absent, key = order
+        same = (*self.partition, *(k.variable for k in absent))
+        branch, names = rows.branch(self.variables, same)
+        test = cond(self._against(call.frame.start, key.before, names, key, call))
+        branches = [Branch((*branch.factors, test), branch.bindings)]
+        if absent:
+            branches += others(self.variables, rows, self.partition, absent)
+        return counted(self.partition, [k.variable for k in order], branches)
+
+    def _against(
+        self,
+        bound: FrameBound,
+        operator: str,
+        names: Mapping[str, str],
+        key: OrderKey,
+        call: Call,
+    ) -> ScalarExpr:
+        """another row's order key OPERATOR the row's own, plus or minus an offset"""
+        type_ = call.order[0].value.type
+        limit = self._limit(Typed(Ref(key.variable), type_), bound, key.descending, call)
+        other = Typed(Ref(names[key.variable]), type_)
+        return comparison(operator, other, limit, call.node).scalar
 
     def _limit(self, value: Typed, bound: FrameBound, descending: bool, call: Call) -> Typed:
         """The current row's order key plus or minus an offset."""

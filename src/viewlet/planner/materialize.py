@@ -25,6 +25,7 @@ from viewlet.calculus.expr import (
     Binder,
     Cond,
     Delta,
+    Each,
     Exists,
     Expr,
     MapRef,
@@ -93,6 +94,12 @@ class Materializer:
             return factor
         bound = correlation(factor) if isinstance(factor, NestedValue) else NONE
         return mapped(factor, part=lambda body: self.body(body, bound))
+
+    def values_over_maps(self, expr: Expr) -> Expr:
+        """Bodies of lifts and extremes over maps; all around them stays as it is."""
+        if isinstance(expr, NestedValue):
+            return self._nested(expr)
+        return mapped(expr, part=self.values_over_maps)
 
     def body(self, body: Expr, bound: Names) -> Expr:
         """A nested body over maps. `bound` are the correlated variables, which do not connect."""
@@ -231,8 +238,8 @@ class Materializer:
         for factor in outside:
             bound |= outputs(factor)
         for factor in list(waiting):
-            if isinstance(factor, Nested) and (
-                factor in forced or self._must_stay_out(factor, changing)
+            if factor in forced or (
+                isinstance(factor, Nested) and self._must_stay_out(factor, changing)
             ):
                 waiting.remove(factor)
                 outside.append(factor)
@@ -439,9 +446,10 @@ def _is_scalar(factor: Expr) -> bool:
 
 
 def _with_inputs(part: Component) -> list[Expr]:
-    """Nested factors that need a variable from outside of the component: no map can hold them."""
+    """Nested and counted factors that need a variable from outside of the component: no map can
+    hold them."""
     missing = inputs(product_of(*part.factors))
-    return [f for f in part.factors if isinstance(f, Nested) and inputs(f) & missing]
+    return [f for f in part.factors if isinstance(f, Nested | Each) and inputs(f) & missing]
 
 
 def _bound_by(factors: Iterable[Expr]) -> Names:

@@ -237,7 +237,8 @@ class _Planner:
             planned = self.maps.add_inner(view.keys, body, definition, is_shared=is_shared)
             names[view.name] = planned.name
             if view.made_from is not None and planned.touched is None:
-                planned.touched = self._touched(view, names[view.made_from])
+                touched = transform(view.touched, rule)
+                planned.touched = self._touched(touched, view, names[view.made_from])
         return with_expressions(query, lambda expr: transform(expr, rule)) if names else query
 
     def _with_sums_as_values(self, body: Expr) -> Expr:
@@ -264,8 +265,9 @@ class _Planner:
         slots = variable_slots(expr, signatures)
         return weight_type(expr, signatures, slots) is Physical.INT
 
-    def _touched(self, view: InnerView, source: str) -> Expr:
-        """The rows that are replaced, over the buffer that holds the change of their source."""
+    def _touched(self, touched: Expr, view: InnerView, source: str) -> Expr:
+        """The rows that are replaced, over the buffer that holds the change of their source, and
+        what is counted in the source itself over maps."""
         buffer = self.maps.change(source)
 
         def rule(node: Expr) -> Expr:
@@ -273,7 +275,10 @@ class _Planner:
                 return MapRef(buffer, node.column, node.keys, buffer=True)
             return node
 
-        return transform(view.touched, rule)
+        touched = transform(touched, rule)
+        if not any(map(self.maps.is_inner, walk(touched))):
+            return touched
+        return self._materializer.values_over_maps(simplify(touched))
 
     def _let(self, let: NestedValue) -> NestedValue:
         simple = simplify(let)
