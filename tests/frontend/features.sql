@@ -353,7 +353,7 @@ SELECT a, BIT_AND(b) AS x, BIT_OR(b) AS y, BIT_XOR(b) AS z FROM r GROUP BY a;
 SELECT BIT_OR(a - 3) AS x, BIT_AND(a - 3) FILTER (WHERE b > 1) AS y, BIT_XOR(DISTINCT -a) AS z FROM r;
 SELECT a, COUNT(DISTINCT (b, e)) AS n FROM r GROUP BY a;
 SELECT a, QUANTILE_CONT(b, 0.25) AS q, QUANTILE_DISC(e, 0.75) AS d FROM r GROUP BY a;
-SELECT a FROM public.r WHERE public.r.b = 1;
+SELECT a FROM main.r WHERE main.r.b = 1;
 SELECT a FROM r x WHERE b = (SELECT MAX(b) FROM r y WHERE y.a = x.a);
 SELECT a, c FROM r x WHERE NOT EXISTS (SELECT 1 FROM r y WHERE y.a = x.a AND y.c > x.c);
 SELECT x.a, x.e, q.m FROM r x JOIN (SELECT e, MIN(b) AS m FROM r GROUP BY e) q ON q.e = x.e AND q.m = x.b;

@@ -89,7 +89,7 @@ class PositionStage(NeighborStage):
             self.ties,
             most,
             factors,
-            lifted(factors),
+            [*lifted(factors), *filter(None, dense.values())],
             Narrowed(edge) if edge is not None else None,
             is_unique=self.is_unique,
             recomputed="" if most or edge is not None else whole_partition(calls),
@@ -226,6 +226,9 @@ class PositionStage(NeighborStage):
                 key = keys.pop()
                 at_bound = ">=" if is_start != key.descending else "<="
                 test = self._against(bound, at_bound, names, key, call)
+                if keys:
+                    is_absent = apply("=", Ref(keys[0].variable), Const(1))
+                    test = apply("or", is_absent, test)
             for key in reversed(keys):
                 operator = key.before if not is_start else {"<": ">", ">": "<"}[key.before]
                 other, own = Ref(names[key.variable]), Ref(key.variable)

@@ -25,7 +25,7 @@ from viewlet.frontend.types import (
     shift,
 )
 from viewlet.frontend.window_calls import RANKS, Call, FrameAggregates, whole_partition
-from viewlet.frontend.window_frames import CURRENT, UP_TO_PEERS, FrameBound
+from viewlet.frontend.window_frames import CURRENT, RANGE, UP_TO_PEERS, FrameBound, WindowFrame
 from viewlet.frontend.window_rows import (
     Narrowed,
     OrderKey,
@@ -41,6 +41,17 @@ from viewlet.functions import DAY, Apply, Const, Ref, ScalarExpr, apply, free_va
 from viewlet.schema import Kind, Type
 
 LONGEST_MONTH = 31
+
+
+def _leaves_out_current(frame: WindowFrame) -> bool:
+    """Whether a frame begins behind the current row or ends before it."""
+    is_beyond = frame.start.sign > 0 and not _is_zero(frame.start.offset)
+    return is_beyond or (frame.end.sign < 0 and not _is_zero(frame.end.offset))
+
+
+def _is_zero(offset: exp.Expr | None) -> bool:
+    """Whether an offset is CURRENT ROW's."""
+    return isinstance(offset, exp.Literal) and not decimal.Decimal(offset.name)
 
 
 def _widest(edges: Iterable[Narrowed | None]) -> Narrowed | None:
@@ -80,12 +91,13 @@ class ValueStage:
         return tuple(dict.fromkeys(s.name for s in choice if isinstance(s, Ref)))
 
     def _order(self, call: Call) -> list[OrderKey]:
-        keys = []
+        """The keys of an order, each once: what follows an equal one orders nothing."""
+        keys: dict[str, OrderKey] = {}
         for _, value, descending in call.order_columns(self.variables):
             scalar = self.final[value.scalar]
             if isinstance(scalar, Ref) and scalar.name not in self.partition:
-                keys.append(OrderKey(scalar.name, descending))
-        return keys
+                keys.setdefault(scalar.name, OrderKey(scalar.name, descending))
+        return list(keys.values())
 
     def over_rows(self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]) -> Rows:
         """The rows with the values of calls that need no positions."""
@@ -213,7 +225,8 @@ class ValueStage:
         frame, variables = call.frame, self.variables
         shown = tuple(key.variable for key in order)
         if frame.is_whole or not order:
-            return (rows.branch(variables, self.partition)[0],), ()
+            branch, _ = rows.branch(variables, self.partition)
+            return (Branch((*branch.factors, *self._of_equal_keys(call)), branch.bindings),), ()
         if all(b.offset is None or b == CURRENT for b in (frame.start, frame.end)):
             branches = [peers(variables, rows, self.partition, order)]
             if frame.start.offset is None:
@@ -240,17 +253,31 @@ class ValueStage:
                     )
                 continue
             operator = ">=" if is_start != key.descending else "<="
-            tests.append(cond(self._against(bound, operator, names, key, call)))
+            test = self._against(bound, operator, names, key, call)
+            if absent and _leaves_out_current(frame):
+                # NULL plus an offset is NULL, and beside NULL there is NULL.
+                is_absent = apply("=", Ref(absent[0].variable), Const(1))
+                test = apply("or", is_absent, test)
+            tests.append(cond(test))
         inside = Branch((*branch.factors, *tests), branch.bindings)
         return (inside, *outside), shown
+
+    def _of_equal_keys(self, call: Call) -> list[Expr]:
+        """What a frame has where all rows of a partition are equal in the order: all of them, or
+        none where it begins behind or ends before the current row. Beside NULL there is NULL."""
+        if call.frame.unit != RANGE or not call.order or not _leaves_out_current(call.frame):
+            return []
+        return [cond(apply("is_null", self.final[call.order[0].value.scalar]))]
 
     def _before_start(self, rows: Rows, call: Call, order: Sequence[OrderKey]) -> Expr:
         """How many rows are before a frame that starts at an offset of the order's value."""
         *absent, key = order
         same = (*self.partition, *(k.variable for k in absent))
         branch, names = rows.branch(self.variables, same)
-        test = cond(self._against(call.frame.start, key.before, names, key, call))
-        branches = [Branch((*branch.factors, test), branch.bindings)]
+        test = self._against(call.frame.start, key.before, names, key, call)
+        if absent:
+            test = apply("and", apply("=", Ref(absent[0].variable), Const(0)), test)
+        branches = [Branch((*branch.factors, cond(test)), branch.bindings)]
         if absent:
             branches += others(self.variables, rows, self.partition, absent)
         return counted(self.partition, [k.variable for k in order], branches)

@@ -39,7 +39,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.query import InnerView, Plan, Query, with_expressions
 from viewlet.calculus.rewrite import expand, project
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import inputs
+from viewlet.calculus.scope import all_names, inputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
@@ -347,7 +347,7 @@ class _Planner:
             planned.name,
             column,
             out=schedule(product_of(touched, old)),
-            into=schedule(project(planned.keys, product_of(touched, definition))),
+            into=schedule(project(planned.keys, _touched_rows(touched, definition))),
         )
 
     def _change(self, relation: str) -> Change:
@@ -382,3 +382,12 @@ class _Planner:
             and self.maintenance.is_recomputed(relation, node.name, node.column)
             for node in walk(definition)
         )
+
+
+def _touched_rows(touched: Expr, definition: Expr) -> Expr:
+    """t * Sum[k](q) -> t * q  where t has no variable of q but k: its tests stand beside q's loop"""
+    body = definition.body if isinstance(definition, Sum) else definition
+    keys = frozenset(definition.keys) if isinstance(definition, Sum) else frozenset[str]()
+    if all_names(touched) & all_names(body) <= keys:
+        return product_of(touched, body)
+    return product_of(touched, definition)
