@@ -95,12 +95,6 @@ class Materializer:
         bound = correlation(factor) if isinstance(factor, NestedValue) else NONE
         return mapped(factor, part=lambda body: self.body(body, bound))
 
-    def values_over_maps(self, expr: Expr) -> Expr:
-        """Bodies of lifts and extremes over maps; all around them stays as it is."""
-        if isinstance(expr, NestedValue):
-            return self._nested(expr)
-        return mapped(expr, part=self.values_over_maps)
-
     def body(self, body: Expr, bound: Names) -> Expr:
         """A nested body over maps. `bound` are the correlated variables, which do not connect."""
         if not any(isinstance(node, Rel) or self._maps.is_inner(node) for node in walk(body)):
@@ -446,8 +440,7 @@ def _is_scalar(factor: Expr) -> bool:
 
 
 def _with_inputs(part: Component) -> list[Expr]:
-    """Nested and counted factors that need a variable from outside of the component: no map can
-    hold them."""
+    """Nested and counted factors that need a variable from outside: no map can hold them."""
     missing = inputs(product_of(*part.factors))
     return [f for f in part.factors if isinstance(f, Nested | Each) and inputs(f) & missing]
 

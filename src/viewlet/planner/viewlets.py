@@ -29,6 +29,7 @@ from viewlet.calculus.expr import (
     Value,
     children,
     factors_of,
+    mapped,
     product_of,
     rebuild,
     relations,
@@ -39,13 +40,19 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.query import InnerView, Plan, Query, with_expressions
 from viewlet.calculus.rewrite import expand, project
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import all_names, inputs
+from viewlet.calculus.scope import all_names, inputs, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
+from viewlet.garbage import no_collection
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
-from viewlet.planner.frontiers import EVERYTHING_EAGER, Frontier, joined_variables
+from viewlet.planner.frontiers import (
+    EVERYTHING_EAGER,
+    Frontier,
+    joined_variables,
+    used_variables,
+)
 from viewlet.planner.grouped_views import with_grouped_views
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
@@ -59,6 +66,7 @@ from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Physical, Relation
 
 
+@no_collection()
 def compile_program(
     catalog: Catalog,
     queries: Sequence[Query],
@@ -125,14 +133,16 @@ def recomputations(
         for statement in trigger.statements
         if statement.op == ":=" and not program.map(statement.target).buffer
     }
-    for name, relation in sorted(whole):
-        reasons.append(
-            f"{name} by changes of {relation}: a nested value of it is tied to no row by ="
-        )
-    return reasons
+    why = (
+        f"plan = '{chosen.value}'"
+        if chosen is Plan.REEVALUATED
+        else "a nested value of it is tied to no row by ="
+    )
+    return reasons + [f"{name} by changes of {relation}: {why}" for name, relation in sorted(whole)]
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
+@no_collection()
 def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
     catalog = Catalog({relation.name: relation for relation in relations})
     return choose(catalog, query, _attempts(catalog, query, keyed))
@@ -278,7 +288,13 @@ class _Planner:
         touched = transform(touched, rule)
         if not any(map(self.maps.is_inner, walk(touched))):
             return touched
-        return self._materializer.values_over_maps(simplify(touched))
+        return self._values_over_maps(simplify(touched))
+
+    def _values_over_maps(self, expr: Expr) -> Expr:
+        """Lifts and extremes over maps; all around them stays as it is."""
+        if isinstance(expr, NestedValue):
+            return self._materializer.decorrelate(expr)
+        return mapped(expr, part=self._values_over_maps)
 
     def _let(self, let: NestedValue) -> NestedValue:
         simple = simplify(let)
@@ -315,6 +331,9 @@ class _Planner:
         if planned.touched is not None:
             self._replace(planned, planned.touched, column, relation)
             return
+        if planned.is_reevaluated:
+            self._reevaluate(planned, column, relation)
+            return
         if self._must_recompute(definition, relation, change):
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
@@ -328,8 +347,29 @@ class _Planner:
         if difference == ZERO:
             self._unchanged.add((planned.name, column, relation))
             return
-        over_maps = self._materializer.expression(difference, frozenset((relation,)), frozenset())
+        changing = frozenset((relation,))
+        over_maps = (
+            self._materializer.recomputed(difference, changing, joined_variables)
+            if planned.plan is Plan.CLASSICAL
+            else self._materializer.expression(difference, changing, frozenset())
+        )
         self.maintenance.update(relation, planned.name, column, schedule(over_maps))
+
+    def _reevaluate(self, planned: PlannedMap, column: str, relation: str) -> None:
+        """A column over the rows of relations, in what any column of its map uses of them."""
+        used = frozenset[str]().union(
+            *(
+                used_variables(monomial.factors)
+                for definition in planned.columns.values()
+                for monomial in expand(definition)
+            )
+        )
+        computed = self._materializer.recomputed(
+            planned.columns[column],
+            frozenset((relation,)),
+            lambda factors: used & frozenset[str]().union(*map(outputs, factors)),
+        )
+        self.maintenance.recompute(relation, planned.name, column, schedule(computed))
 
     def _replace(self, planned: PlannedMap, touched: Expr, column: str, relation: str) -> None:
         """Rows that are touched go as they are, and come back as the source has them then.
@@ -385,7 +425,7 @@ class _Planner:
 
 
 def _touched_rows(touched: Expr, definition: Expr) -> Expr:
-    """t * Sum[k](q) -> t * q  where t has no variable of q but k: its tests stand beside q's loop"""
+    """t * Sum[k](q) -> t * q  where t has no variable of q but k: its tests end the loop of q"""
     body = definition.body if isinstance(definition, Sum) else definition
     keys = frozenset(definition.keys) if isinstance(definition, Sum) else frozenset[str]()
     if all_names(touched) & all_names(body) <= keys:
