@@ -232,9 +232,8 @@ class Materializer:
         for factor in outside:
             bound |= outputs(factor)
         for factor in list(waiting):
-            if factor in forced or (
-                isinstance(factor, Nested) and self._must_stay_out(factor, changing)
-            ):
+            stays = isinstance(factor, Nested) and self._must_stay_out(factor, changing)
+            if stays or factor in forced:
                 waiting.remove(factor)
                 outside.append(factor)
                 if starts_from_batch(factor) and inputs(factor) <= bound:
