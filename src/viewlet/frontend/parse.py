@@ -44,6 +44,7 @@ from viewlet.frontend.parameters import (
     written,
 )
 from viewlet.frontend.read_arguments import check_arguments
+from viewlet.frontend.spellings import expand_spellings
 from viewlet.frontend.statements import (
     CreateView,
     Drop,
@@ -207,6 +208,7 @@ def _statement_of_tree(source: SourceText, tokens: Sequence[Token]) -> Statement
     _prepare_names(source, tree)
     if isinstance(tree, exp.Query | exp.Values | exp.Create):
         expand_time_windows(tree)
+    expand_spellings(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):
