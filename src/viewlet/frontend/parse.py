@@ -44,6 +44,7 @@ from viewlet.frontend.parameters import (
     written,
 )
 from viewlet.frontend.read_arguments import check_arguments
+from viewlet.frontend.session_windows import expand_sessions, with_session_names
 from viewlet.frontend.statements import (
     CreateView,
     Drop,
@@ -190,7 +191,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
             tokens, source.position, text, lambda part: statement_of(source, part)
         )
     tokens, is_stream = _without_stream(list(tokens))
-    tokens = without_flink_words(_without_data(source, tokens))
+    tokens = without_flink_words(with_session_names(_without_data(source, tokens)))
     tree = _tree(source, tokens)
     for node in tree.walk():
         offset = node.meta_get("start")
@@ -207,6 +208,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
             node.set("this", node.name.lower())
     if isinstance(tree, exp.Query | exp.Values | exp.Create):
         expand_time_windows(tree)
+        expand_sessions(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from viewlet.engine.contract import Engine
 from viewlet.frontend.statements import TransactionVerb
+from viewlet.frontend.user_functions import function
 from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import callback_of, name_of
 from viewlet.interfaces.batch_queue import BatchQueue, Policy
@@ -103,6 +104,8 @@ class Database:
         3
         """
         return self._executor.run(text, parameters)
+
+    function = staticmethod(function)
 
     # --- changes ----------------------------------------------------------------------------------
 
