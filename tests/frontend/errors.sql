@@ -543,7 +543,7 @@ CREATE ALGORITHM = MERGE VIEW v AS SELECT a FROM r
 --! UnsupportedError 1:8 | option ALGORITHM=MERGE is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
 
 CREATE MATERIALIZED VIEW v WITH (fillfactor = 70) AS SELECT a FROM r
---! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, plan, refresh, staleness, strict
+--! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, memory, plan, refresh, staleness, strict
 
 CREATE MATERIALIZED VIEW v COMMENT 'x' AS SELECT a FROM r
 --! UnsupportedError 1:36 | option SCHEMACOMMENT is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
@@ -882,16 +882,16 @@ CREATE TABLE z (a INT COLLATE "C")
 --! UnsupportedError 1:17 | COLLATE "C" is not supported | a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and REFERENCES
 
 MERGE INTO r
---! ParseError 1:12 | expected table name, near 'r' | after 'r' the text ends
+--! ParseError 1:12 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s
---! ParseError 1:20 | something is missing near 's' | after 's' the text ends
+--! ParseError 1:20 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s ON r.b = s.b
---! ParseError 1:33 | something is missing near 'b' | after 'b' the text ends
+--! ParseError 1:33 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s ON r.b = s.b WHEN MATCHED
---! ParseError 1:40 | something is missing near 'MATCHED' | after 'MATCHED' the text ends
+--! ParseError 1:40 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN
 --! ParseError 1:48 | something is missing near 'THEN' | after 'THEN' the text ends

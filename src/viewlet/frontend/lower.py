@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, NestedValue
 from viewlet.calculus.query import COUNT, OutputColumn, Query, ViewKind
+from viewlet.collector import no_collection
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.aggregates import (
     Components,
@@ -53,6 +54,7 @@ from viewlet.functions import Ref, ScalarExpr
 from viewlet.schema import VARCHAR, Catalog, Kind, folded_name
 
 
+@no_collection()
 def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, CreateView]) -> Query:
     """The Query of a view; other views that it reads are inlined."""
     lowering = Lowering(catalog, views, lower_query, open_views=(statement.name,))

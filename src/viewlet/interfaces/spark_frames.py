@@ -24,16 +24,17 @@ class FrameBatch:
 
     `version` numbers the states of a database on Spark, also after a restart; None where a batch
     that was repeated is no longer the newest of its query. `is_repeated`: it had been applied
-    before, and nothing was done.
+    before, and nothing was done. `rows` are those that were read of the DataFrames.
 
     >>> batch = db.apply_spark([("r", spark.createDataFrame([(7, 1)], "a INT, b INT"))])
     >>> batch.changes("v").collect()
     [Row(a=7, total=1, _weight=1)]
     """
 
-    def __init__(self, state: DatabaseState, changes: BatchChanges) -> None:
+    def __init__(self, state: DatabaseState, changes: BatchChanges, rows: int = 0) -> None:
         self._state = state
         self._changes = changes
+        self.rows = rows
 
     @property
     def version(self) -> int | None:

@@ -367,7 +367,7 @@ class Writes:
             applied = engine.apply_frames(fed, batch_id=batch_id)
             rows = engine.rows_read() - rows_before
             self._applied(list(dict.fromkeys(routes)), began, rows, b"")
-            return FrameBatch(state, applied)
+            return FrameBatch(state, applied, rows)
 
     def sink(
         self, relation: str, weight: int | str, op: str | None

@@ -327,17 +327,15 @@ def _quoted(name: str) -> str:
 def _field(
     known: Mapping[str, _FrameColumn], name: str, relation: Relation, what: str
 ) -> _FrameColumn:
-    """A column by its name: as it is written, else whatever the case."""
-    if name in known:
-        return known[name]
+    """A column by its name, whatever the case."""
     alike = [source for other, source in known.items() if other.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
-    if alike:
+    if alike:  # one of them may be written alike: Spark finds none of them by name all the same
         raise DataError(
             f"the DataFrame for {relation.name} has several columns {name}: "
             f"{', '.join(source.text for source in alike)}",
-            hint="rename the others: withColumnRenamed",
+            hint="rename the others: withColumnRenamed, or drop them",
         )
     said = f", which has {what}" if what else ""
     raise DataError(
