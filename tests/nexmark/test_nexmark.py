@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import viewlet
-from tests.nexmark.queries import QUERIES, TABLES, in_duckdb
+from viewlet_bench.nexmark_queries import QUERIES, TABLES, count_char, in_duckdb
 
 START = datetime(2026, 1, 1, 23, 59, 20)
 RELATIONS = ("person", "auction", "bid")
@@ -73,10 +73,6 @@ class Events:
         )
 
 
-def count_char(text: str, character: str) -> int:
-    return text.count(character)
-
-
 def plain(rows: list[tuple[Any, ...]]) -> Counter[Any]:
     """Rows as a bag, whether a number is whole, decimal or double."""
     return Counter(
@@ -95,10 +91,13 @@ def plain(rows: list[tuple[Any, ...]]) -> Counter[Any]:
 def test_queries_follow_events(engine: Any, seed: int) -> None:
     events = Events(seed)
     mirror = duckdb.connect()
-    mirror.execute(TABLES.replace("STREAM", "TABLE"))
+    mirror.execute(TABLES.replace("STREAM", "TABLE").replace("WITH (static = true)", ""))
+    side_input = [(key, f"value {key}") for key in range(0, 500, 3)]
+    mirror.executemany("INSERT INTO side_input VALUES (?, ?)", side_input)
     with viewlet.connect(engine) as db:
         db.function("count_char", count_char)
         db.execute(TABLES)
+        db.insert("side_input", side_input)
         db.execute(";".join(f"CREATE MATERIALIZED VIEW {n} AS {q}" for n, q in QUERIES.items()))
         for size in (1, 2, 10, 40, 60, 60):
             changes = events.batch(size)

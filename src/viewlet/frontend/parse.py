@@ -61,6 +61,7 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
+from viewlet.frontend.temporal_joins import mark_temporal_joins
 from viewlet.frontend.time_windows import expand_time_windows, without_flink_words
 from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
 from viewlet.frontend.transactions import read_transaction
@@ -209,6 +210,7 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if isinstance(tree, exp.Query | exp.Values | exp.Create):
         expand_time_windows(tree)
         expand_sessions(tree)
+        mark_temporal_joins(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):

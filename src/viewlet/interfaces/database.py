@@ -106,7 +106,6 @@ class Database:
         return self._executor.run(text, parameters)
 
     function = staticmethod(function)
-
     # --- changes ----------------------------------------------------------------------------------
 
     @overload
@@ -359,10 +358,8 @@ class Database:
     def schema(self, name: str) -> RelationSchema:
         """Kind, columns, key and SQL of a table, stream or view.
 
-        >>> for column in db.schema("v").columns:
-        ...     print(column.name, column.type, column.nullable)
-        a INTEGER True
-        total BIGINT True
+        >>> [(column.name, column.type) for column in db.schema("v").columns]
+        [('a', 'INTEGER'), ('total', 'BIGINT')]
         """
         return describe(self._state.definitions, name_of(name, "table or view"))
 

@@ -4,10 +4,18 @@ Texts are those of the published Flink queries. What differs in spelling, query 
 
 q0 to q23   `x` is written as PostgreSQL quotes, columns dateTime and so on are declared in quotes
 q6          as it is meant: the published text is no valid SQL, and no engine runs it
+q13         the side input is AS OF PROCTIME(), not of a column that has PROCTIME(), and static
+q14         count_char is a function of the user's
 q23         A.dateTime, emailAddress and so on in quotes: Flink tells a from A without them
 """
 
 from __future__ import annotations
+
+
+def count_char(text: str, character: str) -> int:
+    """How often a character is in a text: q14 calls it by `db.function`."""
+    return text.count(character)
+
 
 TABLES = """
 CREATE STREAM person (id BIGINT, name VARCHAR, "emailAddress" VARCHAR, "creditCard" VARCHAR,
@@ -17,6 +25,7 @@ CREATE STREAM auction (id BIGINT, "itemName" VARCHAR, description VARCHAR, "init
   extra VARCHAR);
 CREATE STREAM bid (auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR,
   "dateTime" TIMESTAMP, extra VARCHAR);
+CREATE TABLE side_input (key BIGINT PRIMARY KEY, value VARCHAR) WITH (static = true);
 """
 
 _STATISTICS = """
@@ -88,6 +97,9 @@ WHERE rownum <= 1""",
     "q11": f"""SELECT B.bidder, count(*) as bid_count,
     SESSION_START(B."dateTime", {_TEN}) as starttime, SESSION_END(B."dateTime", {_TEN}) as endtime
 FROM bid B GROUP BY B.bidder, SESSION(B."dateTime", {_TEN})""",
+    "q13": """SELECT B.auction, B.bidder, B.price, B."dateTime", S.value
+FROM bid B JOIN side_input FOR SYSTEM_TIME AS OF PROCTIME() AS S
+ON mod(B.auction, 10000) = S.key""",
     "q14": """SELECT auction, bidder, 0.908 * price as price,
     CASE WHEN HOUR("dateTime") >= 8 AND HOUR("dateTime") <= 18 THEN 'dayTime'
         WHEN HOUR("dateTime") <= 6 OR HOUR("dateTime") >= 20 THEN 'nightTime'
@@ -148,6 +160,7 @@ def in_duckdb(name: str) -> str:
     for n in (3, 4, 5):
         split = f"split(url, '/')[{n + 1}]"
         text = text.replace(f"SPLIT_INDEX(url, '/', {n})", split)
+    text = text.replace("FOR SYSTEM_TIME AS OF PROCTIME()", "")
     text = text.replace("count_char(extra, 'c')", "len(extra) - len(replace(extra, 'c', ''))")
     if name == "q11":  # a session begins where no other bid is within ten seconds before
         text = f"""WITH starts AS (SELECT bidder, "dateTime" AS t FROM bid B
