@@ -4,6 +4,7 @@ Texts are those of the published Flink queries. What differs in spelling, query 
 
 q0 to q23   `x` is written as PostgreSQL quotes, columns dateTime and so on are declared in quotes
 q6          as it is meant: the published text is no valid SQL, and no engine runs it
+q12         PROCTIME() is the default of a column of bid: DEFAULT NOW()
 q13         the side input is AS OF PROCTIME(), not of a column that has PROCTIME(), and static
 q14         count_char is a function of the user's
 q23         A.dateTime, emailAddress and so on in quotes: Flink tells a from A without them
@@ -24,7 +25,7 @@ CREATE STREAM auction (id BIGINT, "itemName" VARCHAR, description VARCHAR, "init
   reserve BIGINT, "dateTime" TIMESTAMP, expires TIMESTAMP, seller BIGINT, category BIGINT,
   extra VARCHAR);
 CREATE STREAM bid (auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR,
-  "dateTime" TIMESTAMP, extra VARCHAR);
+  "dateTime" TIMESTAMP, extra VARCHAR, p_time TIMESTAMP DEFAULT NOW());
 CREATE TABLE side_input (key BIGINT PRIMARY KEY, value VARCHAR) WITH (static = true);
 """
 
@@ -97,6 +98,10 @@ WHERE rownum <= 1""",
     "q11": f"""SELECT B.bidder, count(*) as bid_count,
     SESSION_START(B."dateTime", {_TEN}) as starttime, SESSION_END(B."dateTime", {_TEN}) as endtime
 FROM bid B GROUP BY B.bidder, SESSION(B."dateTime", {_TEN})""",
+    "q12": f"""SELECT bidder, count(*) as bid_count, window_start AS starttime,
+    window_end AS endtime
+FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(p_time), {_TEN}))
+GROUP BY bidder, window_start, window_end""",
     "q13": """SELECT B.auction, B.bidder, B.price, B."dateTime", S.value
 FROM bid B JOIN side_input FOR SYSTEM_TIME AS OF PROCTIME() AS S
 ON mod(B.auction, 10000) = S.key""",
@@ -151,6 +156,8 @@ def in_duckdb(name: str) -> str:
     for table in ("bid", "person", "auction"):
         call = f'TABLE(TUMBLE(TABLE {table}, DESCRIPTOR("dateTime"), {_TEN}))'
         text = text.replace(call, _WINDOWED.format(table))
+    arrivals = f"TABLE(TUMBLE(TABLE bid, DESCRIPTOR(p_time), {_TEN}))"
+    text = text.replace(arrivals, _WINDOWED.format("bid").replace('"dateTime"', "p_time"))
     hop = f"""TABLE(HOP(TABLE bid, DESCRIPTOR("dateTime"), INTERVAL '2' SECOND, {_TEN}))"""
     text = text.replace(hop, _HOPPED)
     for pattern, other in (("yyyy-MM-dd", "%Y-%m-%d"), ("HH:mm", "%H:%M")):

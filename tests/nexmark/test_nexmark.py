@@ -16,6 +16,7 @@ from viewlet_bench.nexmark_queries import QUERIES, TABLES, count_char, in_duckdb
 
 START = datetime(2026, 1, 1, 23, 59, 20)
 RELATIONS = ("person", "auction", "bid")
+BID = ("auction", "bidder", "price", "channel", "url", "dateTime", "extra")
 
 
 class Events:
@@ -24,6 +25,7 @@ class Events:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.count = 0
+        self.now = START
         self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RELATIONS}
 
     def batch(self, size: int) -> list[viewlet.Change]:
@@ -32,7 +34,10 @@ class Events:
             name = self.rng.choices(RELATIONS, (1, 3, 12))[0]
             row = getattr(self, f"_{name}")()
             self.rows[name].append(row)
-            changes.append(viewlet.Change(name, [row]))
+            rows: list[Any] = [row]
+            if name == "bid":  # p_time is left to the clock
+                rows = [dict(zip(BID, row, strict=False))]
+            changes.append(viewlet.Change(name, rows))
             if self.rng.random() < 0.15:
                 gone = self.rng.choice(RELATIONS)
                 if self.rows[gone]:
@@ -70,6 +75,7 @@ class Events:
             url,
             self._time(),
             f"ce{self.count}c"[self.count % 3 :],
+            self.now,
         )
 
 
@@ -100,6 +106,8 @@ def test_queries_follow_events(engine: Any, seed: int) -> None:
         db.insert("side_input", side_input)
         db.execute(";".join(f"CREATE MATERIALIZED VIEW {n} AS {q}" for n, q in QUERIES.items()))
         for size in (1, 2, 10, 40, 60, 60):
+            events.now += timedelta(seconds=4)
+            db.clock.set(events.now)
             changes = events.batch(size)
             db.apply(changes)
             for name in RELATIONS:
