@@ -13,12 +13,12 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "viewlet"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-BASE = {"errors", "extras", "schema", "functions", "names", "collector"}
+BASE = {"errors", "extras", "schema", "functions", "names", "garbage"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "extras": {"errors"},
     "names": set(),
-    "collector": set(),
+    "garbage": set(),
     "schema": {"errors"},
     "functions": {"errors", "schema"},
     "calculus": BASE,
@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "program": BASE | {"calculus"},
     "planner": BASE | {"calculus", "frontend", "program"},
     "distributed": BASE | {"calculus", "program"},
-    "native": {"errors", "collector"},
+    "native": {"errors", "garbage"},
     "storage": BASE | {"native"},
     "kernels": BASE | {"calculus", "program", "storage", "native"},
     "engine.values": BASE | {"calculus", "kernels", "storage", "engine"},

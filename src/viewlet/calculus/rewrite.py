@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from typing import Any
 
 from viewlet.calculus.expr import (
     Add,
@@ -334,7 +335,8 @@ def _scalar_template(scalar: ScalarExpr) -> _Template:
 def _leaf_template(leaf: Expr) -> _Template:
     if isinstance(leaf, Atom):
         data = (getattr(leaf, f.name) for f in leaf.FIELDS if f.role is Role.DATA)
-        return _Template(_atom_pieces(type(leaf), len(leaf.arguments), *data), leaf.arguments)
+        kind: Any = type(leaf)  # a class is hashable, whatever mypy makes of its instances' hash
+        return _Template(_atom_pieces(kind, len(leaf.arguments), *data), leaf.arguments)
 
     def text(names: Mapping[str, str]) -> str:
         def renamed(scalar: ScalarExpr) -> ScalarExpr:

@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, NestedValue
 from viewlet.calculus.query import COUNT, OutputColumn, Query, ViewKind
-from viewlet.collector import no_collection
 from viewlet.errors import ResolutionError, UnsupportedError
 from viewlet.frontend.aggregates import (
     Components,
@@ -51,6 +50,7 @@ from viewlet.frontend.top_rows import (
 )
 from viewlet.frontend.types import Typed
 from viewlet.functions import Ref, ScalarExpr
+from viewlet.garbage import no_collection
 from viewlet.schema import VARCHAR, Catalog, Kind, folded_name
 
 

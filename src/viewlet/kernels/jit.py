@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from viewlet.collector import no_collection
+from viewlet.garbage import no_collection
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.kernels.refreshes import with_refresh_triggers

@@ -117,7 +117,7 @@ def _cache_at(path: str) -> CodeCache:
     with contextlib.suppress(OSError):  # what cannot be made is not there, which is said below
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
-    objection = _objection(directory)
+    objection = objection_to(directory)
     if objection is None:
         return CodeCache(directory)
     logger.warning(
@@ -129,7 +129,7 @@ def _cache_at(path: str) -> CodeCache:
     return CodeCache(_private_directory())
 
 
-def _objection(directory: Path) -> str | None:
+def objection_to(directory: Path) -> str | None:
     """Why a directory cannot hold code that is run, None if it can."""
     try:
         itself, target = directory.lstat(), directory.stat()

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from viewlet.collector import no_collection
+from viewlet.garbage import no_collection
 from viewlet.native.compiled import NativeFunction
 from viewlet.native.expressions import Expressions
 from viewlet.native.fingerprint import PLAIN

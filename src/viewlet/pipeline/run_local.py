@@ -136,7 +136,7 @@ class LocalRun:
                     sink.begin()
                 else:
                     sink.resume(self.batch)
-        for view in {view for view, sink in self._sinks if self._is_told(sink)}:
+        for view in {view for view, sink in self._sinks if self._takes_tables(sink)}:
             self._database.subscribe(view, self._remember)
         if saved is not None:
             for name, feed in self._feeds.items():
@@ -144,8 +144,8 @@ class LocalRun:
         else:
             self.checkpoint()
 
-    def _is_told(self, sink: Sink) -> bool:
-        """Whether a sink gets changes that were brought to this process."""
+    def _takes_tables(self, sink: Sink) -> bool:
+        """Whether a sink gets Arrow tables, which are brought to this process."""
         return True
 
     def _remember(self, batch: ViewBatch) -> None:
@@ -205,7 +205,7 @@ class LocalRun:
     def _deliver(self) -> None:
         for target, (view, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
             batch = self._arrived.get(view)
-            if batch is not None and self._is_told(sink):
+            if batch is not None and self._takes_tables(sink):
                 table = self._changes(target.view, batch)
                 self._write(sink, target, table, self._database.view(view).to_arrow)
 

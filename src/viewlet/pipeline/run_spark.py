@@ -143,7 +143,7 @@ class SparkRun(LocalRun):
         self._takes_frames = bool(streams) and not (was_frames and others)
         return streams if self._takes_frames else others
 
-    def _is_told(self, sink: Sink) -> bool:
+    def _takes_tables(self, sink: Sink) -> bool:
         return not isinstance(sink, SparkSink)
 
     def _deliver(self) -> None:

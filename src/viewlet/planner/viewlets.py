@@ -42,8 +42,8 @@ from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
-from viewlet.collector import no_collection
 from viewlet.functions import Const, apply
+from viewlet.garbage import no_collection
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
 from viewlet.planner.frontiers import (

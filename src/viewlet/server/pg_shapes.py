@@ -1,4 +1,4 @@
-"""The shapes of PostgreSQL's catalogs: tables, types, functions and settings that clients ask for."""
+"""The catalogs of PostgreSQL by shape: tables, types, functions and settings as clients ask."""
 
 from __future__ import annotations
 

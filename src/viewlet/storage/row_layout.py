@@ -40,7 +40,7 @@ _HALVES = frozenset({Kind.INTEGER, Kind.DATE, Kind.BOOLEAN, Kind.VARCHAR})
 # What describes a column to `lay_out`.
 VALUES = 0  # address of its values, a word each
 FORM = 1  # what it is in the row: WORD, DOUBLE or HALF
-PLACE = 2  # its word in the row, or its half of one
+OFFSET = 2  # its word in the row, or its half of one
 NULLS = 3  # address of its null bytes, or 0
 MASK_WORD = 4  # the word and the bit of its null mask
 MASK_BIT = 5
@@ -59,20 +59,20 @@ def lay_out(columns: int, width: int, first: int, count: int, rows: int, words: 
         about = columns + 8 * ABOUT * c
         values = load(about, VALUES) + 8 * first
         form = load(about, FORM)
-        place = load(about, PLACE)
+        offset = load(about, OFFSET)
         nulls = load(about, NULLS)
         if form == DOUBLE:
             for i in range(count):
-                store(rows, words * i + place, float_bits(load_float(values, i)))
+                store(rows, words * i + offset, float_bits(load_float(values, i)))
         elif form == HALF:
             for i in range(count):
                 value = load(values, i)
-                at = 2 * words * i + place
+                at = 2 * words * i + offset
                 store_half(rows, at, value)
                 wide |= value ^ load_half(rows, at)
         else:
             for i in range(count):
-                store(rows, words * i + place, load(values, i))
+                store(rows, words * i + offset, load(values, i))
         if nulls != 0:
             mask = load(about, MASK_WORD)
             bit = load(about, MASK_BIT)
@@ -120,12 +120,12 @@ class RowLayout:
         """The words that an index hashes."""
         # The halves stand behind the words of their own, from an even one on.
         first_half = 2 * (first + len(words))
-        self._places = {i: (WORD, first + place) for place, i in enumerate(words)} | {
-            i: (HALF, first_half + place) for place, i in enumerate(halves)
+        self._offsets = {i: (WORD, first + offset) for offset, i in enumerate(words)} | {
+            i: (HALF, first_half + offset) for offset, i in enumerate(halves)
         }
         for i, column in enumerate(columns):
             if column.type.physical is Physical.FLOAT:
-                self._places[i] = DOUBLE, self._places[i][1]
+                self._offsets[i] = DOUBLE, self._offsets[i][1]
         mask = self.words - -(-len(nullable) // _BITS)
         self._bits = {
             i: (mask + number // _BITS, number % _BITS) for number, i in enumerate(nullable)
@@ -135,19 +135,19 @@ class RowLayout:
         """For `lay_out`: where the values of the columns are, and their null bytes (0: none)."""
         about = np.zeros((len(values), ABOUT), np.int64)
         for i, address in enumerate(values):
-            form, place = self._places[i]
-            about[i, : NULLS + 1] = address, form, place, nulls[i] if i in self._bits else 0
+            form, offset = self._offsets[i]
+            about[i, : NULLS + 1] = address, form, offset, nulls[i] if i in self._bits else 0
             if i in self._bits:
                 about[i, MASK_WORD:] = self._bits[i]
         return about
 
     def column(self, column: int, table: Array, records: Array) -> Array:
         """The values of a column of some records, which are rows of words."""
-        form, place = self._places[column]
+        form, offset = self._offsets[column]
         if form == HALF:
-            halves: Array = table.view(np.int32)[records, place].astype(np.int64)
+            halves: Array = table.view(np.int32)[records, offset].astype(np.int64)
             return halves
-        words: Array = (table.view(np.float64) if form == DOUBLE else table)[records, place]
+        words: Array = (table.view(np.float64) if form == DOUBLE else table)[records, offset]
         return words
 
     def nulls(self, column: int, table: Array, records: Array) -> Array | None:
@@ -162,8 +162,8 @@ class RowLayout:
         """Rows of which only the primary key is there, its seal included."""
         rows = np.zeros((len(columns[0]), self.words), np.int64)
         first = self.key_end - len(columns)
-        for place, values in enumerate(columns, first):
-            rows[:, place] = np.ascontiguousarray(values).view(np.int64)
+        for offset, values in enumerate(columns, first):
+            rows[:, offset] = np.ascontiguousarray(values).view(np.int64)
         if self.sealed:
             seal_rows(rows.ctypes.data, self.words, self.sealed, len(rows))
         return rows

@@ -78,16 +78,17 @@ class Jobs:
         self._anchor: Anchor = (
             beside._anchor.shared()
             if beside is not None and beside._partitions == partitions
-            else Anchor(context, self._wanted())
+            else Anchor(context, self._slots_now())
         )
 
-    def _wanted(self) -> Slots:
+    def _slots_now(self) -> Slots:
         """The slots for the cores that there are now.
 
         A cluster's executors may come later, and then partitions move: where those would be lost,
         each has a slot of its own from the start.
         """
-        if not self._is_durable and not (self._sc.master or "").startswith("local"):
+        is_one_process = re.match(r"local(\[|$)", self._sc.master or "") is not None
+        if not self._is_durable and not is_one_process:
             return Slots(self._partitions, self._partitions)
         return Slots.of(self._partitions, self._sc.defaultParallelism)
 
@@ -104,12 +105,12 @@ class Jobs:
     def rebuild_anchor(self) -> None:
         """Decide anew where partitions run, after an executor was lost."""
         self._anchor.release()
-        self._anchor = Anchor(self._sc, self._wanted())
+        self._anchor = Anchor(self._sc, self._slots_now())
 
     def follow_cores(self) -> None:
         """More slots where executors have come since; fewer never, for they may come back."""
         slots = self.slots
-        if slots.count < self._partitions and self._wanted().count > slots.count:
+        if slots.count < self._partitions and self._slots_now().count > slots.count:
             self.rebuild_anchor()
 
     def release(self) -> None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("viewlet")
 
+_INCIDENTS = 1000  # the newest that are kept; the log has all
+
 
 class Cluster:
     """A program's state over `partitions` partitions, changed by `step` and read by `read`."""
@@ -312,6 +314,19 @@ class Cluster:
             self._usable()
             if self._history.pending is not None:
                 self._history.commit(self._history.pending, batch_id)
+                self._log_version(batch_id)
+
+    def _log_version(self, batch_id: BatchId | None) -> None:
+        metrics = self._metrics
+        logger.info(
+            "version %d%s: %.0f ms in steps, %.0f in kernels, %d bytes shuffled, %d logged",
+            self.version,
+            f", {batch_id}" if batch_id is not None else "",
+            metrics.seconds * 1000,
+            metrics.run_seconds * 1000,
+            metrics.bytes_shuffled,
+            metrics.bytes_logged,
+        )
 
     def save(self, driver_state: bytes, *, must: bool = True) -> None:
         """Keep what the caller holds on the driver at this version, for `saved` after a restore.
@@ -518,6 +533,7 @@ class Cluster:
 
     def _note(self, text: str) -> None:
         self.incidents.append(text)
+        del self.incidents[:-_INCIDENTS]
         logger.warning("%s", text)
 
     def _usable(self) -> None:
