@@ -827,8 +827,8 @@ CREATE TABLE z (a INT DEFAULT 'x')
 CREATE TABLE z (a INT DEFAULT 99999999999)
 --! RangeError 1:31 | DEFAULT of column a: 99999999999 is out of range for INTEGER | -
 
-CREATE TABLE z (a TIMESTAMP DEFAULT CURRENT_TIMESTAMP)
---! UnsupportedError 1:17 | DEFAULT CURRENT_TIMESTAMP is not a constant | write a constant, and give other values with the rows
+CREATE TABLE z (a DATE DEFAULT CURRENT_DATE)
+--! UnsupportedError 1:17 | DEFAULT CURRENT_DATE is not a constant | write a constant, and give other values with the rows
 
 CREATE TABLE z (a INT, b INT DEFAULT a)
 --! ResolutionError 1:38 | a is not a constant | -

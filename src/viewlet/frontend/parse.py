@@ -44,6 +44,7 @@ from viewlet.frontend.parameters import (
     written,
 )
 from viewlet.frontend.read_arguments import check_arguments
+from viewlet.frontend.session_windows import expand_sessions, with_session_names
 from viewlet.frontend.spellings import expand_spellings
 from viewlet.frontend.statements import (
     CreateView,
@@ -61,6 +62,7 @@ from viewlet.frontend.syntax import (
     plain_names,
     position_of,
 )
+from viewlet.frontend.temporal_joins import mark_temporal_joins
 from viewlet.frontend.time_windows import expand_time_windows, without_flink_words
 from viewlet.frontend.transactions import FIRST_WORDS as TRANSACTION_WORDS
 from viewlet.frontend.transactions import read_transaction
@@ -203,11 +205,13 @@ def _statement_of_tree(source: SourceText, tokens: Sequence[Token]) -> Statement
     start = source.position(tokens[0].start)
     text = written(source.text, tokens)
     tokens, is_stream = _without_stream(list(tokens))
-    tokens = without_flink_words(_without_data(source, tokens))
+    tokens = without_flink_words(with_session_names(_without_data(source, tokens)))
     tree = _tree(source, tokens)
     _prepare_names(source, tree)
     if isinstance(tree, exp.Query | exp.Values | exp.Create):
         expand_time_windows(tree)
+        expand_sessions(tree)
+        mark_temporal_joins(tree)
     expand_spellings(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)

@@ -6,7 +6,7 @@ forms        sql_forms, kernel_forms, vector_forms, trends: the shapes that its 
 evaluation   scalars made, simplified, typed and evaluated by the records
 themes       arithmetic, bits, rounding, exponentials, spreads, comparison, logic, choice, text,
              text_parts, regular, dates,
-             calendar, casts: the functions
+             date_text, calendar, casts: the functions
 
 To add a function, write its record in the file of its theme, and a line in the table of
 tests/functions/calls.py: the tests compare it on all engines. CBRT in exponentials.py is a short
@@ -23,6 +23,7 @@ from viewlet.functions import (
     casts,
     choice,
     comparison,
+    date_text,
     dates,
     exponentials,
     logic,
@@ -80,7 +81,9 @@ THEMES = (
     exponentials,
     spreads,
     text,
+    date_text,
     dates,
+    date_text,
     casts,
     regular,
     text_parts,
