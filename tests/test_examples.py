@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import runpy
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from viewlet.engine.partitions.session import spark_session
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -35,6 +40,26 @@ def test_policy_monitor() -> None:
 def test_retail_dashboard() -> None:
     kept = example("retail_dashboard").main(files=2)
     assert sum(row[1] for row in kept) == 400
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_change_data(tmp_path: Path) -> None:
+    """Killed between the view's batch and the table's, then run again: equal to Spark SQL."""
+    script = EXAMPLES / "change_data.py"
+    command = [sys.executable, str(script), str(tmp_path / "home"), "--files", "4"]
+    killed = subprocess.run([*command, "--kill-after", "2"], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    made = example("change_data")
+    rows = made.main(tmp_path / "home")
+    spark = spark_session()
+    spark.read.parquet(str(tmp_path / "home" / "changes")).createOrReplaceTempView("changes")
+    gone = "op IN ('delete', 'update_preimage')"
+    expected = spark.sql(
+        f"SELECT customer, SUM(IF({gone}, -1, 1)), SUM(IF({gone}, -amount, amount)) "
+        "FROM changes GROUP BY customer"
+    )
+    assert rows == sorted(tuple(row) for row in expected.collect() if row[1])
 
 
 @pytest.mark.slow

@@ -279,11 +279,11 @@ CREATE VIEW v AS WITH RECURSIVE q AS (SELECT a FROM r UNION ALL SELECT a FROM q)
 CREATE VIEW v AS SELECT RANDOM() FROM r
 --! UnsupportedError 1:25 | RANDOM() changes by itself, a view cannot follow it | keep the value in a table and join it
 
-CREATE VIEW v AS SELECT a FROM r WHERE d < NOW()
---! UnsupportedError 1:44 | CURRENT_TIMESTAMP changes by itself, a view cannot follow it | keep the value in a table and join it
+CREATE VIEW v AS SELECT NOW() FROM r
+--! UnsupportedError 1:25 | NOW() changes by itself, and cannot stand here | in a view compare it in WHERE with columns of one table, elsewhere give the value
 
-CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE
---! UnsupportedError 1:40 | CURRENT_DATE changes by itself, a view cannot follow it | keep the value in a table and join it
+CREATE VIEW v AS SELECT a FROM r WHERE d < CURRENT_DATE OR a = 1
+--! UnsupportedError 1:40 | CURRENT_DATE changes by itself, and cannot stand here | in a view compare it in WHERE with columns of one table, elsewhere give the value
 
 CREATE VIEW v AS SELECT a FROM r WHERE b = (SELECT b, x FROM s)
 --! TypingError 1:52 | a scalar subquery has 2 columns, not 1 | -
@@ -331,7 +331,7 @@ INSERT INTO r (a, b) VALUES (1)
 --! ParseError 1:30 | 1 values for 2 columns | -
 
 INSERT INTO r VALUES (1 + NOW())
---! UnsupportedError 1:27 | CURRENT_TIMESTAMP changes by itself, a view cannot follow it | keep the value in a table and join it
+--! UnsupportedError 1:27 | NOW() changes by itself, and cannot stand here | in a view compare it in WHERE with columns of one table, elsewhere give the value
 
 COPY r FROM 'x.orc'
 --! UnsupportedError 1:13 | the format of 'x.orc' is not known | name the file .csv or .parquet, or add (FORMAT csv)
@@ -543,7 +543,7 @@ CREATE ALGORITHM = MERGE VIEW v AS SELECT a FROM r
 --! UnsupportedError 1:8 | option ALGORITHM=MERGE is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
 
 CREATE MATERIALIZED VIEW v WITH (fillfactor = 70) AS SELECT a FROM r
---! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, plan, refresh, staleness, strict
+--! UnsupportedError 1:34 | option fillfactor=70 is not supported | known are maintenance, memory, plan, refresh, staleness, strict
 
 CREATE MATERIALIZED VIEW v COMMENT 'x' AS SELECT a FROM r
 --! UnsupportedError 1:36 | option SCHEMACOMMENT is not supported | write CREATE MATERIALIZED VIEW ... AS SELECT ...
@@ -882,16 +882,16 @@ CREATE TABLE z (a INT COLLATE "C")
 --! UnsupportedError 1:17 | COLLATE "C" is not supported | a column may have a type, NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK and REFERENCES
 
 MERGE INTO r
---! ParseError 1:12 | expected table name, near 'r' | after 'r' the text ends
+--! ParseError 1:12 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s
---! ParseError 1:20 | something is missing near 's' | after 's' the text ends
+--! ParseError 1:20 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s ON r.b = s.b
---! ParseError 1:33 | something is missing near 'b' | after 'b' the text ends
+--! ParseError 1:33 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s ON r.b = s.b WHEN MATCHED
---! ParseError 1:40 | something is missing near 'MATCHED' | after 'MATCHED' the text ends
+--! ParseError 1:40 | MERGE needs USING, ON, WHEN and THEN | write MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN ...
 
 MERGE INTO r USING s ON r.b = s.b WHEN MATCHED THEN
 --! ParseError 1:48 | something is missing near 'THEN' | after 'THEN' the text ends

@@ -15,7 +15,7 @@ from viewlet.interfaces.dml import Change
 from viewlet.interfaces.files import read_file
 from viewlet.pipeline.pipeline_text import Endpoint, parse_pipeline
 from viewlet.pipeline.run import RunSettings, run_file
-from viewlet.pipeline.run_spark import SparkSink, SparkStream, spark_error
+from viewlet.pipeline.run_spark import SparkRun, SparkSink, SparkStream, spark_error
 from viewlet.pipeline.sinks import WEIGHT
 
 pytestmark = pytest.mark.spark
@@ -90,7 +90,8 @@ def test_a_batch_that_comes_again_is_known(folder: Path) -> None:
     assert stream.changes(read) == []
     stream._saved.release()
     stream._arrived(Frame(), 5)  # type: ignore[arg-type]
-    assert [change.rows.num_rows for change in stream.changes(read)] == [1]
+    (change,) = stream.changes(read)
+    assert isinstance(change.rows, Frame)  # brought to this process by nobody
     assert stream.progress() == 5
 
 
@@ -220,4 +221,34 @@ class Refusing:
 def test_a_sink_without_its_package() -> None:
     sink = SparkSink(Refusing(), Endpoint("delta", "out", Position(4, 13)))  # type: ignore[arg-type]
     with pytest.raises(ViewletError, match=r"line 4, column 13: Spark has no data source delta"):
-        sink.write(1, pa.table({"a": [1]}), lambda: pa.table({"a": [1]}))
+        sink.write(1, Refusing(), Refusing)
+
+
+@pytest.mark.slow
+def test_a_crash_before_the_sinks_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is in the state, and no sink has it: the next run tells them, once."""
+    spark = spark_session(cores=2)
+    source, target, files = (str(folder / name) for name in ("in", "out", "files"))
+    spark.sql("SELECT 1 AS shop, 9.50BD AS price, TIMESTAMP '2026-01-01' AS at").write.mode(
+        "append"
+    ).orc(source)
+    text = PIPELINE.replace("'in'", f"'{source}'").replace("'out'", f"'{target}'")
+    text += f"INSERT INTO parquet '{files}' SELECT name, n FROM totals;"
+    deliver = SparkRun._deliver
+
+    def crash(run: SparkRun) -> None:
+        if run.batch > 1:
+            raise KeyboardInterrupt
+        deliver(run)
+
+    monkeypatch.setattr(SparkRun, "_deliver", crash)
+    with pytest.raises(KeyboardInterrupt):
+        run(text)
+    assert not Path(target).exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    for _ in range(2):
+        run(text)
+        for written in (spark.read.orc(target), spark.read.parquet(files)):
+            rows = [(row["name"], row["n"], row[WEIGHT]) for row in written.collect()]
+            assert rows == [("ada", 1, 1)]

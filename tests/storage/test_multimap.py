@@ -36,7 +36,7 @@ from viewlet.storage.multimap import (
 from viewlet.storage.ordered_index import find_root, first_counted, next_counted
 from viewlet.storage.pool import Pool
 from viewlet.storage.slice_index import next_in_chain
-from viewlet.storage.tree_nodes import (
+from viewlet.storage.tree_layout import (
     BELOW,
     ENTRIES,
     HEAD,
@@ -44,10 +44,10 @@ from viewlet.storage.tree_nodes import (
     LEVEL,
     NEXT,
     entry_at,
-    int_total,
     node_at,
     record_at,
 )
+from viewlet.storage.tree_sums import int_total
 
 SUMS = ((0, TOTAL), (1, TOTAL), (0, COUNT), (0, NEGATIVES), (1, NEGATIVES))
 LAYOUT = Layout(

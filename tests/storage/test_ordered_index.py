@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,11 +27,14 @@ from viewlet.storage.columns import (
     FRONT,
     GROUPS,
     LARGEST,
+    LOWER,
     NEGATIVES,
     NODES_USED,
     RANKS,
     TOTAL,
     TREE,
+    WIDE,
+    Array,
     Index,
     KeyField,
     Layout,
@@ -55,7 +59,7 @@ from viewlet.storage.pool import Pool
 SUMS = ((0, TOTAL), (1, TOTAL), (0, COUNT), (1, NEGATIVES))
 Key = tuple[int, int, int]
 """Group, the word of the key that orders, and a third column: keys that order may be equal."""
-Values = tuple[int, float]
+Values = tuple[int, Fraction | float]
 
 
 def layout(physical: Physical, parts: tuple[int, ...]) -> Layout:
@@ -128,18 +132,24 @@ class Ordered:
         begin_all(addresses.ctypes.data, 1, 1)
         running = dict(self.kept)
         for key, (by, real) in changes:
-            while not bump(self.pool.address, *key, by, real):
+            while not bump(self.pool.address, *key, by, float(real)):
                 self.pool.make_room()
-            count, total = running.get(key, (0, 0.0))
-            running[key] = (count + by, total + real)
+            count, total = running.get(key, (0, 0))
+            # What is not finite is for the tests that put it there.
+            running[key] = (count + by, total + Fraction(real if math.isfinite(real) else 0))
         if undo:
             rollback(self.pool.address)
         else:
             sweep(self.pool.address)
-            self.kept = {key: found for key, found in running.items() if found != (0, 0.0)}
+            self.kept = {key: found for key, found in running.items() if found != (0, 0)}
 
     def remove(self, keys: list[Key], undo: bool = False) -> None:
-        self.batch([(k, (-self.kept[k][0], -self.kept[k][1])) for k in keys], undo)
+        changes: list[tuple[Key, Values]] = []
+        for key in keys:
+            count, total = self.kept[key]
+            changes.append((key, (-count, -float(total))))
+            changes.append((key, (0, -float(Fraction(total) - Fraction(float(total))))))
+        self.batch(changes, undo)
 
     def rank(self, word: int) -> tuple[bool, float]:
         """What orders; NaN is the greatest."""
@@ -201,8 +211,20 @@ class Ordered:
         for size in range(LARGEST + 1):
             number = self._word(FREE_NODES + size)
             while number >= 0:
-                words += FRONT + (self._word(ENTRY) << size)
+                words += self._node_words(size)
+                self._lower_words(number)
                 number = self._half(number, 3)
+        return words
+
+    def _node_words(self, size: int) -> int:
+        return FRONT + ((self._word(ENTRY) + self._word(LOWER)) << size)
+
+    def _lower_words(self, number: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        """The lower words of each entry of a node, used or not: zero while the tree is narrow."""
+        size = self._half(number, 5)
+        first = number + FRONT + (self._word(ENTRY) << size)
+        words = self._nodes[first : first + (self._word(LOWER) << size)].reshape(1 << size, -1)
+        assert self._word(WIDE) or not words.any()
         return words
 
     def _subtree(self, number: int, level: int, sums: list[float] | None) -> tuple[list[int], int]:
@@ -212,7 +234,8 @@ class Ordered:
         assert self._half(number, 1) == level
         entries = self._nodes[number + FRONT : number + FRONT + count * size].reshape(count, size)
         records: list[int] = []
-        words = FRONT + (size << self._half(number, 5))
+        words = self._node_words(self._half(number, 5))
+        lower = self._lower_words(number)
         link = self.layout.link_words[0]
         for place, entry in enumerate(entries):
             below = int(entry[1])
@@ -220,11 +243,11 @@ class Ordered:
                 row = self.pool.table()[below]
                 assert row[link:].view(np.int32)[0] == number
                 assert entry[0] == row[1]
-                assert self._sums(entry) == self._own([below])
+                assert self._sums(entry, lower[place]) == self._own([below])
                 records.append(below)
                 continue
             assert (self._half(below, 2), self._half(below, 3)) == (number, place)
-            inside, more = self._subtree(below, level - 1, self._sums(entry))
+            inside, more = self._subtree(below, level - 1, self._sums(entry, lower[place]))
             if records:
                 word = int(self.pool.table()[records[-1], 1])
                 first = int(self.pool.table()[inside[0], 1])
@@ -235,8 +258,9 @@ class Ordered:
             assert sums == self._own(records)
         return records, words
 
-    def _sums(self, entry: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[float]:
-        return [int(entry[2]), float(values_of(entry[None, 3:8])[0]), int(entry[8]), int(entry[9])]
+    def _sums(self, entry: Array, lower: Array) -> list[float]:
+        real = np.concatenate([entry[3:4], lower])
+        return [int(entry[2]), float(values_of(real[None])[0]), int(entry[4]), int(entry[5])]
 
     def _own(self, records: list[int]) -> list[float]:
         table = self.pool.table()[records]
@@ -264,6 +288,7 @@ STEPS = st.lists(
         st.sampled_from([-2, -1, 0, 1, 2]),  # from one to the next
         st.booleans(),  # removed instead, where they are there
         st.booleans(),  # undone
+        st.sampled_from([0.25, 0.25, 0.25, 2.0**70]),  # the unit of values: both need two words
     ),
     max_size=14,
 )
@@ -274,10 +299,12 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 def test_any_changes_leave_what_a_sorted_list_has(
-    physical: Physical, parts: tuple[int, ...], steps: list[tuple[int, int, int, int, bool, bool]]
+    physical: Physical,
+    parts: tuple[int, ...],
+    steps: list[tuple[int, int, int, int, bool, bool, float]],
 ) -> None:
     tree = Ordered(physical, parts)
-    for group, first, count, step, removed, undo in steps:
+    for group, first, count, step, removed, undo, unit in steps:
         keys = [
             (group, word_of(physical, max(first + i * step, 0)), i if step == 0 else i % 2)
             for i in range(count)
@@ -285,7 +312,7 @@ def test_any_changes_leave_what_a_sorted_list_has(
         if removed:
             tree.remove([key for key in keys if key in tree.kept], undo)
         else:
-            tree.batch([(k, (i % 5 - 2, (i % 7 - 3) * 0.25)) for i, k in enumerate(keys)], undo)
+            tree.batch([(k, (i % 5 - 2, (i % 7 - 3) * unit)) for i, k in enumerate(keys)], undo)
         tree.check()
 
 
@@ -310,8 +337,7 @@ def test_many_small_groups_take_small_nodes() -> None:
     tree = Ordered()
     tree.batch([((group, 5, 0), (1, 1.0)) for group in range(3000)])
     tree.check()
-    entry = tree._word(ENTRY)
-    assert tree._word(NODES_USED) == 3000 * (FRONT + entry)
+    assert tree._word(NODES_USED) == 3000 * tree._node_words(0)
 
 
 def test_large_and_endless_floats_leave_nothing_behind() -> None:
@@ -348,8 +374,9 @@ def test_a_sum_that_is_too_large_is_undone() -> None:
 
 def test_a_cleared_buffer_can_be_filled_again() -> None:
     tree = Ordered()
-    for _ in range(3):
-        tree.batch([((key % 3, key, 0), (1, 0.5)) for key in range(400)])
+    for wide in (-1, 77, -1, 77, -1):
+        tree.batch([((key % 3, key, 0), (1, 0.5 + (key == wide) * 2.0**70)) for key in range(400)])
+        assert tree._word(WIDE) == (wide >= 0)
         tree.check()
         clear_buffer(tree.pool.address)
         tree.kept = {}

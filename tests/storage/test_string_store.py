@@ -10,7 +10,7 @@ import pytest
 
 from viewlet.engine.values.string_codes import StringCodes, form_of
 from viewlet.errors import DataError
-from viewlet.storage.string_store import StringStore, is_utf8
+from viewlet.storage.string_store import StringStore, hash_bytes, is_utf8
 
 _LEADS = (0x41, 0x7F, 0x80, 0xBF, 0xC1, 0xC2, 0xE0, 0xED, 0xA0, 0x9F, 0xF0, 0xF4, 0x8F, 0x90, 0xF5)
 
@@ -52,6 +52,19 @@ def test_codes_are_given_in_the_order_of_arrival(kind: pa.DataType) -> None:
     assert strings.decode(target).tolist() == texts
     assert [strings.code(text) for text in texts] == codes
     assert strings.encode([*texts, None]).tolist() == [*codes, 0]
+
+
+FORMS = ("{:03d}", "{:04d}", "{:08d}", "user-{:04d}", "{:04d} is a number")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_strings_that_differ_in_few_bytes_have_places_of_their_own(form: str) -> None:
+    places = set()
+    for number in range(1000):
+        data = np.frombuffer(form.format(number).encode(), np.uint8)
+        places.add(hash_bytes(data.ctypes.data, len(data)) >> 32 & 1023)
+    # Of 1000 random ones 638 are expected.
+    assert len(places) > 550
 
 
 def test_long_strings_and_many() -> None:

@@ -299,8 +299,8 @@ def product_of(*factors: Expr) -> Expr:
     flat: list[Expr] = []
     coefficient: Expr = ONE
     for factor in _flatten(factors, Mul):
-        if is_constant(factor):
-            coefficient = _fold("*", coefficient, factor)
+        if isinstance(factor, Value) and isinstance(factor.scalar, Const):
+            coefficient = factor if coefficient is ONE else _fold("*", coefficient, factor)
         else:
             flat.append(factor)
     if isinstance(coefficient, Value) and coefficient.scalar in (Const(0), Const(0.0)):
@@ -416,9 +416,25 @@ def walk(expr: Expr) -> Iterator[Expr]:
         waiting += reversed(children(node))
 
 
+@remembered
 def relations(expr: Expr) -> frozenset[str]:
     """The base relations that the expression reads."""
-    return frozenset(node.name for node in walk(expr) if isinstance(node, Rel))
+    own = frozenset((expr.name,)) if isinstance(expr, Rel) else frozenset[str]()
+    return own.union(*map(relations, children(expr)))
+
+
+@remembered
+def map_columns(expr: Expr) -> frozenset[tuple[str, str]]:
+    """The maps and buffers that the expression reads, with the column."""
+    if isinstance(expr, MapRef):
+        return frozenset(((expr.name, expr.column),))
+    return frozenset[tuple[str, str]]().union(*map(map_columns, children(expr)))
+
+
+@remembered
+def node_count(expr: Expr) -> int:
+    """How many nodes the expression has."""
+    return 1 + sum(map(node_count, children(expr)))
 
 
 def is_buffer(expr: Expr) -> bool:
@@ -429,8 +445,12 @@ def is_buffer(expr: Expr) -> bool:
 @remembered
 def is_batch(expr: Expr) -> bool:
     """Made of the batch alone: ΔR, buffers, and Exists over them, with whatever filters."""
+    if isinstance(expr, Atom):
+        return isinstance(expr, Delta) or is_buffer(expr)
+    if isinstance(expr, NestedValue):
+        return False
     atoms = [node for node in walk(expr) if isinstance(node, Atom)]
-    if not atoms or isinstance(expr, NestedValue):
+    if not atoms:
         return False
     return all(isinstance(atom, Delta) or is_buffer(atom) for atom in atoms)
 

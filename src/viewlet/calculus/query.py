@@ -41,10 +41,18 @@ class ViewKind(Enum):
 
 
 class Plan(Enum):
-    """How a view is maintained: by deltas of deltas, or along view trees."""
+    """How a view is maintained, by how far deltas are kept as maps.
+
+    recursive     deltas of deltas, down to the batch: thesis chapter 3
+    tree          along view trees
+    classical     recursion of depth 1: one delta, joined from what is kept of each relation
+    reevaluated   recursion of depth 0: the query itself, over the rows of the relations
+    """
 
     RECURSIVE = "recursive"
     TREE = "tree"
+    CLASSICAL = "classical"
+    REEVALUATED = "reevaluated"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from typing import Any
 
 from viewlet.calculus.expr import (
     Add,
@@ -47,9 +48,10 @@ from viewlet.functions import substitute as substitute_scalar
 
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
     """Other names for variables, hidden ones included."""
-    if names.keys().isdisjoint(all_names(expr)):
+    changing = {old for old in names.keys() & all_names(expr) if names[old] != old}
+    if not changing:
         return expr
-    scalars: dict[str, ScalarExpr] = {old: Ref(name) for old, name in names.items()}
+    scalars: dict[str, ScalarExpr] = {old: Ref(names[old]) for old in changing}
 
     def new(name: str) -> str:
         return names.get(name, name)
@@ -58,7 +60,7 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
         return substitute_scalar(scalar, scalars)
 
     def renamed(part: Expr) -> Expr:
-        if names.keys().isdisjoint(all_names(part)):
+        if changing.isdisjoint(all_names(part)):
             return part
         return mapped(part, variable=new, scalar=substituted, part=renamed)
 
@@ -155,11 +157,23 @@ def expand(expr: Expr, scalars_too: bool = False) -> list[Monomial]:
     Sums of plain values stay whole unless `scalars_too`: distributing (100 - discount) over a
     relation would keep two maps where one does.
     """
-    names = Names(all_names(expr))
-    return [
+    return list(_monomials(expr, scalars_too))
+
+
+@lru_cache(maxsize=1 << 12)  # a definition is looked at for every relation that changes it
+def _monomials(expr: Expr, scalars_too: bool) -> tuple[Monomial, ...]:
+    return tuple(
         Monomial(_coefficient(p.factors), tuple(f for f in p.factors if not is_constant(f)))
-        for p in _expand(expr, names, scalars_too)
-    ]
+        for p in _expand(expr, Names(all_names(expr)), scalars_too)
+    )
+
+
+def is_expanded(factors: Iterable[Expr]) -> bool:
+    """Whether the factors of a product are those of a monomial."""
+    return not any(
+        isinstance(f, Sum | Mul) or is_constant(f) or (isinstance(f, Add) and not is_scalar_sum(f))
+        for f in factors
+    )
 
 
 def _coefficient(factors: Iterable[Expr]) -> Const:
@@ -296,12 +310,12 @@ class _Template:
     names: tuple[str, ...]
 
 
-def _filled(template: _Template, names: Mapping[str, str]) -> str:
-    """The text under other names."""
-    named = (
-        names[name] + piece for name, piece in zip(template.names, template.pieces[1:], strict=True)
-    )
-    return template.pieces[0] + "".join(named)
+def _filled(template: _Template, names: Mapping[str, str], marked: str | None = None) -> str:
+    """The text under other names, one variable marked."""
+    text = template.pieces[0]
+    for name, piece in zip(template.names, template.pieces[1:], strict=True):
+        text += ("@" if name == marked else names[name]) + piece
+    return text
 
 
 def _template(names: Iterable[str], text: Callable[[Mapping[str, str]], str]) -> _Template:
@@ -319,6 +333,11 @@ def _scalar_template(scalar: ScalarExpr) -> _Template:
 
 @remembered
 def _leaf_template(leaf: Expr) -> _Template:
+    if isinstance(leaf, Atom):
+        data = (getattr(leaf, f.name) for f in leaf.FIELDS if f.role is Role.DATA)
+        kind: Any = type(leaf)  # a class is hashable, whatever mypy makes of its instances' hash
+        return _Template(_atom_pieces(kind, len(leaf.arguments), *data), leaf.arguments)
+
     def text(names: Mapping[str, str]) -> str:
         def renamed(scalar: ScalarExpr) -> ScalarExpr:
             return _named(scalar, names)
@@ -326,6 +345,17 @@ def _leaf_template(leaf: Expr) -> _Template:
         return to_text(with_fields(leaf, variable=lambda n: names.get(n, n), scalar=renamed))
 
     return _template(all_names(leaf), text)
+
+
+@lru_cache(maxsize=1 << 12)
+def _atom_pieces(kind: type[Atom], arity: int, *data: object) -> tuple[str, ...]:
+    """What stands around the arguments of an atom, which its text has in their order."""
+    variables = tuple(f"{i}" for i in range(arity))
+    others = iter(data)
+    atom = kind(*(variables if f.role is Role.VARIABLE else next(others) for f in kind.FIELDS))
+    template = _template(variables, lambda names: to_text(rename(atom, names)))
+    assert template.names == variables
+    return template.pieces
 
 
 def _named(scalar: ScalarExpr, names: Mapping[str, str]) -> ScalarExpr:
@@ -353,7 +383,7 @@ def _refine(expr: Expr, colors: Mapping[str, str]) -> dict[str, str]:
             template = _scalar_template(scalar)
             shape = f"{here}:{_filled(template, colors)}"
             for name in sorted(all_names(e)):
-                uses[name].append(f"{shape}:{_filled(template, {**colors, name: '@'})}")
+                uses[name].append(f"{shape}:{_filled(template, colors, name)}")
         bound = e.variable if isinstance(e, Binder) else None
         if bound is not None:
             uses[bound].append(f"{shape}:={bodies.get(id(e), '')}")
@@ -381,8 +411,12 @@ def _ordered(
     the texts of what computed values are made from, by the node's identity.
     """
 
+    colored_names = {
+        name: f"c{colors[name]}" if name in colors else name for name in all_names(expr)
+    }
+
     def color(name: str) -> str:
-        return "c" + colors[name] if name in colors else name
+        return colored_names[name]
 
     def members(parts: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], list[str]]:
         sorted_parts = sorted((go(part) for part in parts), key=lambda pair: pair[1])
@@ -396,7 +430,7 @@ def _ordered(
             parts, texts = members(e.factors)
             return Mul(parts), " * ".join(texts)
         if not children(e):
-            return e, _filled(_leaf_template(e), {name: color(name) for name in all_names(e)})
+            return e, _filled(_leaf_template(e), colored_names)
         ordered = [go(part) for part in children(e)]
         if bodies is not None and isinstance(e, NestedValue):
             bodies[id(e)] = ordered[0][1]

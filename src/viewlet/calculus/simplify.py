@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from operator import is_
 
 from viewlet.calculus.expr import (
     ONE,
@@ -39,6 +40,7 @@ from viewlet.calculus.rewrite import (
     canonical,
     census,
     expand,
+    is_expanded,
     monomials_to_expr,
     rename,
     substitute,
@@ -67,7 +69,9 @@ def simplify(expr: Expr, keys: Iterable[str] | None = None, bound: Names = NONE)
 @lru_cache(maxsize=1 << 12)  # a database plans all of its views anew when one comes or goes
 def _simplified(expr: Expr, keys: Names, bound: Names) -> Expr:
     grown, monomials = simplify_monomials(expr, keys)
-    return monomials_to_expr(grown, monomials, bound | inputs(expr))
+    simple = monomials_to_expr(grown, monomials, bound | inputs(expr))
+    # What is simple already stays the same node, with all that is remembered of it.
+    return expr if simple == expr else simple
 
 
 def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
@@ -83,8 +87,10 @@ def simplify_monomials(expr: Expr, keys: Names) -> tuple[Names, list[Monomial]]:
         monomial = work.pop(0)
         # What is bound outside keeps its name, as a key does: it may be bound in here by now.
         factors = simplify_product(monomial.factors, keys | free)
-        product = product_of(Value(monomial.coefficient), *factors)
-        again = expand(product)
+        if factors and is_expanded(factors):
+            monomials.append(Monomial(monomial.coefficient, factors))
+            continue
+        again = expand(product_of(Value(monomial.coefficient), *factors))
         if len(again) == 1 and again[0].factors == factors:
             monomials.append(again[0])
         else:
@@ -122,16 +128,19 @@ def _outputs(factors: Iterable[Expr]) -> Names:
 
 def simplify_nested(factors: Factors, keys: Names) -> Factors:
     """Bodies of lifts, extremes and Exists, from the inside."""
-    return tuple(
+    simple = tuple(
         without_capture(_simplify_body(f), f, (o for o in factors if o is not f), keys)
+        if isinstance(f, Nested)
+        else f
         for f in factors
     )
+    return factors if all(map(is_, simple, factors)) else simple
 
 
-def _simplify_body(factor: Expr) -> Expr:
+def _simplify_body(factor: Nested) -> Expr:
     if isinstance(factor, Exists):
         return _exists_of_terms(_body(factor.body))
-    return mapped(factor, part=_body) if isinstance(factor, Nested) else factor
+    return factor if _body(factor.body) is factor.body else mapped(factor, part=_body)
 
 
 @lru_cache(maxsize=1 << 12)

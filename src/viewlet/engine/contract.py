@@ -201,6 +201,19 @@ class KeyFinder(Protocol):
         ...
 
 
+@runtime_checkable
+class StatementTimes(Protocol):
+    """An engine that can say how the time of batches is shared among a trigger's statements."""
+
+    def time_statements(self) -> None:
+        """From now on, whatever program is installed, some batches are timed by statement."""
+        ...
+
+    def statement_seconds(self) -> Mapping[str, Sequence[float]]:
+        """Of those batches, by relation and position in its trigger; of the program as it is."""
+        ...
+
+
 def visible_rows(query: Query, rows: Weighted) -> list[Row]:
     """Rows with multiplicities -> what the user reads."""
     return sort_rows(query, rows)

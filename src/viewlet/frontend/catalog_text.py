@@ -6,6 +6,8 @@
     x OPERATOR(pg_catalog.~) y      -> REGEXP_MATCHES(x, y)
     x COLLATE pg_catalog.default    -> x
     'v'::regclass                   -> regclass_oid('v')
+    typreceive != 0                 -> typreceive <> '-'
+    '{a,b}'::text[]                 -> CAST(['a', 'b'] AS TEXT[])
     c.oid::regclass                 -> regclass_name(c.oid)
 
 The schemas pg and info, and the functions, are made by whoever runs the text.
@@ -27,12 +29,17 @@ from viewlet.errors import ParseError
 from viewlet.frontend.parse import SourceText, split
 
 _COLLATION = re.compile(r"""\s+COLLATE\s+(pg_catalog\.)?("?default"?|"?C"?)(?!\w)""", re.IGNORECASE)
+_OID_LIST = re.compile(r"::(\s*)(?:pg_catalog\.)?oid\[\]", re.IGNORECASE)
+"""A list of oids, which sqlglot cannot read."""
 _PIECES = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
     | \$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$ | \$(?P<number>\d{1,5})""",
     re.DOTALL | re.VERBOSE,
 )
 """What may have a $n inside that is none, and what is one; sqlglot reads $1,$2 as a string."""
+_OWN_NAMES = ("current_catalog", "user", "session_user", "current_role")
+"""Words that are values in PostgreSQL; the database and its one user have the same name."""
+_FUNCTION_COLUMNS = r"typ(input|output|receive|send|modin|modout|analyze)"
 SCHEMAS = {"pg_catalog": "pg", "information_schema": "info"}
 
 
@@ -41,7 +48,7 @@ def catalog_text(text: str, catalogs: Collection[str], relations: Collection[str
 
     `catalogs` are the tables of pg_catalog. A query of no table at all is one of catalogs.
     """
-    text = _COLLATION.sub("", text)
+    text = _OID_LIST.sub(r"::\1bigint[]", _COLLATION.sub("", text))
     try:
         trees = Postgres().parser().parse(Postgres().tokenize(text), text)
     except (SqlglotError, RecursionError):
@@ -53,6 +60,10 @@ def catalog_text(text: str, catalogs: Collection[str], relations: Collection[str
         name, schema = table.name.lower(), table.db.lower()
         if isinstance(table.this, exp.Func):
             table.set("db", None)
+            alias = table.args.get("alias")
+            is_set = isinstance(table.this, exp.GenerateSeries | exp.StringToArray)
+            if is_set and alias is not None and not alias.columns:  # its column has the same name
+                alias.set("columns", [alias.this.copy()])
         elif schema in SCHEMAS or (not schema and name in catalogs and name not in relations):
             table.set("db", exp.to_identifier(SCHEMAS.get(schema, "pg")))
             table.set("catalog", None)
@@ -92,14 +103,31 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
         return exp.not_(match) if operator.rpartition(".")[2].startswith("!") else match
     if isinstance(node, exp.Anonymous) and node.name.lower() == "json_build_object":
         node.set("this", "json_object")
+    if isinstance(node, exp.EQ | exp.NEQ) and _is_function_column(node.this):
+        if isinstance(node.expression, exp.Literal) and node.expression.name == "0":
+            node.set("expression", exp.Literal.string("-"))
+        return node
     if isinstance(node, exp.Cast):
         return _cast(node)
-    if isinstance(node, exp.CurrentUser | exp.SessionUser):
+    if isinstance(node, exp.CurrentUser | exp.SessionUser | exp.CurrentCatalog):
+        return exp.Literal.string("viewlet")
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() in _OWN_NAMES:
         return exp.Literal.string("viewlet")
     return node
 
 
+def _is_function_column(node: exp.Expr) -> bool:
+    """Whether a column of pg_type names a function; 0 and - are none."""
+    return isinstance(node, exp.Column) and bool(re.fullmatch(_FUNCTION_COLUMNS, node.name, re.I))
+
+
 def _cast(node: exp.Cast) -> exp.Expr:
+    if node.to.is_type(exp.DType.ARRAY) and node.this.is_string:
+        items = [
+            item.strip(' "') for item in node.this.name.strip("{} ").split(",") if item.strip()
+        ]
+        node.set("this", exp.array(*map(exp.Literal.string, items)))
+        return node
     kind = node.to.sql("postgres").upper().rpartition(".")[2].strip('"')
     if kind in ("REGCLASS", "REGTYPE", "REGPROC", "REGNAMESPACE"):
         is_name = isinstance(node.this, exp.Literal) and node.this.is_string
@@ -108,7 +136,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     if kind in ("NAME", "CHAR", "INT2VECTOR", "OIDVECTOR", "PG_NODE_TREE", "ACLITEM", "TEXT"):
         node.set("to", exp.DataType.build("text"))
     elif kind in ("OID", "XID", "REGROLE"):
-        node.set("to", exp.DataType.build("bigint"))
+        node.set("to", exp.DataType.build("uinteger", dialect="duckdb"))
     elif "PG_CATALOG" in node.to.sql("postgres").upper():
         node.set("to", exp.DataType.build(kind.lower(), dialect="postgres", udt=True))
     return node

@@ -50,9 +50,11 @@ from viewlet.frontend.top_rows import (
 )
 from viewlet.frontend.types import Typed
 from viewlet.functions import Ref, ScalarExpr
+from viewlet.garbage import no_collection
 from viewlet.schema import VARCHAR, Catalog, Kind, folded_name
 
 
+@no_collection()
 def lower_view(statement: CreateView, catalog: Catalog, views: Mapping[str, CreateView]) -> Query:
     """The Query of a view; other views that it reads are inlined."""
     lowering = Lowering(catalog, views, lower_query, open_views=(statement.name,))

@@ -73,6 +73,10 @@ _CLAUSES: Mapping[type[exp.Expr], tuple[str, ...]] = {
     ),
     exp.Subquery: ("this", "alias", "joins", *_QUERY),
     exp.Values: ("expressions", "alias", "joins", "order", "limit", "offset"),
+    # temporal_filters.py says where they may stand.
+    exp.CurrentTimestamp: (),
+    exp.Localtimestamp: (),
+    exp.CurrentDate: (),
     exp.With: ("expressions", "recursive"),
     # MATERIALIZED says how a query is to be run, and nothing about its rows.
     exp.CTE: ("this", "alias", "materialized"),

@@ -28,10 +28,10 @@ _FUNCTION_NAMES = [
     *(spelling.partition(" ")[0].lower() for spelling in CALLS),
 ]
 
-CHANGING = (
-    *(exp.Rand, exp.Uuid, exp.CurrentUser),
-    *(exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp),
-)
+MOMENTS = (exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentDate)
+"""What moves with the clock of a database: temporal_filters.py says where it may stand."""
+
+CHANGING = (exp.Rand, exp.Uuid, exp.CurrentUser, exp.CurrentTime, exp.Localtime, *MOMENTS)
 
 _PLAIN_JOIN = "write a plain join"
 _VERSIONS = "a view has the rows as they are now"
@@ -132,6 +132,12 @@ def refused_node(node: exp.Expr) -> ViewletError:
     if isinstance(node, exp.Anonymous):
         suggestion = did_you_mean(node.name.lower(), _FUNCTION_NAMES)
         return fault(ResolutionError, f"no function {node.name.lower()}", node, suggestion)
+    if isinstance(node, MOMENTS):
+        name = "CURRENT_DATE" if isinstance(node, exp.CurrentDate) else "NOW()"
+        hint = "in a view compare it in WHERE with columns of one table, elsewhere give the value"
+        return fault(
+            UnsupportedError, f"{name} changes by itself, and cannot stand here", node, hint
+        )
     if isinstance(node, CHANGING):
         return fault(
             UnsupportedError,

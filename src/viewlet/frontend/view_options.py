@@ -10,7 +10,10 @@ from viewlet.frontend.syntax import fault
 
 
 def plan_of(tree: exp.Create) -> Plan | None:
-    """WITH (plan = 'recursive' | 'tree'); None leaves the choice to the planner."""
+    """WITH (plan = 'recursive' | 'tree' | 'classical' | 'reevaluated').
+
+    None leaves the choice between the first two to the planner.
+    """
     properties = tree.args.get("properties")
     for part in properties.expressions if properties is not None else ():
         if isinstance(part, exp.Property) and part.name.lower() == "plan":

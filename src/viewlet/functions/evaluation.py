@@ -15,7 +15,7 @@ from typing import Any
 
 from viewlet.errors import RangeError
 from viewlet.functions.record import FUNCTIONS, ScalarFunction
-from viewlet.functions.scalars import NULL, Apply, Const, Ref, ScalarExpr, fold
+from viewlet.functions.scalars import NULL, Apply, Const, Ref, ScalarExpr, fold, free_variables
 from viewlet.schema import INT64, Physical, Scalar, normalized
 
 
@@ -44,6 +44,8 @@ def apply(function: str, *arguments: ScalarExpr) -> ScalarExpr:
 
 def substitute(scalar: ScalarExpr, replacement: Mapping[str, ScalarExpr]) -> ScalarExpr:
     """Replace variables by scalars, folding what becomes constant."""
+    if free_variables(scalar).isdisjoint(replacement):
+        return scalar
 
     def leaf(scalar: Const | Ref) -> ScalarExpr:
         return replacement.get(scalar.name, scalar) if isinstance(scalar, Ref) else scalar

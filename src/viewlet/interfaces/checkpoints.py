@@ -98,7 +98,9 @@ class Checkpoints:
             self.maintenance.load_choices(saved.maintenance)
             modes = self.maintenance.modes(definitions)
             program = self.maintenance.compile(definitions, modes)
-            state.engine.load(program, definitions.tables(), saved.directory, definitions.ended())
+            state.engine.load(
+                program, definitions.stored_tables(), saved.directory, definitions.ended()
+            )
             self.maintenance.intermittent.took(program, modes)
             self.maintenance.adopt(definitions, modes)
             self.maintenance.load_pending(saved.pending)

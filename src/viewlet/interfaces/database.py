@@ -24,6 +24,7 @@ from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import callback_of, name_of
 from viewlet.interfaces.batch_queue import BatchQueue, Policy
 from viewlet.interfaces.checkpoints import Checkpoints
+from viewlet.interfaces.database_clock import DatabaseClock
 from viewlet.interfaces.database_state import Compiler, DatabaseState
 from viewlet.interfaces.ddl import DefinitionChanges
 from viewlet.interfaces.delivery import Subscribers
@@ -37,6 +38,7 @@ from viewlet.interfaces.render import database_html
 from viewlet.interfaces.spark_frames import FrameBatch, repartition
 from viewlet.interfaces.stats import Stats
 from viewlet.interfaces.subscribe import Callback, Subscription
+from viewlet.interfaces.ticks import Ticks
 from viewlet.interfaces.view import View
 from viewlet.interfaces.view_maintenance import ViewMaintenance
 from viewlet.interfaces.writes import Writes
@@ -81,6 +83,8 @@ class Database:
         self._reads = Reads(state, self._maintenance, files)
         self._writes = Writes(state, self._checkpoints, self._subscribers, self._maintenance)
         changes = DefinitionChanges(state, self._checkpoints, self._subscribers, self._maintenance)
+        changes.ticks = self._ticks = Ticks(state, self._writes.tick)
+        self._maintenance.pass_time = self._ticks.before_read
         self._directory: DurableDirectory | None = None
         self._executor = StatementExecutor(state, changes, self._writes, self._reads)
 
@@ -341,6 +345,14 @@ class Database:
         """
         return tuple(self._state.definitions.views)
 
+    @property
+    def clock(self) -> DatabaseClock:
+        """The time that NOW() is in views: the machine's, until it is set.
+
+        >>> db.clock.set("2026-01-01 12:00:00")
+        """
+        return self._state.clock
+
     def schema(self, name: str) -> RelationSchema:
         """Kind, columns, key and SQL of a table, stream or view.
 
@@ -458,9 +470,11 @@ class Database:
 
     def _restore(self, root: str) -> None:
         self._checkpoints.restore(root)
+        self._ticks.opened()
 
     def _open(self, directory: DurableDirectory, level: Synchronous) -> None:
         directory.open(self, level)
+        self._ticks.opened()
         self._directory = directory
         self._checkpoints.write_own = lambda: directory.write_snapshot(self)
 
@@ -476,6 +490,7 @@ class Database:
             self._reads.close()
             self._subscribers.clear()
             self._maintenance.close()
+            self._ticks.stop()
             self._state.close()
 
     def __enter__(self) -> Database:

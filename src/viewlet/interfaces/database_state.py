@@ -17,6 +17,7 @@ from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
 from viewlet.interfaces.batch_history import BatchHistory
 from viewlet.interfaces.constraint_checks import ConstraintChecks
+from viewlet.interfaces.database_clock import DatabaseClock
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.journal import DatabaseJournal
 from viewlet.interfaces.rates import RateMeter
@@ -24,6 +25,7 @@ from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.stats import Timings
 from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.upkeep import ViewUpkeep
+from viewlet.interfaces.valid_rows import TimedRows
 from viewlet.interfaces.view_modes import ViewMode
 from viewlet.planner.frontiers import Frontier
 from viewlet.program.ir import Program
@@ -81,6 +83,8 @@ class DatabaseState:
         self.engine_name = engine_name
         self.definitions = Definitions()
         self.constraints = ConstraintChecks(engine)
+        self.clock = DatabaseClock()
+        self.timed = TimedRows(engine, self.clock)
         self.transactions: dict[int, OpenTransaction] = {}
         """By the thread that began each."""
         self.routes: dict[str, RelationRoute] = {}
@@ -128,6 +132,9 @@ class DatabaseState:
             name: RelationRoute(statement.relation, definitions, self.timings, self.upkeeps)
             for name, statement in definitions.relations.items()
         }
+        for table in definitions.internal():
+            self.routes[table.name] = RelationRoute(table, definitions, self.timings, self.upkeeps)
+        self.timed.define(definitions)
 
     def undo(self) -> None:
         """Take back the batch that was applied last, in the engine and in what waits for reads."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from viewlet.engine.values.batching import Batch
 from viewlet.errors import UnsupportedError
 from viewlet.frontend.maintenance_options import AlterView, Complete, RefreshView
 from viewlet.frontend.statements import (
@@ -19,6 +20,7 @@ from viewlet.interfaces.database_state import DatabaseState
 from viewlet.interfaces.definitions import Definitions, unknown
 from viewlet.interfaces.delivery import Subscribers
 from viewlet.interfaces.journal import STATEMENT
+from viewlet.interfaces.ticks import Ticks
 from viewlet.interfaces.view_maintenance import ViewMaintenance, other_modes
 from viewlet.program.reshape import NO_RESHAPES, Reshapes
 
@@ -37,6 +39,7 @@ class DefinitionChanges:
         self._checkpoints = checkpoints
         self._subscribers = subscribers
         self._maintenance = maintenance
+        self.ticks: Ticks
 
     def create_relation(self, statement: CreateRelation) -> None:
         """CREATE TABLE or STREAM; a table that is replaced starts empty, whatever its shape."""
@@ -59,6 +62,7 @@ class DefinitionChanges:
                 definitions.add_view(statement)
             record = self._prepare([statement.text for statement in statements])
             self._install(definitions)
+            filled = self._fill(before)
         except RecursionError:
             raise UnsupportedError(
                 f"view {statements[-1].name} is nested too deeply",
@@ -66,6 +70,7 @@ class DefinitionChanges:
                 hint="make a view of some part of it first, and use that",
             ) from None
         self._record(record)
+        self.ticks.record(filled)
         self._end_changed(before)
 
     def replace_query(self, statement: ReplaceQuery) -> None:
@@ -75,8 +80,21 @@ class DefinitionChanges:
         definitions.replace_view(statement.view)
         record = self._prepare([statement.text])
         self._install(definitions)
+        filled = self._fill(before)
         self._record(record)
+        self.ticks.record(filled)
         self._end_changed(before)
+
+    def _fill(self, before: Definitions) -> Sequence[tuple[str, Batch]]:
+        """Give relations of valid rows that are new the rows of their tables."""
+        new = self._state.definitions.valid_rows().keys() - before.valid_rows().keys()
+        if not new or self.ticks.is_replaying:
+            return ()
+        try:
+            return self.ticks.fill(frozenset(new))
+        except BaseException:
+            self._install(before)
+            raise
 
     def _end_changed(self, before: Definitions) -> None:
         """Views with another query: whoever heard of the old one would miss how they differ."""
@@ -98,6 +116,16 @@ class DefinitionChanges:
         state = self._state
         state.refuse_in_transaction("a change of definitions")
         sizes = state.engine.table_sizes()
+        compared = [
+            v for v in state.definitions.valid_rows().values() if v.source == statement.name
+        ]
+        if compared:
+            users = ", ".join(state.definitions.users_of(statement.name))
+            raise UnsupportedError(
+                f"{statement.name} cannot be altered while views compare its rows with NOW()",
+                position=statement.position,
+                hint=f"first drop {users}",
+            )
         has_rows = statement.name in sizes and sizes[statement.name].records > 0
         after = altered(statement, state.definitions, has_rows=has_rows)
         if after.reshape is None:
@@ -178,4 +206,5 @@ class DefinitionChanges:
         self._maintenance.adopt(definitions, modes)
         state.define(definitions)
         state.version += 1
+        self.ticks.watch()
         self._checkpoints.follow_definitions()

@@ -31,10 +31,14 @@ from viewlet.frontend.maintenance_options import (
 )
 from viewlet.frontend.read_constraints import target_of
 from viewlet.frontend.statements import CreateRelation, CreateView, Drop
+from viewlet.frontend.temporal_filters import ValidRows, with_valid_rows
 from viewlet.frontend.view_text import reads_table
 from viewlet.interfaces.arguments import name_of
 from viewlet.names import FreshNames
-from viewlet.schema import Catalog, Relation, folded_name
+from viewlet.schema import BOOLEAN, TIMESTAMP, Catalog, Column, Relation, folded_name
+
+CLOCK = Relation("now@clock", (Column("now", TIMESTAMP, False), Column("is_set", BOOLEAN, False)))
+"""Where a database keeps its time, with the rows that depend on it: one row."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class ViewDefinition:
     query: Query
     depends: frozenset[str]
     options: MaintenanceOptions = NO_OPTIONS
+    valid_rows: tuple[ValidRows, ...] = ()
+    """What it reads instead of tables and streams whose rows it compares with NOW()."""
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -89,15 +95,46 @@ class Definitions:
         relations = [statement.relation for statement in self.relations.values()]
         return [relation for relation in relations if not relation.is_stream]
 
+    def valid_rows(self) -> dict[str, ValidRows]:
+        """The relations of rows that are valid now, by what programs call them."""
+        return {
+            valid.relation.name: valid
+            for definition in self.views.values()
+            for valid in definition.valid_rows
+        }
+
+    def internal(self) -> list[Relation]:
+        """The tables that the database keeps for itself: valid rows, and those that wait."""
+        tables = []
+        for valid in self.valid_rows().values():
+            tables.append(valid.relation)
+            if valid.waiting is not None:
+                tables.append(valid.waiting)
+        return [*tables, CLOCK] if tables else []
+
+    def stored_tables(self) -> list[Relation]:
+        """All relations whose rows an engine keeps."""
+        return [*self.tables(), *self.internal()]
+
+    def recorded(self, name: str) -> Relation:
+        """A relation of a log, those that the database keeps for itself among them."""
+        internal = {relation.name: relation for relation in self.internal()}
+        return internal.get(name) or self.relation(name)
+
     def users_of(self, relation: str) -> list[str]:
         """The views whose rows come from a relation."""
-        names = set(self.instances(relation))
+        valid = {name for name, rows in self.valid_rows().items() if rows.source == relation}
+        names = {*self.instances(relation), *valid}
         return [view for view, definition in self.views.items() if definition.reads & names]
 
     def instances(self, relation: str) -> list[str]:
         """The epochs of a relation that views read, by what programs call them."""
         used = frozenset[str]().union(*(view.reads for view in self.views.values()))
-        return [name for name in self.epochs[relation] if name in used]
+        return [name for name in self.epochs_of(relation) if name in used]
+
+    def epochs_of(self, relation: str) -> tuple[str, ...]:
+        """What programs call each epoch of a relation, in order."""
+        return self.epochs.get(relation, (relation,))
 
     def ended(self) -> dict[str, str]:
         """The epochs that are over, each with its stream: rows have come, and were not kept."""
@@ -133,6 +170,9 @@ class Definitions:
         for name, declaration in self.relations.items():
             for instance in self.instances(name):
                 catalog.add(replace(declaration.relation, name=instance))
+        for relation in self.internal():
+            if self.instances(relation.name):
+                catalog.add(relation)
         return catalog
 
     def queries(self) -> list[Query]:
@@ -181,16 +221,23 @@ class Definitions:
     ) -> ViewDefinition:
         """A view that may read these other views, with its epochs; nothing is added."""
         texts = _Lookups({view: definition.statement for view, definition in views.items()})
-        query = lower_view(statement, self.catalog(), texts)
+        catalog = self.catalog()
+        timed, valid_rows = with_valid_rows(statement, catalog)
+        known = [valid for view in views.values() for valid in view.valid_rows]
+        for valid in (*known, *valid_rows):
+            catalog.relations[valid.relation.name] = valid.relation
+        query = lower_view(timed, catalog, texts)
         numbers = {relation: len(names) - 1 for relation, names in self.epochs.items()}
         for view in sorted(texts.relations):
             numbers |= self.epochs_read(view)
         numbers |= epochs or {}
         chosen = {relation: self.epochs[relation][number] for relation, number in numbers.items()}
         if statement.strict:
-            self._reject_recomputations(statement, query)
+            self._reject_recomputations(catalog, statement, query)
+        for view in texts.relations:
+            valid_rows += views[view].valid_rows
         return ViewDefinition(
-            statement, with_relations(query, chosen), frozenset(texts.relations), options
+            timed, with_relations(query, chosen), frozenset(texts.relations), options, valid_rows
         )
 
     def replace_view(
@@ -306,11 +353,11 @@ class Definitions:
                 used = FreshNames((*self.relations, *self.views, *self._epoch_names()))
                 self.epochs[stream] = (*names, used.fresh(f"{stream}@{len(names)}"))
 
-    def _reject_recomputations(self, statement: CreateView, query: Query) -> None:
+    def _reject_recomputations(self, catalog: Catalog, statement: CreateView, query: Query) -> None:
         """WITH (strict = true)"""
         from viewlet.planner.viewlets import recomputations
 
-        reasons = recomputations(self.catalog(), query)
+        reasons = recomputations(catalog, query)
         if reasons:
             raise UnsupportedError(
                 f"view {statement.name} is strict and would recompute {reasons[0]}",

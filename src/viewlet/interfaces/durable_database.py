@@ -83,6 +83,7 @@ class DurableDirectory:
 
     def replay(self, database: Database, stop: int | None) -> list[SegmentReader]:
         """The snapshot and the records behind it, up to the segment `stop` where one is given."""
+        database._ticks.is_replaying = True
         metadata = self._current()
         self._snapshot, self._first = metadata["snapshot"], metadata["log"]
         if self._snapshot is not None:
@@ -93,7 +94,7 @@ class DurableDirectory:
                 if record.kind == STATEMENT:
                     database._executor.define(record.payload.decode())
                 else:
-                    relation_of = database._state.definitions.relation
+                    relation_of = database._state.definitions.recorded
                     database._writes.replay(changes_from_bytes(record.payload, relation_of))
             if stop is None and metadata.get("reached"):
                 _check_reached(readers, *metadata["reached"])

@@ -6,14 +6,13 @@ behind it. A full line is a batch that changes a map, a dashed one a map that is
 have the color of the batch, and a dot where they arrive. Hold the pointer over a box for its
 definition, over a line for its statements.
 
-With a load, what a running database has measured, boxes say what their maps hold, a bar in each
-stands for its share of the bytes, and lines are the warmer and thicker the more time the batches of
-their relation take.
+With a load, what a running database has measured, boxes say what their maps hold and are the higher
+the more bytes that is, and lines are the warmer and thicker the more time their statements take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -27,25 +26,39 @@ from viewlet.program.text import map_text, statement_text
 
 COLORS = ("#2f6f9f", "#b5483a", "#4b8b3b", "#8a5fa8", "#b07d2b", "#2a8c8c", "#a04b76", "#5b6570")
 _CHARACTER, _LINE, _PADDING = 7.2, 16, 8
+_FULL_HEIGHT = 72
+"""What the bytes of the largest map add to the height of its box."""
 
 
 @dataclass(frozen=True)
 class ProgramLoad:
-    """The size of each map, and the seconds that batches of each relation have taken."""
+    """The size of each map, and the seconds that the statements of each relation have taken.
+
+    Of a relation whose statements were not told apart, one number is for all of them.
+    """
 
     sizes: Mapping[str, MapSize]
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, Sequence[float]]
 
-    def bar(self, map_name: str) -> float:
+    def fullness(self, map_name: str) -> float:
         """A map's bytes as a share of the largest one's; by roots, so that small ones are seen."""
         largest = max((size.bytes for size in self.sizes.values()), default=0)
         size = self.sizes.get(map_name)
         return (size.bytes / largest) ** 0.5 if size is not None and largest else 0.0
 
-    def share(self, relation: str) -> float:
-        """A relation's part of the time of all batches."""
-        whole = sum(self.seconds.values())
-        return self.seconds.get(relation, 0.0) / whole if whole else 0.0
+    def share(self, relation: str, statement: int | None = None) -> float:
+        """A relation's part of the time of all batches, or that of one of its statements."""
+        whole = sum(map(sum, self.seconds.values()))
+        seconds = self.seconds.get(relation, ())
+        is_one = statement is not None and len(seconds) > 1
+        part = seconds[statement] if is_one and statement is not None else sum(seconds)
+        return part / whole if whole else 0.0
+
+    def time_text(self, relation: str, statement: int) -> str:
+        """What a line says of the time of its statement."""
+        is_shared = len(self.seconds.get(relation, ())) == 1
+        share = f"{100 * self.share(relation, statement):.1f} % of the time"
+        return f"{share}, all statements of {relation} together" if is_shared else share
 
 
 class Drawing(str):
@@ -63,15 +76,21 @@ class _Box:
     node: LayoutNode
     style: str
     color: str = "#444"
-    bar: float = 0.0
+    fullness: float = 0.0
 
 
 def _box(
-    name: str, lines: list[str], tip: str, layer: int, style: str, color: str = "#444"
+    name: str,
+    lines: list[str],
+    tip: str,
+    layer: int,
+    style: str,
+    color: str = "#444",
+    fullness: float = 0.0,
 ) -> _Box:
     width = max(map(len, lines)) * _CHARACTER + 2 * _PADDING
-    height = len(lines) * _LINE + 2 * _PADDING - 2
-    return _Box(name, lines, tip, LayoutNode(layer, width, height), style, color)
+    height = len(lines) * _LINE + 2 * _PADDING - 2 + _FULL_HEIGHT * fullness
+    return _Box(name, lines, tip, LayoutNode(layer, width, height), style, color, fullness)
 
 
 @dataclass(frozen=True)
@@ -142,9 +161,13 @@ def _graph(program: Program, load: ProgramLoad | None) -> _Graph:
             graph.add(_Edge(map_name, name, "#444", False), f"{view.name} is made of it")
     for trigger in program.triggers:
         color = colors[trigger.relation]
-        width = 1.3 if load is None else 1.0 + 3 * load.share(trigger.relation)
-        for statement in trigger.statements:
+        width = 1.3
+        for number, statement in enumerate(trigger.statements):
             tip = f"on {trigger.relation}:\n{statement_text(statement)}"
+            if load is not None:
+                share = load.share(trigger.relation, number)
+                color, width = _warmth(share), 1.0 + 4 * share
+                tip += f"\n{load.time_text(trigger.relation, number)}"
             batch = f"Δ{trigger.relation}"
             graph.add(_Edge(batch, statement.target, color, False, width), tip)
             for read in sorted(statement.reads):
@@ -158,9 +181,9 @@ def _map_box(map: Map, rank: int, load: ProgramLoad | None) -> _Box:
     size = None if load is None else load.sizes.get(map.name)
     if load is None or size is None:
         return _box(map.name, lines, map_text(map), rank, style)
-    box = _box(map.name, [*lines, _size_text(size)], map_text(map), rank, style)
-    box.bar = load.bar(map.name)
-    return box
+    lines.append(_size_text(size))
+    fullness = load.fullness(map.name)
+    return _box(map.name, lines, map_text(map), rank, style, fullness=fullness)
 
 
 def _size_text(size: MapSize) -> str:
@@ -249,17 +272,18 @@ def _shape(box: _Box) -> str:
     return (
         f'<g><title>{escape(box.tip)}</title><rect x="{x:.0f}" y="{y:.0f}" rx="4" '
         f'width="{box.node.width:.0f}" height="{box.node.height:.0f}" '
-        f'{_filled(*_FILLS[box.style])} stroke="{box.color}"{dash}/>{_bar(box)}'
+        f'{_filled(*_FILLS[box.style])} stroke="{box.color}"{dash}/>{_filling(box)}'
         f'<text x="{x + _PADDING:.0f}" y="{y + _PADDING + 10:.0f}" {ink}>{text}</text></g>'
     )
 
 
-def _bar(box: _Box) -> str:
-    """The map's share of the bytes, along the lower edge of its box."""
-    if not box.bar:
+def _filling(box: _Box) -> str:
+    """The part of a box that its map's bytes have added, below the text."""
+    height = _FULL_HEIGHT * box.fullness
+    if height < 1:
         return ""
     node = box.node
     return (
-        f'<rect x="{node.x:.0f}" y="{node.y + node.height - 4:.0f}" height="4" rx="2" '
-        f'width="{max(node.width * box.bar, 2):.0f}" fill="#2f6f9f"/>'
+        f'<rect x="{node.x + 1:.0f}" y="{node.y + node.height - height:.0f}" rx="3" '
+        f'height="{height - 1:.1f}" width="{node.width - 2:.0f}" fill="#2f6f9f" opacity="0.55"/>'
     )

@@ -91,7 +91,7 @@ class IntermittentStates:
         The table `without` loses its rows.
         """
         state = self._state
-        tables = [table for table in definitions.tables() if table.name != without]
+        tables = [table for table in definitions.stored_tables() if table.name != without]
         views = self._states_of(modes)
         program = whole
         for name, states in views.items():
@@ -241,7 +241,7 @@ class IntermittentStates:
         sizes = self._sizes(view)
         if sum(sizes.get(name, 0) for name in lasting - useless) <= budget:
             return useless
-        tables = {t.name for t in self._state.definitions.tables()}
+        tables = {t.name for t in self._state.definitions.stored_tables()}
         stored = {later for later, name in own.items() if name in tables}
         droppable = droppable_maps(whole, own, view, stored)
         expected = self._expected(view, own)
@@ -342,7 +342,7 @@ class IntermittentStates:
             said = "unknown" if prediction is None else f"{prediction.rows:.0f} rows"
             why = "" if prediction is None else f", {prediction.reason}"
             lines.append(f"expects of {relation}: {said}{why}")
-        tables = {t.name for t in definitions.tables()}
+        tables = {t.name for t in definitions.stored_tables()}
         stored = {later for later, name in own.items() if name in tables}
         droppable = droppable_maps(self._whole, own, view, stored)
         costs = self.costs(view, own, droppable)

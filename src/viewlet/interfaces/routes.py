@@ -44,7 +44,7 @@ class RelationRoute:
         self.pending = tuple(
             (upkeep, name)
             for upkeep in self.later
-            for name in definitions.epochs[relation.name]
+            for name in definitions.epochs_of(relation.name)
             if name in upkeep.pending
         )
         """Those that collect them, with what programs call the relation."""

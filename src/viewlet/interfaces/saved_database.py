@@ -33,7 +33,7 @@ _DATABASE = "database.json"
 _PENDING = "pending.changes"
 _PROBE = "writable"
 FORMAT = 3
-SPARK_FORMAT = 5
+SPARK_FORMAT = 6
 """On Spark a checkpoint points into logs, whose messages have a format as well."""
 
 

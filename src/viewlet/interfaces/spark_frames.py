@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viewlet.engine.contract import Engine
-from viewlet.errors import UnsupportedError
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.interfaces.database_state import DatabaseState
+from viewlet.schema import shown_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from viewlet.engine.spark.batch_changes import BatchChanges
+    from viewlet.engine.spark.frame_columns import RowWeights
     from viewlet.engine.spark.spark_engine import SparkEngine
+
+    FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int | str]
 
 
 class FrameBatch:
@@ -20,16 +24,17 @@ class FrameBatch:
 
     `version` numbers the states of a database on Spark, also after a restart; None where a batch
     that was repeated is no longer the newest of its query. `is_repeated`: it had been applied
-    before, and nothing was done.
+    before, and nothing was done. `rows` are those that were read of the DataFrames.
 
     >>> batch = db.apply_spark([("r", spark.createDataFrame([(7, 1)], "a INT, b INT"))])
     >>> batch.changes("v").collect()
     [Row(a=7, total=1, _weight=1)]
     """
 
-    def __init__(self, state: DatabaseState, changes: BatchChanges) -> None:
+    def __init__(self, state: DatabaseState, changes: BatchChanges, rows: int = 0) -> None:
         self._state = state
         self._changes = changes
+        self.rows = rows
 
     @property
     def version(self) -> int | None:
@@ -93,3 +98,29 @@ def repartition(state: DatabaseState) -> None:
         )
     state.refuse_while_delivering()
     frames_engine(state.engine, state.engine_name).repartition()
+
+
+def frame_change(change: FrameChange) -> tuple[str, DataFrame, RowWeights]:
+    """A change with the weights of its rows."""
+    from viewlet.engine.spark.frame_columns import row_weights
+
+    if not isinstance(change, tuple | list) or len(change) not in (2, 3):
+        raise DataError(
+            f"{shown_value(change)} is not a change",
+            hint='give ("r", frame), ("r", frame, -1) or ("r", frame, "column of weights")',
+        )
+    name, frame, weight = change if len(change) == 3 else (*change, 1)
+    return name, frame, row_weights(weight)
+
+
+def refuse_frame(state: DatabaseState, name: str) -> None:
+    """Rows of a DataFrame do not pass the driver: nothing can look at them there."""
+    if state.timed.concern(name):
+        what = f"the rows of a DataFrame cannot be compared with NOW(), as views over {name} do"
+    elif state.constraints.concern(name):
+        what = f"the rows of a DataFrame cannot be held to the constraints of {name}"
+    else:
+        return
+    raise UnsupportedError(
+        f"{what}: they do not pass the driver", hint=f'say db.insert("{name}", frame.toArrow())'
+    )

@@ -69,6 +69,8 @@ class ViewMaintenance:
         self._frontiers: dict[str, tuple[ViewDefinition | None, Frontier]] = {}
         """Where views are cut that are asked to be split; None: by a checkpoint."""
         self.intermittent = IntermittentStates(state)
+        self.pass_time: Callable[[str], None] = lambda view: None
+        """Lets the clock of a view tick before it is read."""
         self.choices: dict[str, ModeChoice] = {}
         """What is known of the ways to maintain each view."""
 
@@ -198,6 +200,7 @@ class ViewMaintenance:
 
     def before_read(self, view: str) -> None:
         """Make a view current that has to be; an error of a refresh that nobody waited for."""
+        self.pass_time(view)
         meter = self._state.meters.get(view)
         if meter is not None:
             meter.reads += 1

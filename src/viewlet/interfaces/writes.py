@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.engine.contract import PlainRows
 from viewlet.engine.values.batching import Batch, make_batch
 from viewlet.engine.values.intake import EVERYTHING
-from viewlet.errors import DataError, StateError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, StateError, ViewletError
 from viewlet.interfaces.auto_choice import AutoChoice
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -28,7 +28,12 @@ from viewlet.interfaces.left_writes import EncodedRows
 from viewlet.interfaces.progress import waiting
 from viewlet.interfaces.routes import RelationRoute
 from viewlet.interfaces.shared_writes import SharedWrites
-from viewlet.interfaces.spark_frames import FrameBatch, frames_engine
+from viewlet.interfaces.spark_frames import (
+    FrameBatch,
+    frame_change,
+    frames_engine,
+    refuse_frame,
+)
 from viewlet.interfaces.stats import Moment, Timings, now, since
 from viewlet.interfaces.transaction import OpenTransaction
 from viewlet.interfaces.view_maintenance import ViewMaintenance
@@ -38,8 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from viewlet.engine.spark.frame_columns import RowWeights
-
-    FrameChange = tuple[str, DataFrame] | tuple[str, DataFrame, int | str]
+    from viewlet.interfaces.spark_frames import FrameChange
 
 RoutedBatch = tuple[RelationRoute, Batch]
 
@@ -101,6 +105,7 @@ class Writes:
             or route.is_closed
             or state.transactions
             or state.constraints.concern(relation)
+            or state.timed.concern(relation)
             or state.is_delivering
             or self._checkpoints.is_due
             or len(row) != route.width
@@ -202,15 +207,11 @@ class Writes:
 
         Whose changes these are is not asked: a thread applies what others have left as well.
         """
-        journal = self._state.journal
         began = now()
         self._prepare()
         routed = [(self._route(_checked(change).relation), change) for change in changes]
         own = [(route, self._batch(route, change)) for route, change in routed]
-        batches = self._completed(own, deletes_cascade=deletes_cascade)
-        named = [(route.relation.name, batch) for route, batch in batches]
-        record = journal.prepare(named) if journal is not None else b""
-        ticket = self._apply_batches(batches, began, record)
+        ticket = self._apply_whole(own, began, deletes_cascade=deletes_cascade)
         return sum(len(batch) for _, batch in own), ticket
 
     def _collect(
@@ -235,20 +236,34 @@ class Writes:
             began = now()
             self._prepare()
             own = [(self._route(name), batch) for name, batch in transaction.batches]
-            batches = self._completed(own, deletes_cascade=transaction.deletes_cascade)
-            named = [(route.relation.name, batch) for route, batch in batches]
-            record = journal.prepare(named) if journal is not None else b""
-            ticket = self._apply_batches(batches, began, record)
+            ticket = self._apply_whole(own, began, deletes_cascade=transaction.deletes_cascade)
         if journal is not None:
             journal.wait(ticket)
 
-    def _completed(
-        self, batches: Sequence[RoutedBatch], *, deletes_cascade: bool
-    ) -> list[RoutedBatch]:
-        """A batch with what foreign keys make follow; an error where it breaks a constraint."""
-        named = [(route.relation.name, batch) for route, batch in batches]
-        more = self._state.constraints.complete(named, deletes_cascade=deletes_cascade)
-        return [*batches, *((self._route(name), batch) for name, batch in more)]
+    def _apply_whole(
+        self, own: Sequence[RoutedBatch], began: Moment, *, deletes_cascade: bool = True
+    ) -> int:
+        """A batch with what foreign keys and the clock make follow; what to wait for.
+
+        An error where it breaks a constraint.
+        """
+        state = self._state
+        named = [(route.relation.name, batch) for route, batch in own]
+        named += state.constraints.complete(named, deletes_cascade=deletes_cascade)
+        timed = state.timed.changes(named)
+        named += timed.changes
+        record = state.journal.prepare(named) if state.journal is not None else b""
+        batches = [(self._any_route(name), batch) for name, batch in named]
+        ticket = self._apply_batches(batches, began, record)
+        state.timed.took(timed)
+        return ticket
+
+    def tick(self) -> None:
+        """What the clock makes of the rows that are there, as a batch; the caller has the lock."""
+        self._prepare()
+        ticket = self._apply_whole((), now())
+        if self._state.journal is not None:
+            self._state.journal.wait(ticket)
 
     def upsert(self, name: str, rows: Any) -> int:
         """Rows in place of those with their primary keys, as one atomic batch; how many rows.
@@ -280,10 +295,7 @@ class Writes:
                 return len(new)
             _, old = rows_by_key(self._state.engine, relation, new)
             old.weights = -old.weights
-            batches = self._completed([(route, old), (route, new)], deletes_cascade=False)
-            named = [(route.relation.name, batch) for route, batch in batches]
-            record = journal.prepare(named) if journal is not None else b""
-            ticket = self._apply_batches(batches, began, record)
+            ticket = self._apply_whole([(route, old), (route, new)], began, deletes_cascade=False)
         if journal is not None:
             journal.wait(ticket)
         return len(new)
@@ -299,7 +311,8 @@ class Writes:
                 )
             return change.rows.batch
         logged = state.journal is not None
-        is_checked = state.constraints.concern(route.relation.name)
+        name = route.relation.name
+        is_checked = state.constraints.concern(name) or state.timed.concern(name)
         intake = EVERYTHING if logged or is_checked else state.engine.intake(route.instances)
         if route.pending:  # what is kept is kept whole, in memory of its own
             intake = replace(intake, columns=None, buffers=None)
@@ -308,7 +321,7 @@ class Writes:
     def replay(self, changes: Sequence[tuple[str, Batch]]) -> None:
         """A batch from the log, as it was applied before."""
         with self._state.lock:
-            routed = [(self._route(name), batch) for name, batch in changes]
+            routed = [(self._any_route(name), batch) for name, batch in changes]
             self._apply_batches(routed, now(), b"")
 
     def _apply_batches(
@@ -344,14 +357,9 @@ class Writes:
             routes = []
             fed: list[tuple[str, DataFrame, RowWeights]] = []
             for change in changes:
-                name, frame, own = _frame_change(change)
+                name, frame, own = frame_change(change)
                 route = self._route(name)
-                if state.constraints.concern(route.relation.name):
-                    raise UnsupportedError(
-                        f"the rows of a DataFrame cannot be held to the constraints of {name}:"
-                        " they do not pass the driver",
-                        hint=f'say db.insert("{name}", frame.toArrow())',
-                    )
+                refuse_frame(state, route.relation.name)
                 check_frame(frame, route.relation, weights or own)
                 routes.append(route)
                 fed += [(instance, frame, weights or own) for instance in route.instances]
@@ -359,7 +367,7 @@ class Writes:
             applied = engine.apply_frames(fed, batch_id=batch_id)
             rows = engine.rows_read() - rows_before
             self._applied(list(dict.fromkeys(routes)), began, rows, b"")
-            return FrameBatch(state, applied)
+            return FrameBatch(state, applied, rows)
 
     def sink(
         self, relation: str, weight: int | str, op: str | None
@@ -384,6 +392,12 @@ class Writes:
     def _prepare(self) -> None:
         self._state.refuse_while_delivering()
         self._checkpoints.write_if_due()
+
+    def _any_route(self, name: str) -> RelationRoute:
+        """The same of tables that the database keeps for itself as well."""
+        if name in self._state.definitions.relations:
+            return self._route(name)
+        return self._state.routes[name]
 
     def _route(self, name: str) -> RelationRoute:
         """Where a relation's rows go, if they may go anywhere."""
@@ -451,18 +465,6 @@ def _listed(changes: Iterable[Change]) -> list[Change]:
             f"{shown_value(changes)} are not changes: {shown_value(error)}",
             hint='give a list of viewlet.Change("r", rows)',
         ) from error
-
-
-def _frame_change(change: FrameChange) -> tuple[str, DataFrame, RowWeights]:
-    from viewlet.engine.spark.frame_columns import row_weights
-
-    if not isinstance(change, tuple | list) or len(change) not in (2, 3):
-        raise DataError(
-            f"{shown_value(change)} is not a change",
-            hint='give ("r", frame), ("r", frame, -1) or ("r", frame, "column of weights")',
-        )
-    name, frame, weight = change if len(change) == 3 else (*change, 1)
-    return name, frame, row_weights(weight)
 
 
 def _checked(change: Change) -> Change:

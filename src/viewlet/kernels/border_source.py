@@ -10,9 +10,8 @@ from viewlet.kernels.block_source import FLOAT, NodeWriters, write_block
 from viewlet.kernels.scalar_source import Variable
 from viewlet.kernels.tree_source import (
     EntryWriter,
-    add_entry,
     call_descent,
-    copy_sum,
+    copy_sums,
     enter_node,
     entry_size,
     group_root,
@@ -24,7 +23,7 @@ from viewlet.kernels.tree_source import (
     zero_sums,
 )
 from viewlet.kernels.writer import Writer
-from viewlet.storage.tree_nodes import BELOW, LEFT, RIGHT
+from viewlet.storage.tree_layout import BELOW, LEFT, RIGHT
 
 
 def write_border(writer: Writer, node: ir.Border) -> None:
@@ -65,7 +64,7 @@ def _find_border(writer: Writer, node: ir.Border) -> None:
                 add(entries.at)
                 writer.line(f"{entries.at} += {entry_size(writer, node)}")
 
-        scan_entries(writer, node, sums, entries.at, scan)
+        scan_entries(writer, node, sums, entries, entries.at, scan)
     at_all = writer.local("large", _is_large(writer, node))
     # Where nothing turns, the condition is met by all keys or by none.
     writer.line(f"{name}_some = True")
@@ -89,15 +88,17 @@ def _descend_to_border(writer: Writer, node: ir.Border, number: str, far: int) -
         at, near, sign = entries.last, entries.at, "-"
         if far == LEFT:
             at, near, sign = entries.at, entries.last, "+"
-        with writer.nest("while True:"):
-            for sum, sum_before in zip(sums, before, strict=True):
-                copy_sum(writer, sum, sum_before)
-            add_entry(writer, node, sums, at)
-            with writer.nest(f"if {at} == {near} or {_is_large(writer, node)}:"):
-                writer.line("break")
-            for sum, sum_before in zip(sums, before, strict=True):
-                copy_sum(writer, sum_before, sum)
-            writer.line(f"{at} {sign}= {size}")
+
+        def scan(add: EntryWriter, at: str = at, near: str = near, sign: str = sign) -> None:
+            with writer.nest("while True:"):
+                copy_sums(writer, sums, before)
+                add(at)
+                with writer.nest(f"if {at} == {near} or {_is_large(writer, node)}:"):
+                    writer.line("break")
+                copy_sums(writer, before, sums)
+                writer.line(f"{at} {sign}= {size}")
+
+        scan_entries(writer, node, sums, entries, at, scan, totals=before)
         with writer.nest(f"if {entries.level} == 0:"):
             writer.line(f"{node.name} = {order_key(writer, node, at)}")
             writer.line("break")

@@ -61,11 +61,12 @@ class Module:
         self.batch: dict[str, str] = {}
         self.single: dict[str, str] = {}
         # Writing the bodies finds the strings that they need, which decides where maps lie; so
-        # the source is written twice, and the second time every position is known.
-        self.frame = Frame(loops, self.texts)
-        self._write()
+        # source with strings is written twice, and the second time every position is known.
         self.frame = Frame(loops, self.texts)
         self.source = self._write()
+        if not self.texts.is_empty:
+            self.frame = Frame(loops, self.texts)
+            self.source = self._write()
 
     def _write(self) -> str:
         parts: list[str] = []
@@ -188,4 +189,6 @@ def _count(block: Block, targets: tuple[str, ...]) -> int:
 
 def _printable(text: str) -> str:
     """A line as a comment: names of users may hold what no source file can."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -72,6 +72,7 @@ from viewlet.storage.doubles import (
     gathered_value,
     is_some,
     load_element,
+    load_lower,
     no_element,
     plainly_gathered,
 )
@@ -105,7 +106,8 @@ from viewlet.storage.multimap import (
     refuse_null_key,
     upsert,
 )
-from viewlet.storage.tree_nodes import int_total
+from viewlet.storage.tree_layout import lower_of
+from viewlet.storage.tree_sums import int_total
 from viewlet.storage.ordered_index import find_root, first_counted, next_counted, only_root
 
 '''

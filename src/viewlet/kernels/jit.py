@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from viewlet.garbage import no_collection
 from viewlet.kernels.emit import Module
 from viewlet.kernels.loops import build_loops
 from viewlet.kernels.refreshes import with_refresh_triggers
@@ -21,6 +22,7 @@ from viewlet.program.ir import Program
 Kernel = Callable[[int, int], int]
 
 
+@no_collection()
 def compile_program(program: Program, *, keep_buffers: bool = False) -> Module:
     """The program's kernels as source, with the frame that they need."""
     lowered = with_refresh_triggers(program)

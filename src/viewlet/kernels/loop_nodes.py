@@ -406,13 +406,14 @@ class Step:
     """A part of a trigger that runs to its end before the next one starts.
 
     `reads` are the maps that it looks into. Updates of its targets are counted, to go on after
-    Python has made room.
+    Python has made room. `statements` are the positions of those of the trigger that it is for.
     """
 
     text: str
     targets: tuple[str, ...]
     block: Block
     reads: frozenset[str] = frozenset()
+    statements: frozenset[int] = frozenset()
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from viewlet.calculus.expr import Expr, terms_of
@@ -40,6 +41,7 @@ from viewlet.program.text import statement_text
 from viewlet.schema import Physical
 
 T = TypeVar("T")
+_Numbered = tuple[frozenset[int], Statement]
 
 register_builders(
     atoms.BUILDERS,
@@ -84,9 +86,17 @@ def _steps(builder: Builder, trigger: Trigger, keep_buffers: bool) -> list[Step]
     for map in builder.loops.program.maps:
         if map.buffer and not keep_buffers and map.name in targets:
             steps.append(Step(f"clear {map.name}", (), [ClearBuffer(map.name)]))
-    for statement in _joined(trigger.statements, as_change):
-        steps += _statement(builder, statement)
+    numbered = ((frozenset((at,)), each) for at, each in enumerate(trigger.statements))
+    for numbers, statement in _joined(numbered, _numbered_change):
+        made = _statement(builder, statement)
+        steps += [replace(step, statements=numbers) for step in made]
     return steps
+
+
+def _numbered_change(new: _Numbered, old: _Numbered) -> _Numbered | None:
+    """The same as one statement, with the positions of both."""
+    both = as_change(new[1], old[1])
+    return None if both is None else (new[0] | old[0], both)
 
 
 def _statement(builder: Builder, statement: Statement) -> list[Step]:
@@ -233,4 +243,5 @@ def _fuse(left: Step, right: Step) -> Step | None:
         (*left.targets, *right.targets),
         [rows],
         left.reads | right.reads,
+        left.statements | right.statements,
     )

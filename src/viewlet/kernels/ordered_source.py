@@ -8,7 +8,7 @@ from viewlet.kernels.block_source import NodeWriters, write_block
 from viewlet.kernels.tree_source import find_root, group_positions, index_arguments, local_node
 from viewlet.kernels.writer import Writer
 from viewlet.storage.columns import GROUPS, ODD_KEYS
-from viewlet.storage.tree_nodes import HEAD, NEXT
+from viewlet.storage.tree_layout import HEAD, NEXT
 
 
 def write_walk(writer: Writer, node: ir.Walk) -> None:

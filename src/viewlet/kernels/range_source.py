@@ -22,7 +22,7 @@ from viewlet.kernels.tree_source import (
     Entries,
     EntryWriter,
     call_descent,
-    copy_sum,
+    copy_sums,
     enter_node,
     entry_size,
     group_root,
@@ -35,7 +35,7 @@ from viewlet.kernels.tree_source import (
 )
 from viewlet.kernels.weights import bare
 from viewlet.kernels.writer import Writer
-from viewlet.storage.tree_nodes import BELOW, KEY
+from viewlet.storage.tree_layout import BELOW, KEY
 
 EntryTest = Callable[[Writer, str], str]
 """Source of a test of an entry's key, given source of the entry's address."""
@@ -89,7 +89,7 @@ def write_range(writer: Writer, node: ir.Range) -> None:
         writer.line(f"{', '.join(sum_locals(different.sums))} = {call}")
         for sum in node.sums:
             if sum is not by_position[sum.position]:
-                copy_sum(writer, sum, by_position[sum.position])
+                copy_sums(writer, [sum], [by_position[sum.position]])
 
 
 def _sum_between(writer: Writer, node: ir.Range, tests: dict[bool, EntryTest]) -> None:
@@ -175,7 +175,7 @@ def _add_up_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest
             add(at)
             writer.line(f"{at} += {entry_size(writer, node)}")
 
-    scan_entries(writer, node, node.sums, at, scan)
+    scan_entries(writer, node, node.sums, entries, at, scan)
 
 
 def _add_down_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTest) -> None:
@@ -189,7 +189,7 @@ def _add_down_to(writer: Writer, node: ir.Range, entries: Entries, test: EntryTe
             add(last)
             writer.line(f"{last} -= {entry_size(writer, node)}")
 
-    scan_entries(writer, node, node.sums, last, scan)
+    scan_entries(writer, node, node.sums, entries, last, scan)
 
 
 def _strict_bound(value: str, is_in: str, upper: bool) -> str:

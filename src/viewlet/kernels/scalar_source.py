@@ -96,6 +96,11 @@ class Texts:
     names: FreshNames = field(default_factory=FreshNames)
     """Of maps and memos."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no kernel needs anything that has a position in the state array."""
+        return not (self.lookups or self.memos or self.constants)
+
     def lookup(self, scalar: ScalarExpr, variable: str, physical: Physical) -> int:
         """The number of the table code -> value of a function of one string."""
         # FreshNames do not matter to a function of one variable.

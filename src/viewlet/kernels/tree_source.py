@@ -15,11 +15,11 @@ from viewlet.kernels.block_source import FLOAT, STR
 from viewlet.kernels.loop_nodes import SubtreeSum
 from viewlet.kernels.prologue import prologue
 from viewlet.kernels.scalar_source import Scope, Variable
-from viewlet.kernels.weights import key_words, load_function, load_weight
+from viewlet.kernels.weights import key_words, load_function
 from viewlet.kernels.writer import Writer
 from viewlet.schema import Physical
 from viewlet.storage.columns import FRONT, NODES, WIDE
-from viewlet.storage.tree_nodes import ENTRIES, KEY, LEVEL
+from viewlet.storage.tree_layout import ENTRIES, KEY, LEVEL
 
 Descent = ir.Range | ir.Border
 EntryWriter = Callable[[str], None]
@@ -45,12 +45,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Entries:
-    """Locals for the entries of a tree's node: the current one, the last one, and the level.
+    """Locals for a tree's node and its entries: the current one, the last one, and the level.
 
     An entry above the leaves lies before a border if the key of the next one does: `ahead` is how
     far the key that decides about an entry is away from it.
     """
 
+    node: str
     at: str
     last: str
     level: str
@@ -135,63 +136,85 @@ def enter_node(writer: Writer, node: Descent, number: str) -> Entries:
     writer.line(f"{last} = {at} + {size} * (load_half({top}, {ENTRIES}) - 1)")
     writer.line(f"{level} = load_half({top}, {LEVEL})")
     writer.line(f"{ahead} = {size} if {level} > 0 else 0")
-    return Entries(at, last, level, ahead)
+    return Entries(top, at, last, level, ahead)
 
 
-def add_entry(writer: Writer, node: Descent, sums: list[SubtreeSum], entry: str) -> None:
-    """Add the sums of an entry."""
+def _add_ints(writer: Writer, node: Descent, sums: list[SubtreeSum], entry: str) -> None:
     layout = writer.frame.layouts[node.map]
     for sum in sums:
-        name, word = sum.name, layout.sum_word(node.index, sum.position)
-        plus = "gather" if sum.physical is FLOAT else "plus"
-        writer.line(f"{name} = {plus}({name}, {load_weight(sum.physical, entry, word)})")
+        if sum.physical is not FLOAT:
+            word = layout.sum_word(node.index, sum.position)
+            writer.line(f"{sum.name} = plus({sum.name}, load({entry}, {word}))")
+
+
+def _add_floats(
+    writer: Writer, node: Descent, floats: list[SubtreeSum], entries: Entries, entry: str
+) -> None:
+    """Add all words of some sums of DOUBLE."""
+    layout, block = writer.frame.layouts[node.map], writer.frame.index_block(node.map, node.index)
+    size = entry_size(writer, node)
+    lower = writer.local("lower", f"lower_of({block}, {entries.node}, {entry}, {size})")
+    for sum in floats:
+        high = f"load_float({entry}, {layout.sum_word(node.index, sum.position)})"
+        rest = f"load_lower({high}, {lower}, {layout.lower_word(node.index, sum.position)})"
+        writer.line(f"{sum.name} = gather({sum.name}, {rest})")
+
+
+def _add_first_words(
+    writer: Writer, node: Descent, floats: list[SubtreeSum], wide: str, entry: str
+) -> None:
+    """Add the first words of some sums of DOUBLE; `wide` is not 0 where that loses something."""
+    layout = writer.frame.layouts[node.map]
+    for sum in floats:
+        value = f"load_float({entry}, {layout.sum_word(node.index, sum.position)})"
+        writer.line(f"{wide} |= gathering_loss({sum.name}, {value})")
+        writer.line(f"{sum.name} = plainly_gathered({sum.name}, {value})")
 
 
 def scan_entries(
     writer: Writer,
     node: Descent,
     sums: list[SubtreeSum],
+    entries: Entries,
     at: str,
     scan: Callable[[EntryWriter], None],
+    totals: list[SubtreeSum] | None = None,
 ) -> None:
-    """A loop that adds entries of one node, from `at` on.
+    """A loop that adds entries of one node to sums, from `at` on.
 
     While no sum of DOUBLE in the tree has needed more than its first word, only that is looked at.
-    Where an addition loses bits the node is scanned again, with all words.
+    Where an addition loses bits the node is scanned again, with all words. `totals` are what the
+    loop takes from one entry to the next, if that is not the sums.
     """
+    totals = totals or sums
     floats = [sum for sum in sums if sum.physical is FLOAT]
     if not floats:
-        scan(lambda entry: add_entry(writer, node, sums, entry))
+        scan(lambda entry: _add_ints(writer, node, sums, entry))
         return
-    layout = writer.frame.layouts[node.map]
     wide = writer.temporary("wide")
 
     def add_plainly(entry: str) -> None:
-        for sum in sums:
-            name, word = sum.name, layout.sum_word(node.index, sum.position)
-            if sum.physical is FLOAT:
-                value = f"load_float({entry}, {word})"
-                writer.line(f"{wide} |= gathering_loss({name}, {value})")
-                writer.line(f"{name} = plainly_gathered({name}, {value})")
-            else:
-                add_entry(writer, node, [sum], entry)
+        _add_ints(writer, node, sums, entry)
+        _add_first_words(writer, node, floats, wide, entry)
+
+    def add(entry: str) -> None:
+        _add_ints(writer, node, sums, entry)
+        _add_floats(writer, node, floats, entries, entry)
 
     writer.line(f"{wide} = load({writer.frame.index_block(node.map, node.index)}, {WIDE})")
     with writer.nest(f"if {wide} == 0:"):
         first = writer.temporary("first")
         writer.line(f"{first} = {at}")
-        before = [replace(sum, name=writer.temporary("before")) for sum in sums]
-        for sum, sum_before in zip(sums, before, strict=True):
-            copy_sum(writer, sum_before, sum)
+        before = [replace(total, name=writer.temporary("before")) for total in totals]
+        copy_sums(writer, before, totals)
         scan(add_plainly)
         for sum in floats:
             writer.line(f"{wide} |= beyond_limit({sum.name})")
         with writer.nest(f"if {wide} != 0:"):
             writer.line(f"{at} = {first}")
-            for sum, sum_before in zip(sums, before, strict=True):
-                copy_sum(writer, sum, sum_before)
+            copy_sums(writer, totals, before)
     with writer.nest(f"if {wide} != 0:"):
-        scan(lambda entry: add_entry(writer, node, sums, entry))
+        scan(add)
 
 
 def order_key(writer: Writer, node: Descent, entry: str) -> str:
@@ -220,9 +243,10 @@ def zero_sums(writer: Writer, sums: list[SubtreeSum]) -> None:
         writer.line(f"{sum.name} = {'no_element()' if sum.physical is FLOAT else 'zero'}")
 
 
-def copy_sum(writer: Writer, target: SubtreeSum, source: SubtreeSum) -> None:
-    """target = source"""
-    writer.line(f"{target.name} = {source.name}")
+def copy_sums(writer: Writer, targets: list[SubtreeSum], sources: list[SubtreeSum]) -> None:
+    """targets = sources"""
+    for target, source in zip(targets, sources, strict=True):
+        writer.line(f"{target.name} = {source.name}")
 
 
 def sum_locals(sums: list[SubtreeSum]) -> list[str]:

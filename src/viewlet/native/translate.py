@@ -13,12 +13,11 @@ bring arguments and results to these kinds.
 from __future__ import annotations
 
 import ast
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from viewlet.garbage import no_collection
 from viewlet.native.compiled import NativeFunction
 from viewlet.native.expressions import Expressions
 from viewlet.native.fingerprint import PLAIN
@@ -95,7 +94,7 @@ def unit(function: Function) -> str:
 
 def translate_entry(function: NativeFunction) -> Function:
     """A function as Python calls it: what is not annotated as a float is an integer."""
-    with _no_garbage():
+    with no_collection():
         # Each after those that it calls: a chain of many is then not as many calls deep here.
         for part in function.parts():
             kinds = signature_of(part).arguments
@@ -105,19 +104,6 @@ def translate_entry(function: NativeFunction) -> Function:
         arguments = signature_of(function, node).arguments
         kinds = tuple(FLOAT if kind == FLOAT else INT for kind in arguments)
         return translate(function, kinds, node)
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Reading and translating make many objects and drop none: half of the time would go to looking
-    for garbage among them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def translate(

@@ -6,7 +6,8 @@ dir/LOCK          held while a run uses the directory
 
 On Spark the database makes each batch durable by itself, in dir/database. There dir/intent-N.json
 says, before batch N, how far the sources are after it; a table of the database has the number of
-the last batch in it, and so tells which intent came true.
+the last batch in it, or the database knows its name, and so tells which intent came true.
+dir/intent-delivered has the number of the last batch whose changes the sinks have.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from viewlet.interfaces.database import Database
 _CURRENT = "CURRENT"
 _PROGRESS = "progress.json"
 _DATABASE = "database"
+_DELIVERED = "intent-delivered"
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,16 @@ class RunDirectory:
         path = self._intent(batch)
         replace_file(Disk(), path, seal(json.dumps(progress).encode(), path.name))
         self._intent(batch - 2).unlink(missing_ok=True)
+
+    @property
+    def delivered(self) -> int:
+        """The last batch whose changes all sinks have."""
+        path = self.root / _DELIVERED
+        return int(self._sealed(path, _DELIVERED)) if path.exists() else 0
+
+    @delivered.setter
+    def delivered(self, batch: int) -> None:
+        replace_file(Disk(), self.root / _DELIVERED, seal(str(batch).encode(), _DELIVERED))
 
     def intended(self, batch: int | None = None) -> RunCheckpoint | None:
         """The progress with a batch, or with the last one that was begun."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from viewlet.pipeline.run import (
     make_sink,
 )
 from viewlet.pipeline.run_directory import RunCheckpoint, RunDirectory
-from viewlet.pipeline.sinks import WEIGHT, Sink
+from viewlet.pipeline.sinks import WEIGHT, Sink, Snapshot
 from viewlet.pipeline.sources import SOURCES, Feed, ReadFile
 from viewlet.schema import BIGINT, Column, Relation
 
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 class LocalRun:
     """Every step takes what is new in all sources as one atomic batch."""
-
-    marks = 0
-    """Rows that `_marked` adds to a batch."""
 
     def __init__(
         self, pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
@@ -96,9 +94,13 @@ class LocalRun:
         """What the restored database says about the checkpoint: here they are one."""
         return saved
 
-    def _marked(self, changes: list[Change]) -> list[Change]:
-        """The batch as it is applied."""
-        return changes
+    def _apply(self, changes: list[Change]) -> int:
+        """One atomic batch; its rows."""
+        return self._database.apply(changes)
+
+    def _turn(self) -> Sequence[SourceOf]:
+        """The sources whose rows the next batch takes."""
+        return self._pipeline.sources
 
     def _open(self, saved: RunCheckpoint | None) -> Database:
         return connect("local") if saved is None else restore(str(saved.database), engine="local")
@@ -134,13 +136,17 @@ class LocalRun:
                     sink.begin()
                 else:
                     sink.resume(self.batch)
-        for view in {view for view, _ in self._sinks}:
+        for view in {view for view, sink in self._sinks if self._takes_tables(sink)}:
             self._database.subscribe(view, self._remember)
         if saved is not None:
             for name, feed in self._feeds.items():
                 feed.resume(saved.sources.get(name))
         else:
             self.checkpoint()
+
+    def _takes_tables(self, sink: Sink) -> bool:
+        """Whether a sink gets Arrow tables, which are brought to this process."""
+        return True
 
     def _remember(self, batch: ViewBatch) -> None:
         self._arrived[batch.view] = batch
@@ -152,14 +158,14 @@ class LocalRun:
         changes: list[Change] = []
         start = time.perf_counter()
         try:
-            for source in self._pipeline.sources:
+            for source in self._turn():
                 if not self._relations[source.relation].static:
                     read = self._reader(source)
                     changes += self._feeds[source.relation].changes(read)
             if not changes:
                 return None
             self._arrived = {}
-            rows = self._database.apply(self._marked(changes)) - self.marks
+            rows = self._apply(changes)
         except BaseException:
             for name, feed in self._feeds.items():
                 feed.resume(before[name])
@@ -199,13 +205,13 @@ class LocalRun:
     def _deliver(self) -> None:
         for target, (view, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
             batch = self._arrived.get(view)
-            if batch is not None:
-                self._write(sink, target, batch)
+            if batch is not None and self._takes_tables(sink):
+                table = self._changes(target.view, batch)
+                self._write(sink, target, table, self._database.view(view).to_arrow)
 
-    def _write(self, sink: Sink, target: SinkOf, batch: ViewBatch) -> None:
-        view = self._database.view(target.view)
+    def _write(self, sink: Sink, target: SinkOf, changes: Any, snapshot: Snapshot) -> None:
         try:
-            sink.write(self.batch, self._changes(target.view, batch), view.to_arrow)
+            sink.write(self.batch, changes, snapshot)
         except ViewletError as error:
             raise SinkFailedError from error
         except OSError as error:

@@ -4,6 +4,10 @@ Files and sockets are read as on the local engine. Every other source is a strea
 its micro-batches arrive through foreachBatch, which returns only when the run has taken a
 checkpoint with the batch in it. So Spark never counts a batch as done that a restart would lose,
 and a batch that it brings again is known by its number.
+
+The rows of such a source, and what Spark itself writes of a view, stay on the executors. What
+passes this process: texts (Kafka), which it parses, and the changes for files, terminals and web
+servers, which it writes itself.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +25,15 @@ from viewlet.interfaces.connect import connect, restore
 from viewlet.interfaces.database import Database
 from viewlet.interfaces.dml import Change
 from viewlet.interfaces.progress import Progress
-from viewlet.pipeline.pipeline_text import Endpoint, Pipeline, SinkOf
+from viewlet.pipeline.pipeline_text import Endpoint, Pipeline, SinkOf, SourceOf
 from viewlet.pipeline.run import RunSettings, fingerprint, make_sink
 from viewlet.pipeline.run_directory import RunCheckpoint
 from viewlet.pipeline.run_local import LocalRun
-from viewlet.pipeline.sinks import SINKS, Sink, Snapshot
+from viewlet.pipeline.sinks import SINKS, Sink
 from viewlet.pipeline.sources import SOURCES, Feed, ReadFile, change_of_texts
 from viewlet.schema import Kind, Relation
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 TEXT = ("kafka",)
@@ -41,13 +44,12 @@ OWN_SCHEMA = ("kafka", "rate", "rate-micro-batch", "delta")
 
 
 MARKS = "viewlet_run"
-"""The table with the number of the last batch."""
+"""The table with the number of the last batch that came from this process, and the name of those
+that came as DataFrames: their numbers are with the batches that Spark may repeat."""
 
 
 class SparkRun(LocalRun):
     """A pipeline whose views live in partitions on Spark."""
-
-    marks = 2
 
     def __init__(
         self, pipeline: Pipeline, directory: Path, settings: RunSettings, progress: Progress
@@ -57,6 +59,7 @@ class SparkRun(LocalRun):
             self._spark = spark_session(settings=settings.conf)
             self._spark.sparkContext.setLogLevel("ERROR")  # the run says itself what matters
             self._spark.conf.set("spark.sql.session.timeZone", "UTC")  # as TIMESTAMP is here
+        self._takes_frames = False
         super().__init__(pipeline, directory, settings, progress)
         try:
             for feed in self._feeds.values():
@@ -102,14 +105,71 @@ class SparkRun(LocalRun):
     def _usable_checkpoint(self, saved: RunCheckpoint | None) -> RunCheckpoint | None:
         if saved is None:
             self._database.insert(MARKS, (0,))
+            self._mark = 0
             return None
         ((batch,),) = self._database.query(f"SELECT batch FROM {MARKS}").to_pydict().values()
-        return self._directory.intended(int(batch))
+        self._mark = int(batch)
+        # The last one that was begun is in the state, or the one before it is the last.
+        for number in (saved.batch, saved.batch - 1):
+            if number == self._mark or self._is_applied(number):
+                return self._directory.intended(number)
+        return self._directory.intended(self._mark)
 
-    def _marked(self, changes: list[Change]) -> list[Change]:
+    def _is_applied(self, number: int) -> bool:
+        """Whether the batch of this number came as DataFrames and is in the state."""
+        return self._database.apply_spark([], batch_id=(MARKS, number)).is_repeated
+
+    def _apply(self, changes: list[Change]) -> int:
         number = self.batch + 1
         self._directory.intend(number, fingerprint(self._pipeline), self._progress())
-        return [*changes, Change(MARKS, (number - 1,), -1), Change(MARKS, (number,))]
+        if self._takes_frames:
+            frames = [(change.relation, change.rows) for change in changes]
+            return self._database.apply_spark(frames, batch_id=(MARKS, number)).rows
+        marked = [Change(MARKS, (self._mark,), -1), Change(MARKS, (number,))]
+        rows = self._database.apply([*changes, *marked]) - len(marked)
+        self._mark = number
+        return rows
+
+    def _turn(self) -> list[SourceOf]:
+        """Streams of Spark and what this process reads take turns: a batch is either's."""
+        streams, others = [], []
+        for source in self._pipeline.sources:
+            feed = self._feeds[source.relation]
+            if not isinstance(feed, SparkStream) or feed.brings_texts:
+                others.append(source)
+            elif feed.is_waiting:
+                streams.append(source)
+        was_frames = self._takes_frames
+        self._takes_frames = bool(streams) and not (was_frames and others)
+        return streams if self._takes_frames else others
+
+    def _takes_tables(self, sink: Sink) -> bool:
+        return not isinstance(sink, SparkSink)
+
+    def _deliver(self) -> None:
+        super()._deliver()
+        self._deliver_frames(lambda sink: isinstance(sink, SparkSink))
+        self._directory.delivered = self.batch
+
+    def _deliver_frames(self, chosen: Callable[[Sink], bool]) -> None:
+        """The changes of the last batch for some sinks, as DataFrames of what executors have."""
+        for target, (view, sink) in zip(self._pipeline.sinks, self._sinks, strict=True):
+            if not chosen(sink):
+                continue
+            frame = self._database.changes(view)
+            if frame.isEmpty():
+                continue
+            if isinstance(sink, SparkSink):
+                self._write(sink, target, frame, self._database.view(view).to_spark)
+            else:
+                self._write(sink, target, frame.toArrow(), self._database.view(view).to_arrow)
+
+    def _resume(self, saved: RunCheckpoint | None, restart: bool) -> None:
+        """A batch is in the state before sinks have it: a crash between leaves it to be told."""
+        super()._resume(saved, restart)
+        if saved is not None and self._directory.delivered < self.batch:
+            self._deliver_frames(lambda sink: True)
+            self._directory.delivered = self.batch
 
     def checkpoint(self) -> None:
         """What is applied is saved; only the start has to be written down."""
@@ -139,7 +199,7 @@ class SparkStream:
         self._directory = directory
         self._once = once
         self._query: Any = None
-        self._waiting: queue.SimpleQueue[tuple[int, pa.Table]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[int, DataFrame]] = queue.SimpleQueue()
         self._saved = threading.Semaphore(0)
         self._closing = threading.Event()
         self._last = -1
@@ -179,21 +239,35 @@ class SparkStream:
         """Runs in Spark's thread; returns when the batch is saved."""
         if number <= self._last:
             return
-        self._waiting.put((number, frame.toArrow()))
+        self._waiting.put((number, frame))
         self._saved.acquire()
         if self._closing.is_set():
             raise RuntimeError("the run ended before the batch was saved")
 
-    def changes(self, read: ReadFile) -> list[Change]:
+    @property
+    def brings_texts(self) -> bool:
+        """Whether its rows are texts, which are read in this process."""
+        return self._endpoint.format in TEXT
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a batch is to be taken; an error of the query is raised here."""
+        self._check()
+        return not self._waiting.empty()
+
+    def _check(self) -> None:
         if self._query is not None and self._query.exception() is not None:
             raise self._error(self._query.exception())
+
+    def changes(self, read: ReadFile) -> list[Change]:
+        self._check()
         if self._waiting.empty():
             return []
-        self._last, table = self._waiting.get()
+        self._last, frame = self._waiting.get()
         self._handed += 1
-        if self._endpoint.format not in TEXT:
-            return [Change(self._relation.name, table)]
-        texts = [text for text in table["value"].to_pylist() if text is not None]
+        if not self.brings_texts:
+            return [Change(self._relation.name, frame)]
+        texts = [text for text in frame.toArrow()["value"].to_pylist() if text is not None]
         return [change_of_texts(texts, self._endpoint.option("format") or "json", read)]
 
     def saved(self) -> None:
@@ -204,7 +278,9 @@ class SparkStream:
 
     @property
     def ended(self) -> bool:
-        return self._query is not None and not self._query.isActive and self._waiting.empty()
+        if self._query is None or self._query.isActive or not self._waiting.empty():
+            return False
+        return self._query.exception() is None  # the next step raises it
 
     def progress(self) -> int:
         return self._last
@@ -225,7 +301,8 @@ class SparkStream:
 class SparkSink:
     """Changes appended to, or snapshots written over, any format or table that Spark writes.
 
-    A crash between this write and the next checkpoint writes the changes of some batches again.
+    Both come as DataFrames and are written where their rows are. A crash between this write and
+    the next checkpoint writes the changes of some batches again.
     """
 
     def __init__(self, spark: SparkSession, endpoint: Endpoint) -> None:
@@ -233,10 +310,9 @@ class SparkSink:
         self._endpoint = endpoint
         self._mode = endpoint.option("mode") or "changes"
 
-    def write(self, batch: int, changes: pa.Table, snapshot: Snapshot) -> None:
-        table = snapshot() if self._mode == "snapshot" else changes
+    def write(self, batch: int, changes: Any, snapshot: Callable[[], Any]) -> None:
+        frame = snapshot() if self._mode == "snapshot" else changes
         mode = "overwrite" if self._mode == "snapshot" else "append"
-        frame = self._spark.createDataFrame(table)
         options = self._endpoint.without("mode")
         try:
             if self._endpoint.format == "table":

@@ -10,12 +10,12 @@ leaves   triggers keep maps of one relation each, and of nested values; the view
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
 from viewlet.calculus.expr import Expr, MapRef, Rel
-from viewlet.calculus.scope import Names, outputs
+from viewlet.calculus.scope import Names, outputs, visible
 
 
 class Frontier(Enum):
@@ -42,4 +42,14 @@ def joined_variables(factors: list[Expr]) -> Names:
     """
     atoms = [factor for factor in factors if isinstance(factor, Rel | MapRef)]
     uses = Counter(name for atom in atoms for name in outputs(atom))
+    return frozenset(name for name, number in uses.items() if number > 1)
+
+
+def used_variables(factors: Iterable[Expr]) -> Names:
+    """R(a, b, c) * S(b, d) * {a < 3} * d  ->  a, b, d
+
+    As if they were bound already, what is kept of an atom are its rows, in the columns that are
+    used; conditions, values and joins are computed from those.
+    """
+    uses = Counter(name for factor in factors for name in visible(factor))
     return frozenset(name for name, number in uses.items() if number > 1)

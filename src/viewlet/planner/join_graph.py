@@ -12,11 +12,12 @@ product's canonical form: equal products have equal graphs, whatever their varia
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from viewlet.calculus.expr import (
+    PRESENCE,
     Cond,
     Exists,
     Expr,
@@ -28,6 +29,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.rewrite import canonical, rename
 from viewlet.calculus.scope import NONE, Names, inputs, outputs, visible
 from viewlet.calculus.text import to_text
+from viewlet.planner.maps import is_value
 from viewlet.schema import Catalog
 
 Leaves = frozenset[int]
@@ -166,8 +168,14 @@ class JoinGraph:
 
 
 def _in_canonical_order(factors: Sequence[Expr]) -> list[Expr]:
-    """The factors by their texts under canonical names."""
-    names = canonical(product_of(*factors)).names
+    """The factors by their texts under canonical names: those of the rows, which all sums over the
+    same rows have in common."""
+    rows = (
+        replace(factor, column=PRESENCE) if isinstance(factor, MapRef) else factor
+        for factor in factors
+        if not is_value(factor)
+    )
+    names = canonical(product_of(*rows)).names
     return sorted(factors, key=lambda factor: to_text(rename(factor, names)))
 
 

@@ -19,7 +19,9 @@ from viewlet.calculus.expr import (
     Rel,
     Value,
     factors_of,
+    map_columns,
     product_of,
+    relations,
     transform,
     walk,
 )
@@ -57,6 +59,8 @@ class PlannedMap:
     plan: Plan = Plan.RECURSIVE
     refreshes: str | None = None
     """The view whose read computes it; None if triggers keep it current."""
+    is_reevaluated: bool = False
+    """Whether batches compute it anew from what is kept of relations."""
     trees: dict[str, Expr] = field(default_factory=dict)
     """Columns over the messages of a view tree (tree_maps.py), as far as they have one."""
 
@@ -96,12 +100,14 @@ class Maps:
         form = canonical(skeleton, keys)
         ordered = tuple(sorted(keys, key=lambda name: int(form.names[name][1:])))
         identity = f"[{', '.join(form.names[k] for k in ordered)}] {form.text}"
-        if self.plan is Plan.TREE and _joins(skeleton):
-            identity += f" tree {_shape(tree, form.names) if tree is not None else ''}"
+        if self.plan is not Plan.RECURSIVE and _joins(skeleton):
+            shape = _shape(tree, form.names) if tree is not None else ""
+            identity += f" {self.plan.value} {shape}"
         planned = self._by_skeleton.get(identity)
         if planned is None:
             stem = self._names.fresh(self._stem(skeleton), ("m_{}",))
             planned = PlannedMap(f"m_{stem}", stem, ordered, plan=self.plan)
+            planned.is_reevaluated = self._reevaluates and _joins(skeleton)
             planned.own_names = {short: name for name, short in form.names.items()}
             self._by_skeleton[identity] = planned
             self.by_name[planned.name] = planned
@@ -121,9 +127,14 @@ class Maps:
         """The map of a user's view: named after it, whatever its columns are made of."""
         ordered = {column: schedule(definition) for column, definition in columns.items()}
         planned = PlannedMap(self._view_maps[name], name, keys, ordered, plan=self.plan)
+        planned.is_reevaluated = self._reevaluates
         self.by_name[planned.name] = planned
         self.unplanned += [(planned, column) for column in columns]
         return planned
+
+    @property
+    def _reevaluates(self) -> bool:
+        return self.plan is Plan.REEVALUATED
 
     def change(self, map: str) -> str:
         """The buffer that holds the change of a map in the running trigger."""
@@ -146,7 +157,7 @@ class Maps:
         """
         form = canonical(body, keys)
         order = ", ".join(form.names.get(key, "") for key in keys)
-        plan = " tree" if self.plan is Plan.TREE else ""
+        plan = "" if self.plan is Plan.RECURSIVE else f" {self.plan.value}"
         plan += "" if is_shared else " apart"
         digest = hashlib.md5(f"[{order}] {form.text}{plan}".encode()).hexdigest()[:10]
         name = f"m_joined_{digest}"
@@ -154,6 +165,7 @@ class Maps:
             columns = {COUNT_COLUMN: schedule(definition)}
             stem = self._names.fresh(f"joined_{digest}", ("m_{}",))
             planned = PlannedMap(name, stem, keys, columns, is_inner=True, plan=self.plan)
+            planned.is_reevaluated = self._reevaluates
             self.by_name[name] = planned
             self.unplanned.append((planned, COUNT_COLUMN))
         return self.by_name[name]
@@ -165,12 +177,10 @@ class Maps:
 
     def depends(self, expr: Expr) -> frozenset[str]:
         """The relations whose changes change the expression, through nested maps too."""
-        names: set[str] = set()
-        for node in walk(expr):
-            if isinstance(node, Rel) and not self._catalog[node.name].static:
-                names.add(node.name)
-            elif isinstance(node, MapRef) and node.name in self.by_name:
-                names |= self._column_depends(node.name, node.column)
+        names = {name for name in relations(expr) if not self._catalog[name].static}
+        for name, column in map_columns(expr):
+            if name in self.by_name:
+                names |= self._column_depends(name, column)
         return frozenset(names)
 
     def _column_depends(self, name: str, column: str) -> frozenset[str]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from viewlet.calculus.expr import Add, Atom, Expr, Mul, Nested, Rel, Sum, children, walk
+from viewlet.calculus.expr import Add, Atom, Expr, Mul, Nested, Rel, Sum, children
+from viewlet.calculus.fields import remembered
 from viewlet.calculus.query import Plan, Query, expressions
 from viewlet.calculus.rewrite import expand
 from viewlet.planner.join_graph import JoinGraph
@@ -103,11 +104,13 @@ def widest_join(query: Query) -> int:
     return max((_widest(expr) for expr in expressions(query)), default=0)
 
 
+@remembered
 def _widest(expr: Expr) -> int:
-    nested = (node.body for node in walk(expr) if isinstance(node, Nested))
-    return max([_joined(expr), *map(_joined, nested)])
+    nested = [_joined(expr.body)] if isinstance(expr, Nested) else []
+    return max([_joined(expr), *nested, *map(_widest, children(expr))])
 
 
+@remembered
 def _joined(expr: Expr) -> int:
     """The most atoms of a term, those of nested bodies aside."""
     if isinstance(expr, Atom):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewlet.calculus.query import Plan, Query
-from viewlet.planner.grouped_views import MOST_NODES, node_count, with_grouped_views
+from viewlet.planner.grouped_views import MOST_NODES, length, with_grouped_views
 from viewlet.planner.join_graph import JoinGraph
 from viewlet.planner.plan_choice import Choice
 from viewlet.planner.plan_cost import PlanEstimate
@@ -31,7 +31,7 @@ def plan_text(
     if stored:
         lines.append(
             f"  {stored} grouped subqueries are kept with their rows, as the query is long: "
-            f"{node_count(query)} nodes, and {MOST_NODES} at most are planned in one piece"
+            f"{length(query)} nodes, and {MOST_NODES} at most are planned in one piece"
         )
     for plan, estimate in ((Plan.RECURSIVE, choice.recursive), (Plan.TREE, choice.tree)):
         if estimate is not None:

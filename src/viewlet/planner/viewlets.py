@@ -39,13 +39,19 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.query import InnerView, Plan, Query, with_expressions
 from viewlet.calculus.rewrite import expand, project
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import inputs
+from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
+from viewlet.garbage import no_collection
 from viewlet.planner.assemble import Maintenance, assemble
 from viewlet.planner.duplicates import merge_duplicates
-from viewlet.planner.frontiers import EVERYTHING_EAGER, Frontier, joined_variables
+from viewlet.planner.frontiers import (
+    EVERYTHING_EAGER,
+    Frontier,
+    joined_variables,
+    used_variables,
+)
 from viewlet.planner.grouped_views import with_grouped_views
 from viewlet.planner.maps import Maps, PlannedMap, is_value
 from viewlet.planner.materialize import Materializer
@@ -59,6 +65,7 @@ from viewlet.program.optimize import optimize
 from viewlet.schema import Catalog, Physical, Relation
 
 
+@no_collection()
 def compile_program(
     catalog: Catalog,
     queries: Sequence[Query],
@@ -125,14 +132,16 @@ def recomputations(
         for statement in trigger.statements
         if statement.op == ":=" and not program.map(statement.target).buffer
     }
-    for name, relation in sorted(whole):
-        reasons.append(
-            f"{name} by changes of {relation}: a nested value of it is tied to no row by ="
-        )
-    return reasons
+    why = (
+        f"plan = '{chosen.value}'"
+        if chosen is Plan.REEVALUATED
+        else "a nested value of it is tied to no row by ="
+    )
+    return reasons + [f"{name} by changes of {relation}: {why}" for name, relation in sorted(whole)]
 
 
 @lru_cache(maxsize=1 << 8)  # a database plans all of its views anew when one comes or goes
+@no_collection()
 def _choice(relations: tuple[Relation, ...], query: Query, keyed: bool) -> Choice:
     catalog = Catalog({relation.name: relation for relation in relations})
     return choose(catalog, query, _attempts(catalog, query, keyed))
@@ -310,6 +319,9 @@ class _Planner:
         if planned.touched is not None:
             self._replace(planned, planned.touched, column, relation)
             return
+        if planned.is_reevaluated:
+            self._reevaluate(planned, column, relation)
+            return
         if self._must_recompute(definition, relation, change):
             recomputed = self._materializer.recomputed(definition, frozenset((relation,)))
             self.maintenance.recompute(relation, planned.name, column, schedule(recomputed))
@@ -323,8 +335,29 @@ class _Planner:
         if difference == ZERO:
             self._unchanged.add((planned.name, column, relation))
             return
-        over_maps = self._materializer.expression(difference, frozenset((relation,)), frozenset())
+        changing = frozenset((relation,))
+        over_maps = (
+            self._materializer.recomputed(difference, changing, joined_variables)
+            if planned.plan is Plan.CLASSICAL
+            else self._materializer.expression(difference, changing, frozenset())
+        )
         self.maintenance.update(relation, planned.name, column, schedule(over_maps))
+
+    def _reevaluate(self, planned: PlannedMap, column: str, relation: str) -> None:
+        """A column over the rows of relations, in what any column of its map uses of them."""
+        used = frozenset[str]().union(
+            *(
+                used_variables(monomial.factors)
+                for definition in planned.columns.values()
+                for monomial in expand(definition)
+            )
+        )
+        computed = self._materializer.recomputed(
+            planned.columns[column],
+            frozenset((relation,)),
+            lambda factors: used & frozenset[str]().union(*map(outputs, factors)),
+        )
+        self.maintenance.recompute(relation, planned.name, column, schedule(computed))
 
     def _replace(self, planned: PlannedMap, touched: Expr, column: str, relation: str) -> None:
         """Rows that are touched go as they are, and come back as the source has them then.

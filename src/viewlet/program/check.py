@@ -13,7 +13,9 @@ the frontier: a trigger neither reads nor writes what refreshes write; a refresh
 
 from __future__ import annotations
 
-from viewlet.calculus.expr import PRESENCE, Delta, MapRef, Rel, walk
+from collections.abc import Iterator
+
+from viewlet.calculus.expr import PRESENCE, Delta, Expr, MapRef, Rel, walk
 from viewlet.calculus.scope import check as check_scope
 from viewlet.calculus.scope import outputs
 from viewlet.errors import ProgramError
@@ -22,8 +24,13 @@ from viewlet.program.prune import maps_of
 from viewlet.program.text import statement_text
 
 
-def check(program: Program) -> Program:
-    """The program itself, or ProgramError with the statement at fault."""
+def check(program: Program, since: Program | None = None) -> Program:
+    """The program itself, or ProgramError with the statement at fault.
+
+    Statements that were there `since` a checked program, over maps that are still the same, are
+    right by themselves and not looked at again; their order is.
+    """
+    known = _Known(since) if since is not None else None
     names = [m.name for m in program.maps]
     if len(set(names)) != len(names):
         raise ProgramError(f"map names are not unique: {', '.join(sorted(names))}")
@@ -35,9 +42,9 @@ def check(program: Program) -> Program:
         if definition is not None:
             check_scope(definition)
     for trigger in program.triggers:
-        _check_trigger(trigger, program, maps)
+        _check_trigger(trigger, program, maps, known)
     for refresh in program.refreshes:
-        _check_refresh(refresh, program, maps)
+        _check_refresh(refresh, program, maps, known)
     _check_frontier(program)
     for view in program.views:
         for component, map, column in view.sources:
@@ -46,12 +53,40 @@ def check(program: Program) -> Program:
     return program
 
 
-def _check_trigger(trigger: Trigger, program: Program, maps: dict[str, Map]) -> None:
+class _Known:
+    """The statements of a program that was checked, by identity."""
+
+    def __init__(self, program: Program) -> None:
+        self._maps = {m.name: m for m in program.maps}
+        self._statements = {
+            (id(statement), event)
+            for event, statements in _events(program)
+            for statement in statements
+        }
+
+    def has(self, statement: Statement, event: str, maps: dict[str, Map]) -> bool:
+        """Whether the statement was checked in this event, over the same maps."""
+        return (id(statement), event) in self._statements and all(
+            self._maps.get(name) is maps.get(name) for name in (*statement.reads, statement.target)
+        )
+
+
+def _events(program: Program) -> Iterator[tuple[str, tuple[Statement, ...]]]:
+    for trigger in program.triggers:
+        yield f"on {trigger.relation}", trigger.statements
+    for refresh in program.refreshes:
+        yield f"on read {refresh.view}", refresh.statements
+
+
+def _check_trigger(
+    trigger: Trigger, program: Program, maps: dict[str, Map], known: _Known | None
+) -> None:
     filled: set[str] = set()
     recomputing = False
     for statement in trigger.statements:
         try:
-            _check_statement(statement, trigger.relation, program, maps)
+            if known is None or not known.has(statement, f"on {trigger.relation}", maps):
+                _check_statement(statement, trigger.relation, program, maps)
         except ProgramError as error:
             raise _at(statement, trigger, error.message) from None
         for name in statement.reads:
@@ -87,14 +122,17 @@ def _check_frontier(program: Program) -> None:
             raise ProgramError(f"view {view.name}: no refresh of {', '.join(missing)} before it")
 
 
-def _check_refresh(refresh: Refresh, program: Program, maps: dict[str, Map]) -> None:
+def _check_refresh(
+    refresh: Refresh, program: Program, maps: dict[str, Map], known: _Known | None
+) -> None:
     if refresh.view not in {view.name for view in program.views}:
         raise ProgramError(f"a refresh of {refresh.view}, which is no view")
     reset: set[tuple[str, str]] = set()
     written: set[str] = set()
     for statement in refresh.statements:
         try:
-            _check_statement(statement, None, program, maps)
+            if known is None or not known.has(statement, f"on read {refresh.view}", maps):
+                _check_statement(statement, None, program, maps)
         except ProgramError as error:
             raise _at(statement, refresh, error.message) from None
         unwritten = sorted(statement.reads & program.on_read - written)
@@ -119,20 +157,28 @@ def _check_statement(
     column_names = {column.name for column in target.columns}
     if statement.op not in ("+=", ":="):
         raise ProgramError(f"unknown operator {statement.op}")
-    for column, expr in statement.expressions():
+    for column, _ in statement.updates:
         if column not in column_names:
             raise ProgramError(f"{target.name} has no column {column}")
-        for node in walk(expr):
-            if isinstance(node, Rel):
-                raise ProgramError(f"base relation {node.name} in a trigger")
-            if isinstance(node, Delta):
-                _check_delta(node, relation, program)
-            if isinstance(node, MapRef):
-                _check_reference(node, maps)
-        check_scope(expr)
-        unbound = frozenset(statement.keys) - outputs(expr)
+    bound = outputs(statement.loop)
+    _check_nodes(statement.loop, relation, program, maps)
+    check_scope(statement.loop)
+    for _, update in statement.updates:
+        _check_nodes(update, relation, program, maps)
+        check_scope(update, bound)
+        unbound = frozenset(statement.keys) - bound - outputs(update)
         if unbound:
             raise ProgramError(f"keys {', '.join(sorted(unbound))} are not bound")
+
+
+def _check_nodes(expr: Expr, relation: str | None, program: Program, maps: dict[str, Map]) -> None:
+    for node in walk(expr):
+        if isinstance(node, Rel):
+            raise ProgramError(f"base relation {node.name} in a trigger")
+        if isinstance(node, Delta):
+            _check_delta(node, relation, program)
+        if isinstance(node, MapRef):
+            _check_reference(node, maps)
 
 
 def _check_delta(node: Delta, relation: str | None, program: Program) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from viewlet.calculus.expr import ONE, Expr, MapRef, product_of, walk
+from viewlet.calculus.expr import ONE, Expr, map_columns, product_of
 from viewlet.calculus.query import Query
 from viewlet.calculus.typing import Signature, Slot
 from viewlet.names import FreshNames
@@ -100,7 +100,7 @@ class Statement:
     def reads(self) -> frozenset[str]:
         """The maps that the right-hand side looks into."""
         parts = (self.loop, *(update for _, update in self.updates))
-        return frozenset(n.name for part in parts for n in walk(part) if isinstance(n, MapRef))
+        return frozenset(name for part in parts for name, _ in map_columns(part))
 
 
 def statement(target: str, keys: tuple[str, ...], op: str, column: str, expr: Expr) -> Statement:

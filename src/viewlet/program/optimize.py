@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 from viewlet.calculus.expr import (
     ONE,
@@ -25,7 +26,7 @@ from viewlet.calculus.expr import (
     terms_of,
 )
 from viewlet.calculus.factorize import factorize, separate
-from viewlet.calculus.rewrite import canonical, census, is_scalar_sum, rename
+from viewlet.calculus.rewrite import Canonical, canonical, census, is_scalar_sum, rename
 from viewlet.calculus.schedule import schedule
 from viewlet.calculus.scope import inputs, outputs
 from viewlet.calculus.typing import Signatures, variable_slots
@@ -42,7 +43,7 @@ Pass = Callable[[Program], Program]
 def optimize(program: Program) -> Program:
     """All passes, each checked."""
     for rule in PASSES:
-        program = check(rule(program))
+        program = check(rule(program), since=program)
     return program
 
 
@@ -79,7 +80,9 @@ def separate_loops(program: Program) -> Program:
 
     def rule(s: Statement) -> list[Statement]:
         apart = separate(s.loop, frozenset(s.keys), costs=keys)
-        return [replace(s, loop=schedule(apart, costs=keys))]
+        # An equal loop stays the same node, with all that is remembered of it.
+        loop = schedule(s.loop if apart == s.loop else apart, costs=keys)
+        return [s if loop is s.loop else replace(s, loop=loop)]
 
     return each_statement(program, rule)
 
@@ -96,31 +99,37 @@ def fuse_statements(program: Program) -> Program:
     keys = Keys(program)
 
     def fused(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        done: list[Statement] = []
+        done: list[_Fused] = []
+        by_loop: dict[Expr, _Fused] = {}
         start = 0
         for statement in (_with_loop_apart(s, keys) for s in statements):
-            if done and done[-1].target != statement.target:
+            if done and done[-1].statement.target != statement.target:
                 start = len(done)
-            for i in range(_after_reset(statement, done, start), len(done)):
-                joined = _join(done[i], statement)
-                if joined is not None:
-                    done[i] = joined
+                by_loop.clear()
+            new = _Fused(statement)
+            candidates = done[_after_reset(statement, done, start) :]
+            equal = by_loop.get(statement.loop)
+            if equal is not None and equal in candidates:
+                candidates.insert(0, equal)
+            for other in candidates:
+                if other.absorbs(new):
                     break
             else:
-                done.append(statement)
-        return tuple(done)
+                done.append(new)
+                by_loop.setdefault(statement.loop, new)
+        return tuple(each.statement for each in done)
 
     triggers = (Trigger(t.relation, fused(t.statements)) for t in program.triggers)
     refreshes = (Refresh(r.view, fused(r.statements)) for r in program.refreshes)
     return replace(program, triggers=tuple(triggers), refreshes=tuple(refreshes))
 
 
-def _after_reset(statement: Statement, done: list[Statement], start: int) -> int:
+def _after_reset(statement: Statement, done: list[_Fused], start: int) -> int:
     """Behind the last := of one of its columns: what is added before that would be lost."""
     columns = {column for column, _ in statement.updates}
     resets = [
         i
-        for i, other in enumerate(done[start:], start=start + 1)
+        for i, other in enumerate((each.statement for each in done[start:]), start=start + 1)
         if other.op == ":=" and columns & {column for column, _ in other.updates}
     ]
     return max(resets, default=start)
@@ -171,38 +180,53 @@ def _bound_by(factor: Expr, others: list[Expr]) -> bool:
     return outputs(factor) <= frozenset[str]().union(*(outputs(f) for f in others))
 
 
-def _join(left: Statement, right: Statement) -> Statement | None:
-    """One statement for both, where they differ in their columns and updates only."""
-    if left.target != right.target or left.op != right.op:
-        return None
-    if left.target in left.reads | right.reads:
-        return None
-    if left.op == ":=" and {c for c, _ in left.updates} & {c for c, _ in right.updates}:
-        return None
-    names = _matching(left, right)
-    if names is None:
-        return None
-    updates = dict(left.updates)
-    for column, update in right.updates:
-        own = rename(update, names)
-        previous = updates.get(column)
-        updates[column] = own if previous is None else factorize(sum_of(previous, own))
-    return replace(left, updates=tuple(updates.items()))
+class _Fused:
+    """A statement and those that were found to have the same loop."""
 
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
 
-def _matching(left: Statement, right: Statement) -> dict[str, str] | None:
-    """Names under which the right loop is the left one."""
-    if census(left.loop) != census(right.loop):
-        return None
-    a, b = canonical(left.loop, left.keys), canonical(right.loop, right.keys)
-    if a.text != b.text:
-        return None
-    if [a.names.get(k) for k in left.keys] != [b.names.get(k) for k in right.keys]:
-        return None
-    back = {short: name for name, short in a.names.items()}
-    names = {name: back[short] for name, short in b.names.items()}
-    free = {n for _, update in right.updates for n in inputs(update)}
-    return names if free <= names.keys() else None
+    @cached_property
+    def _form(self) -> Canonical:
+        """The canonical form of the loop, which stays as it is."""
+        return canonical(self.statement.loop, self.statement.keys)
+
+    def absorbs(self, other: _Fused) -> bool:
+        """Becomes one statement for both, where they differ in their columns and updates only."""
+        left, right = self.statement, other.statement
+        if left.target != right.target or left.op != right.op:
+            return False
+        if left.target in left.reads | right.reads:
+            return False
+        if left.op == ":=" and {c for c, _ in left.updates} & {c for c, _ in right.updates}:
+            return False
+        names = self._matching(other)
+        if names is None:
+            return False
+        updates = dict(left.updates)
+        for column, update in right.updates:
+            own = rename(update, names)
+            previous = updates.get(column)
+            updates[column] = own if previous is None else factorize(sum_of(previous, own))
+        self.statement = replace(left, updates=tuple(updates.items()))
+        return True
+
+    def _matching(self, other: _Fused) -> dict[str, str] | None:
+        """Names under which the other loop is this one."""
+        left, right = self.statement, other.statement
+        if left.keys == right.keys and left.loop == right.loop:
+            return {}
+        if census(left.loop) != census(right.loop):
+            return None
+        a, b = self._form, other._form
+        if a.text != b.text:
+            return None
+        if [a.names.get(k) for k in left.keys] != [b.names.get(k) for k in right.keys]:
+            return None
+        back = {short: name for name, short in a.names.items()}
+        names = {name: back[short] for name, short in b.names.items()}
+        free = {n for _, update in right.updates for n in inputs(update)}
+        return names if free <= names.keys() else None
 
 
 def share_domains(program: Program) -> Program:
@@ -245,7 +269,11 @@ def share_domains(program: Program) -> Program:
                     ]
                     statements += fillings[text]
                 loop.append(MapRef(fillings[text][0].target, PRESENCE, keys, buffer=True))
-            statements.append(replace(statement, loop=product_of(*loop)))
+            if any(
+                new is not old for new, old in zip(loop, factors_of(statement.loop), strict=True)
+            ):
+                statement = replace(statement, loop=product_of(*loop))
+            statements.append(statement)
             fillings = {
                 text: filling
                 for text, filling in fillings.items()

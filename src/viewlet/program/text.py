@@ -17,7 +17,10 @@ view v[a, b] : group
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from viewlet.calculus.expr import ONE, Binder, Expr, MapRef, Nested, factors_of, walk
+from viewlet.calculus.query import Plan
 from viewlet.calculus.query_text import QueryParser, definition_text, query_text, relation_text
 from viewlet.calculus.text import VALUE_COLUMN, to_lines, to_text
 from viewlet.calculus.typing import Slot
@@ -38,7 +41,8 @@ def program_text(program: Program) -> str:
     """A program as text that parses back."""
     blocks = ["\n".join(relation_text(r) for r in program.relations)]
     blocks.append("\n".join(map_text(m) for m in program.maps))
-    blocks += [trigger_text(t) for t in program.triggers]
+    asked = {m for v in program.views if v.query.plan is Plan.REEVALUATED for _, m, _ in v.sources}
+    blocks += [trigger_text(t, asked) for t in program.triggers]
     blocks += [refresh_text(r) for r in program.refreshes]
     blocks += [view_text(v) for v in program.views]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -58,16 +62,24 @@ def map_text(map: Map) -> str:
     return "\n".join(lines)
 
 
-def trigger_text(trigger: Trigger) -> str:
-    """The statements in order, with a remark wherever a map is computed anew."""
+def trigger_text(trigger: Trigger, asked: Set[str] = frozenset()) -> str:
+    """The statements in order, with a remark wherever a map is computed anew.
+
+    Of the maps that are `asked` for that is what their view's plan says.
+    """
     lines = [f"on {trigger.relation}:"]
     written: set[str] = set()
     for statement in trigger.statements:
         if statement.op == ":=":
-            lines.append(f"  # {why_recomputed(statement, written)}")
+            is_asked = statement.target in asked
+            reason = _AS_ASKED if is_asked else why_recomputed(statement, written)
+            lines.append(f"  # recomputed: {reason}")
         lines.append(statement_text(statement))
         written.add(statement.target)
     return "\n".join(lines)
+
+
+_AS_ASKED = f"plan = '{Plan.REEVALUATED.value}'"
 
 
 def refresh_text(refresh: Refresh) -> str:
@@ -85,9 +97,9 @@ def why_recomputed(statement: Statement, written: set[str]) -> str:
     ]
     if values:
         names = ", ".join(dict.fromkeys(values))
-        return f"recomputed: no equality ties {names} to the rows that changed"
+        return f"no equality ties {names} to the rows that changed"
     sources = ", ".join(sorted(statement.reads & written))
-    return f"recomputed: it is made from {sources}, which is recomputed"
+    return f"it is made from {sources}, which is recomputed"
 
 
 def statement_text(statement: Statement) -> str:

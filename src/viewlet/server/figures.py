@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from viewlet.engine.contract import StatementTimes
 from viewlet.interfaces.batch_history import BatchHistory
 from viewlet.interfaces.definitions import Definitions
 from viewlet.interfaces.explain import part_for_view
 from viewlet.interfaces.graph import Drawing, ProgramLoad, draw
 from viewlet.interfaces.view_modes import EAGER
-from viewlet.program.ir import Program
+from viewlet.program.ir import Program, Trigger
 from viewlet.server.feeds import Feeds
 from viewlet.server.gateway import Gateway
 
@@ -68,7 +70,11 @@ class FigureBook:
         self._feeds = feeds
         self._program: Program | None = None
         self._definitions: Definitions | None = None
-        self.history = gateway.database._state.history = BatchHistory()
+        state = gateway.database._state
+        with state.lock:
+            self.history = state.history = BatchHistory()
+            if isinstance(state.engine, StatementTimes):
+                state.engine.time_statements()
         self.defined = 0
         """How often definitions have changed: who lists views lists them again."""
         self._maps: dict[str, tuple[str, ...]] = {}
@@ -142,19 +148,38 @@ class FigureBook:
         )
 
     def drawing(self, view: str) -> Drawing:
-        """The program of a view with the size of every map and the time of every relation."""
+        """The program of a view with the size of every map and the time of every statement."""
         state = self._gateway.database._state
+        engine = state.engine
         with state.lock:
             state.definitions.view(view)
-            part = part_for_view(state.engine.program, view)
-            sizes = dict(state.engine.sizes())
-        seconds = {t.relation: self._seconds(t.relation, part) for t in part.triggers}
+            program = engine.program
+            part = part_for_view(program, view)
+            sizes = dict(engine.sizes())
+            timed = engine.statement_seconds() if isinstance(engine, StatementTimes) else {}
+        seconds = {}
+        for trigger in part.triggers:
+            whole = self._seconds(trigger.relation, part)
+            shares = timed.get(trigger.relation, ())
+            seconds[trigger.relation] = _shared(whole, shares, program, trigger)
         return draw(part, ProgramLoad({map.name: sizes[map.name] for map in part.state}, seconds))
 
     def _seconds(self, name: str, program: Program) -> float:
         """Of a relation as a program calls it: an epoch of a stream, or what comes later."""
         relation = program.relation(name)
         return self.history.seconds.get(relation.original or name, 0.0)
+
+
+def _shared(
+    seconds: float, timed: Sequence[float], program: Program, trigger: Trigger
+) -> list[float]:
+    """A relation's time for those of its statements that a view needs, as far as it is known."""
+    whole = program.trigger(trigger.relation)
+    if whole is None or not sum(timed):
+        return [seconds]
+    by_statement = dict(zip(map(id, whole.statements), timed, strict=False))
+    parts = [by_statement.get(id(statement), 0.0) for statement in trigger.statements]
+    return [seconds * part / sum(timed) for part in parts]
 
 
 def _recomputed(program: Program) -> tuple[str, ...]:

@@ -91,9 +91,9 @@ def parameter_description(oids: Sequence[int]) -> bytes:
     return message(b"t", struct.pack(f"!h{len(oids)}i", len(oids), *oids))
 
 
-def copy_response(letter: bytes, columns: int) -> bytes:
-    """G: send rows as text; H: rows as text follow."""
-    return message(letter, struct.pack(f"!bh{columns}h", 0, columns, *([0] * columns)))
+def copy_response(letter: bytes, columns: int, format: int = 0) -> bytes:
+    """G: send rows; H: rows follow. As text (CSV is one), or in binary."""
+    return message(letter, struct.pack(f"!bh{columns}h", format, columns, *([format] * columns)))
 
 
 class MessageReader:

@@ -16,10 +16,11 @@ import struct
 from viewlet.server import pg_messages as wire
 from viewlet.server.feeds import Feeds
 from viewlet.server.gateway import Gateway
-from viewlet.server.pg_catalog import SETTINGS, WireCatalog
+from viewlet.server.pg_catalog import WireCatalog
 from viewlet.server.pg_messages import MessageReader, WireError
 from viewlet.server.pg_password import MECHANISM, ScramServer, WrongPasswordError
 from viewlet.server.pg_session import PgSession
+from viewlet.server.pg_shapes import SETTINGS
 
 LOG = logging.getLogger("viewlet.server")
 PROTOCOL, TLS_REQUEST, GSS_REQUEST, CANCEL = 196608, 80877103, 80877104, 80877102

@@ -32,25 +32,28 @@ from viewlet.errors import (
     ViewletError,
 )
 from viewlet.frontend.catalog_text import parameters_of, statement_texts, with_parameters
+from viewlet.frontend.parameter_types import parameter_types
 from viewlet.interfaces.cancellation import Cancellation
 from viewlet.server import pg_messages as wire
 from viewlet.server.feeds import Feeds
 from viewlet.server.gateway import Gateway
 from viewlet.server.pg_catalog import WireCatalog
-from viewlet.server.pg_copy import copied_rows, copy_line, copy_lines
+from viewlet.server.pg_copy import copied_rows, copy_line, copy_messages
 from viewlet.server.pg_messages import MessageReader, WireError
+from viewlet.server.pg_parameters import literal, null_of
 from viewlet.server.pg_statements import Answer, CopyIn, CopyOut, Outcome, PgStatements, SubscribeTo
 from viewlet.server.pg_stream import MessageStream
 from viewlet.server.pg_types import (
     BOOL,
     INT8,
     TEXT,
+    UNKNOWN,
     WireColumn,
     binary_value,
     has_binary,
-    literal,
     text_value,
     wire_columns,
+    wire_oid,
 )
 
 LOG = logging.getLogger("viewlet.server")
@@ -69,7 +72,7 @@ STATES: tuple[tuple[type[ViewletError], str], ...] = (
 
 @dataclass(frozen=True)
 class Prepared:
-    """A statement with the types that its client gave its parameters."""
+    """A statement with the types of its parameters: as its client, or their place, says."""
 
     text: str
     oids: tuple[int, ...]
@@ -147,7 +150,7 @@ class PgSession:
             return
         elif letter == b"P":
             name, text = message.string(), message.string()
-            self._prepared[name] = Prepared(text, message.counted("i"))
+            self._prepared[name] = Prepared(text, self._oids(text, message.counted("I")))
             self.send(wire.PARSE_COMPLETE)
         elif letter == b"B":
             self._bind(message)
@@ -222,10 +225,11 @@ class PgSession:
             await self._subscribe(outcome.subscribe, is_copy=True)
         else:
             assert outcome.table is not None
-            self.send(wire.copy_response(b"H", outcome.table.num_columns))
-            for line in copy_lines(outcome.table):
+            is_binary = int(outcome.format.kind == "binary")
+            self.send(wire.copy_response(b"H", outcome.table.num_columns, is_binary))
+            for row in copy_messages(outcome.table, outcome.format):
                 self._cancellation.check()
-                self.send(wire.message(b"d", line))
+                self.send(wire.message(b"d", row))
                 await self.writer.drain()
             self.send(wire.COPY_DONE + wire.command_complete(f"COPY {outcome.table.num_rows}"))
 
@@ -249,6 +253,17 @@ class PgSession:
         self._portals[name] = Portal(text, message.counted("h"))
         self.send(wire.BIND_COMPLETE)
 
+    def _oids(self, text: str, declared: Sequence[int]) -> tuple[int, ...]:
+        """Of each parameter; 0 where neither the client nor its place says one."""
+        count = parameters_of(text)
+        oids = [*declared, *[0] * (count - len(declared))]
+        if not all(oid not in (0, UNKNOWN) for oid in oids[:count]):
+            types = parameter_types(text, self.catalog.column_types())
+            for at, kind in enumerate(types):
+                if oids[at] in (0, UNKNOWN):
+                    oids[at] = wire_oid(kind) if kind else 0
+        return tuple(oids)
+
     def _portal(self, name: str) -> Portal:
         """A portal, or the cursor of this name."""
         cursor = self._statements.cursors.get(name)
@@ -270,10 +285,8 @@ class PgSession:
         prepared = self._prepared.get(name)
         if prepared is None:
             raise ResolutionError(f"there is no prepared statement {name[:60]!r}")
-        count = max(parameters_of(prepared.text), len(prepared.oids))
-        oids = [prepared.oids[at] if at < len(prepared.oids) else 0 for at in range(count)]
-        self.send(wire.parameter_description([oid or TEXT for oid in oids]))
-        text = with_parameters(prepared.text, ["NULL"] * count)
+        self.send(wire.parameter_description([oid or TEXT for oid in prepared.oids]))
+        text = with_parameters(prepared.text, list(map(null_of, prepared.oids)))
         self._renew()
         table = await self.gateway.compute(self._statements.describe, text, self._cancellation)
         if table is None:
@@ -322,7 +335,8 @@ class PgSession:
         self.send(wire.PORTAL_SUSPENDED if is_cut else wire.command_complete(answer.tag))
 
     async def _copy_in(self, copy: CopyIn) -> None:
-        self.send(wire.copy_response(b"G", len(copy.columns)))
+        is_binary = int(copy.format.kind == "binary")
+        self.send(wire.copy_response(b"G", len(copy.columns), is_binary))
         await self.writer.drain()
         data = bytearray()
         while True:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from viewlet.engine.values.arrow import arrow_type
 from viewlet.errors import (
     CanceledError,
     ParseError,
@@ -41,7 +42,10 @@ from viewlet.interfaces.dml import Change, DataStatement, Effect, effect_of, ret
 from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
 from viewlet.schema import Kind, Relation
 from viewlet.server.gateway import Gateway
-from viewlet.server.pg_catalog import SETTINGS, WireCatalog
+from viewlet.server.pg_catalog import WireCatalog
+from viewlet.server.pg_copy_options import CopyFormat, copy_format
+from viewlet.server.pg_parameters import without_zone
+from viewlet.server.pg_shapes import SETTINGS
 from viewlet.server.pg_tags import Definition, definition_tag
 
 if TYPE_CHECKING:
@@ -63,14 +67,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class CopyIn:
-    """COPY table FROM STDIN: rows follow as text or CSV."""
+    """COPY table FROM STDIN: rows follow."""
 
     relation: Relation
     columns: tuple[str, ...]
-    format: str
-    delimiter: str
-    null: str
-    has_header: bool
+    format: CopyFormat
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class CopyOut:
     """COPY (query) TO STDOUT."""
 
     table: pa.Table | None
+    format: CopyFormat
     subscribe: SubscribeTo | None = None
 
 
@@ -125,9 +127,8 @@ class WaitingChanges:
 
 
 _NAME = r'("(?:[^"]|"")+"|\w+)'
-_COPY = re.compile(
-    rf"COPY\s+(?:public\.)?{_NAME}\s*(\([^)]*\))?\s+FROM\s+STDIN\b(.*)$", re.I | re.S
-)
+_PUBLIC = r'(?:"?public"?\s*\.\s*)?'
+_COPY = re.compile(rf"COPY\s+{_PUBLIC}{_NAME}\s*(\([^)]*\))?\s+FROM\s+STDIN\b(.*)$", re.I | re.S)
 _COPY_OUT = re.compile(r"COPY\s+(.*?)\s+TO\s+STDOUT\b(.*)$", re.I | re.S)
 _DECLARE = re.compile(rf"DECLARE\s+{_NAME}\s+(?:[\w\s]*?)CURSOR\b.*?\bFOR\s+(.*)$", re.I | re.S)
 _FETCH = re.compile(
@@ -137,8 +138,14 @@ _CLOSE = re.compile(rf"CLOSE\s+(ALL|{_NAME})$", re.I)
 _ROLLBACK_TO = re.compile(
     rf"ROLLBACK\s+(?:WORK\s+|TRANSACTION\s+)?TO\s+(?:SAVEPOINT\s+)?{_NAME}$", re.I
 )
+_STREAM = re.compile(
+    rf"SELECT\s+((?:\*|{_NAME}(?:\s*,\s*{_NAME})*))\s+FROM\s+{_PUBLIC}{_NAME}"
+    r"(?:\s+LIMIT\s+\d+)?\s*;?$",
+    re.I,
+)
+"""SELECT a, b FROM r: what clients ask of a stream."""
 _SUBSCRIBE = re.compile(
-    rf"SUBSCRIBE\s+(?:TO\s+)?(?:public\.)?{_NAME}\s*(?:WITH\s*\((.*)\))?$", re.I | re.S
+    rf"SUBSCRIBE\s+(?:TO\s+)?{_PUBLIC}{_NAME}\s*(?:WITH\s*\((.*)\))?$", re.I | re.S
 )
 
 
@@ -191,6 +198,9 @@ class PgStatements:
             match = _FETCH.match(text.strip())
             cursor = self.cursors.get(_plain(match.group(2))) if match else None
             return cursor.table.slice(0, 0) if cursor and cursor.table is not None else None
+        stream = _STREAM.match(text.strip())
+        if stream is not None and (columns := self._stream_columns(stream)) is not None:
+            return columns
         if first in ("SELECT", "WITH", "VALUES"):
             columns_alone = f"SELECT * FROM (\n{text.strip().rstrip(';')}\n) AS q LIMIT 0"
             try:
@@ -202,6 +212,19 @@ class PgStatements:
         if first in ("SELECT", "WITH", "VALUES", "TABLE", "SHOW"):
             return self._described(text, cancellation)
         return None
+
+    def _stream_columns(self, match: re.Match[str]) -> pa.Table | None:
+        """Of a stream no rows are kept, but clients ask for its columns before they send some."""
+        name, definitions = _plain(match.groups()[-1]), self._gateway.database._state.definitions
+        if name not in self._gateway.database.tables or not definitions.relation(name).is_stream:
+            return None
+        relation = definitions.relation(name)
+        listed = [_plain(column.strip()) for column in match.group(1).split(",")]
+        columns = relation.columns if listed == ["*"] else [*map(relation.column, listed)]
+        fields = [(column.name, arrow_type(column.type)) for column in columns]
+        import pyarrow as pa
+
+        return pa.schema(fields).empty_table()
 
     def _described(self, text: str, cancellation: Cancellation) -> pa.Table | None:
         outcome = self.run(text, cancellation)
@@ -302,19 +325,22 @@ class PgStatements:
             columns = tuple(_plain(name.strip()) for name in listed.split(",") if name.strip())
             for column in columns:
                 relation.column(column)
-            return _copy_in(relation, columns or relation.names, match.group(3))
+            return CopyIn(relation, columns or relation.names, copy_format(match.group(3)))
         out = _COPY_OUT.match(text)
         if out is None:
             return self._run_statement(text)
-        if out.group(2).strip():
-            raise UnsupportedError("options of COPY TO are not supported", hint="it writes text")
+        format = copy_format(out.group(2))
         source = out.group(1).strip()
         if not source.startswith("("):
-            return CopyOut(self._read(f"SELECT * FROM {source}"))
+            name, _, chosen = source.partition("(")
+            rows = self._read(f"SELECT {chosen.strip().removesuffix(')') or '*'} FROM {name}")
+            return CopyOut(rows, format)
         inner = source[1:-1].strip()
         if inner[:9].upper() == "SUBSCRIBE":
-            return CopyOut(None, self._subscribe(inner))
-        return CopyOut(self._read(inner))
+            if format != CopyFormat():
+                raise UnsupportedError("SUBSCRIBE inside of COPY has no options: it writes text")
+            return CopyOut(None, format, self._subscribe(inner))
+        return CopyOut(self._read(inner), format)
 
     def _subscribe(self, text: str) -> SubscribeTo:
         match = _SUBSCRIBE.match(text)
@@ -450,6 +476,8 @@ def typed(text: str, kind: Kind) -> Any:
             return float(text)
     except ValueError:
         return text
+    if kind in (Kind.DATE, Kind.TIMESTAMP):
+        return without_zone(text)
     if kind is Kind.BOOLEAN:
         return _BOOLEANS.get(text.lower(), text)
     return text
@@ -461,22 +489,3 @@ _BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0"
 def _plain(name: str) -> str:
     """A name as viewlet has it: quoted as it is, else in lower case."""
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
-
-
-def _copy_in(relation: Relation, columns: tuple[str, ...], options: str) -> CopyIn:
-    text = options.strip()
-    format = "csv" if re.search(r"\bCSV\b", text, re.I) else "text"
-    if re.search(r"\bBINARY\b", text, re.I):
-        raise UnsupportedError("COPY in binary is not supported", hint="send text or CSV")
-    delimiter = re.search(r"\bDELIMITER\s*(?:AS\s*)?E?'(\\t|[^'])'", text, re.I)
-    null = re.search(r"\bNULL\s*(?:AS\s*)?'([^']*)'", text, re.I)
-    header = re.search(r"\bHEADER\b(\s+(false|off|0))?", text, re.I)
-    plain = "," if format == "csv" else "\t"
-    return CopyIn(
-        relation,
-        columns,
-        format,
-        plain if delimiter is None else delimiter.group(1).replace("\\t", "\t"),
-        null.group(1) if null else ("" if format == "csv" else "\\N"),
-        header is not None and not header.group(1),
-    )

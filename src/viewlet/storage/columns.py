@@ -9,7 +9,7 @@ One record is a row of 64-bit words:
 
 Everything about a record is in one place, so that a probe costs one cache miss in the index and one
 in the pool. A record is there while one of its values is not zero. Strings are dictionary codes,
-floats their bits. The nodes of an ordered index lie in an array of their own (storage.tree_nodes),
+floats their bits. The nodes of an ordered index lie in an array of their own (storage.tree_layout),
 and so do the marks, one bit for each record: whether the running batch has touched it.
 
 A descriptor of each map (addresses, counters, index blocks) lies in the program's state array;
@@ -70,16 +70,17 @@ ORDER = 5  # the key word that orders
 ORDER_KIND = 6
 SUMS = 7  # number of sums that entries have
 PART = 8  # the hashed words, ascending
-SUM = 24  # for each sum: the value word in the record, its kind, the word of an entry that holds it
-GROUPS = 48  # an ordered index's first group: the root of its tree, -1 if there is none
-NODES = 49  # address of the nodes
-NODES_USED = 50  # words
-NODES_CAPACITY = 51
-ENTRY = 52  # words of an entry
-TALLEST = 53  # the level of the highest root there has been
-FREE_NODES = 54  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
-GROUP_COUNT = 59  # groups of a secondary index: slots that are taken, at most half of the table
-MOVED = 60  # how far each sum has moved while all are brought up to date, ELEMENT_WORDS for each
+SUM = 24  # for each sum SUM_FIELDS words: those of the record, the kind, of an entry, of its rest
+GROUPS = 56  # an ordered index's first group: the root of its tree, -1 if there is none
+NODES = 57  # address of the nodes
+NODES_USED = 58  # words
+NODES_CAPACITY = 59
+ENTRY = 60  # words of an entry
+LOWER = 61  # the lower words of all sums of an entry
+TALLEST = 62  # the level of the highest root there has been
+FREE_NODES = 63  # for each size class, 2**0 to 2**LARGEST entries, the first of its free nodes
+GROUP_COUNT = 68  # groups of a secondary index: slots that are taken, at most half of the table
+MOVED = 69  # how far each sum has moved while all are brought up to date, ELEMENT_WORDS for each
 ODD_KEYS = MOVED + 8 * ELEMENT_WORDS  # how many records have a key in the order that is not finite
 WIDE = ODD_KEYS + 1  # not 0 once the entries of a tree have had a sum of more than its first word
 BLOCK = WIDE + 1
@@ -89,11 +90,18 @@ FRONT = 3  # words of a node before its entries
 
 UNIQUE, CHAIN, TREE = 0, 1, 2
 BY_INT, BY_FLOAT, BY_RANK = 0, 1, 2
+# What SUM has of each sum.
+VALUE_WORD = 0  # in the record
+SUM_KIND = 1
+SUM_WORD = 2  # in an entry: the sum, or its first word
+LOWER_WORD = 3  # among the lower words of an entry
+SUM_FIELDS = 4
+
 SUM_INT, SUM_FLOAT, COUNT_INT, COUNT_FLOAT, NEGATIVE_INT, NEGATIVE_FLOAT = 0, 1, 2, 3, 4, 5
 TOTAL, COUNT, NEGATIVES = 0, 1, 2
 
 _MAX_PARTS = SUM - PART
-_MAX_SUMS = (GROUPS - SUM) // 3  # as many as MOVED has room for
+_MAX_SUMS = (GROUPS - SUM) // SUM_FIELDS  # as many as MOVED has room for
 MOST_HASHED = _MAX_PARTS // 2  # key columns, of two words each at most
 
 
@@ -167,12 +175,6 @@ class Layout:
         ):
             object.__setattr__(self, name, derived)
 
-    def _sum_widths(self, index: Index) -> list[int]:
-        return [
-            value_words_of(self.values[column]) if what == TOTAL else 1
-            for column, what in index.sums
-        ]
-
     @property
     def key_width(self) -> int:
         """Words of the whole key."""
@@ -204,12 +206,24 @@ class Layout:
         return 2 if self.keys[part].nullable else 1
 
     def sum_word(self, index: int, sum_number: int) -> int:
-        """Where an entry of an ordered index holds a sum; its key and what is below come first."""
-        return 2 + sum(self._sum_widths(self.indexes[index])[:sum_number])
+        """Where an entry has the first word of a sum; its key and what is below come before."""
+        return 2 + sum_number
+
+    def lower_word(self, index: int, sum_number: int) -> int:
+        """Where the other words of a sum of DOUBLE are, among those of its entry."""
+        return sum(
+            value_words_of(self.values[column]) - 1
+            for column, what in self.indexes[index].sums[:sum_number]
+            if what == TOTAL
+        )
 
     def entry_words(self, index: int) -> int:
-        """Words of an entry of an ordered index."""
+        """Words of an entry of an ordered index, without the lower words of its sums."""
         return self.sum_word(index, len(self.indexes[index].sums))
+
+    def lower_words(self, index: int) -> int:
+        """The lower words of all sums of an entry."""
+        return self.lower_word(index, len(self.indexes[index].sums))
 
     @property
     def descriptor_words(self) -> int:
@@ -260,11 +274,14 @@ class Layout:
         block[SUMS] = len(index.sums)
         block[GROUPS] = -1
         block[ENTRY] = self.entry_words(number)
+        block[LOWER] = self.lower_words(number)
         block[FREE_NODES : FREE_NODES + LARGEST + 1] = -1
         for sum_number, (column, what) in enumerate(index.sums):
             kind = 2 * what + (self.values[column] is Physical.FLOAT)
-            at = SUM + 3 * sum_number
-            block[at : at + 3] = (self.value_words[column], kind, self.sum_word(number, sum_number))
+            at = SUM + SUM_FIELDS * sum_number
+            block[at + VALUE_WORD], block[at + SUM_KIND] = self.value_words[column], kind
+            block[at + SUM_WORD] = self.sum_word(number, sum_number)
+            block[at + LOWER_WORD] = self.lower_word(number, sum_number)
 
 
 class Arrays(Protocol):

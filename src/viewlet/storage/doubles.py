@@ -445,20 +445,32 @@ def gathered_value(a: Element) -> float:
 @compiled
 def load_element(at: int, word: int) -> Element:
     """A sum from memory."""
+    return load_lower(load_float(at, word), at, word + 1)
+
+
+@compiled
+def load_lower(high: float, at: int, word: int) -> Element:
+    """A sum whose first word is known, the others from memory."""
     return (
+        high,
         load_float(at, word),
         load_float(at, word + 1),
-        load_float(at, word + 2),
+        load(at, word + 2),
         load(at, word + 3),
-        load(at, word + 4),
     )
+
+
+@compiled
+def store_lower(at: int, word: int, a: Element) -> None:
+    """All words but the first to memory."""
+    store_float(at, word, a[1])
+    store_float(at, word + 1, a[2])
+    store(at, word + 2, a[3])
+    store(at, word + 3, a[4])
 
 
 @compiled
 def store_element(at: int, word: int, a: Element) -> None:
     """A sum to memory."""
     store_float(at, word, a[0])
-    store_float(at, word + 1, a[1])
-    store_float(at, word + 2, a[2])
-    store(at, word + 3, a[3])
-    store(at, word + 4, a[4])
+    store_lower(at, word + 1, a)

@@ -49,13 +49,15 @@ from viewlet.storage.columns import (
 )
 from viewlet.storage.doubles import (
     ELEMENT_WORDS,
+    LIMIT,
     Element,
     beside,
-    element_plus,
     is_some,
     load_element,
     no_element,
     store_element,
+    two_sum,
+    wide_plus,
 )
 from viewlet.storage.hashmap import (
     Words,
@@ -74,8 +76,10 @@ from viewlet.storage.memory import (
     load_byte,
     load_half,
     prefetch,
+    raw_bits,
     store,
     store_byte,
+    store_float,
     store_half,
 )
 from viewlet.storage.ordered_index import (
@@ -87,7 +91,7 @@ from viewlet.storage.ordered_index import (
     unlink_tree,
 )
 from viewlet.storage.slice_index import link_chain, unlink_chain
-from viewlet.storage.tree_nodes import LEAF, ROOT, node_at
+from viewlet.storage.tree_layout import LEAF, ROOT, node_at
 
 _AHEAD = 8  # rows of a log
 
@@ -246,7 +250,14 @@ def add_int(m: int, at: int, word: int, by: int) -> None:
 @compiled
 def add_element(m: int, at: int, word: int, by: Element) -> None:
     """The same for a sum of DOUBLE."""
-    new = element_plus(load_element(at, word), by)
+    old = load_element(at, word)
+    high, error = two_sum(old[0], by[0])
+    if (raw_bits(error) | beside(old) | beside(by) == 0) & (abs(high) < LIMIT):
+        store_float(at, word, high)
+        if high == 0.0:
+            store(m, ZEROS, 1)
+        return
+    new = wide_plus(old, by)
     store_element(at, word, new)
     if not is_some(new):
         store(m, ZEROS, 1)
@@ -282,10 +293,10 @@ def is_dead(m: int, at: int) -> bool:
 @compiled
 def all_zero(at: int, start: int, count: int) -> bool:
     """Whether so many words from a start are all zero."""
-    bits = 0
-    for i in range(count):
-        bits |= load(at, start + i)
-    return bits == 0
+    i = 0
+    while i < count and load(at, start + i) == 0:
+        i += 1
+    return i == count
 
 
 @compiled

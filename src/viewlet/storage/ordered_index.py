@@ -2,7 +2,7 @@
 
 The sum of a value column over a range of keys, the least and the greatest key, and every update
 cost O(log n), where a hash index would walk the whole group (thesis 4.2 leaves them O(n)). Entries
-of a node are neighbors in memory (storage.tree_nodes): a descent waits for memory once a level,
+of a node are neighbors in memory (storage.tree_layout): a descent waits for memory once a level,
 not once a comparison.
 
 When a record changes, the sums above it move as far as it has: one addition a level. The sums of
@@ -22,21 +22,25 @@ from viewlet.storage.columns import (
     GROUPS,
     LARGEST,
     MOVED,
+    NODES,
     NODES_USED,
     ODD_KEYS,
     ORDER,
     ORDER_KIND,
     RANKS,
     SLOTS,
-    SUM,
     SUM_FLOAT,
+    SUM_KIND,
+    SUM_WORD,
     SUMS,
     TALLEST,
+    VALUE_WORD,
     WIDE,
 )
 from viewlet.storage.doubles import (
     ELEMENT_WORDS,
     LIMIT,
+    beside,
     element_minus,
     element_plus,
     load_element,
@@ -61,7 +65,7 @@ from viewlet.storage.memory import (
     store_float,
     store_half,
 )
-from viewlet.storage.tree_nodes import (
+from viewlet.storage.tree_layout import (
     BELOW,
     ENTRIES,
     HEAD,
@@ -74,25 +78,25 @@ from viewlet.storage.tree_nodes import (
     POSITION,
     RIGHT,
     ROOT,
-    add_entry,
-    cut_entry,
-    entry_above,
     entry_at,
-    free_node,
-    join_groups,
     link_of,
     node_at,
-    node_words,
-    note_wide,
-    own_int,
     position_in_leaf,
-    pull,
-    put_entry,
     record_at,
     set_link,
+    sum_field,
+)
+from viewlet.storage.tree_nodes import (
+    add_entry,
+    cut_entry,
+    free_node,
+    join_groups,
+    node_words,
+    put_entry,
     shrink,
     take_node,
 )
+from viewlet.storage.tree_sums import load_sum, note_wide, own_int, pull, store_sum
 
 
 @compiled
@@ -113,75 +117,80 @@ def only_root(m: int, ix: int) -> int:
 
 
 @compiled
-def own_entry(m: int, ix: int, record: int) -> int:
-    """The entry of a record in its leaf."""
-    leaf = node_at(ix, link_of(m, ix, record, LEAF))
-    return entry_at(ix, leaf, position_in_leaf(ix, leaf, record))
-
-
-@compiled
-def put_own(ix: int, i: int, at: int, entry: int) -> None:
-    """What a record adds to sum i, into its entry; MOVED says how far that has moved."""
-    word = load(ix, SUM + 3 * i)
-    kind = load(ix, SUM + 3 * i + 1)
-    sum_word = load(ix, SUM + 3 * i + 2)
+def put_own_float(ix: int, i: int, at: int, leaf: int, position: int) -> None:
+    """The same for a sum of DOUBLE; most are of one word."""
+    own = load_element(at, sum_field(ix, i, VALUE_WORD))
+    entry = entry_at(ix, leaf, position)
+    word = sum_field(ix, i, SUM_WORD)
     moved = MOVED + ELEMENT_WORDS * i
-    if kind == SUM_FLOAT:
-        own = load_element(at, word)
-        by = element_minus(own, load_element(entry, sum_word))
-        note_wide(ix, own)
+    high, error = two_sum(own[0], -load_float(entry, word))
+    if (load(ix, WIDE) | raw_bits(error) | beside(own) == 0) & (abs(high) < LIMIT):
+        store_float(ix, moved, high)
+        store_float(entry, word, own[0])
+    else:
+        by = element_minus(own, load_sum(ix, i, leaf, position))
         note_wide(ix, by)
         store_element(ix, moved, by)
-        store_element(entry, sum_word, own)
-    else:
-        own_value = own_int(at, word, kind)
-        store(ix, moved, minus(own_value, load(entry, sum_word)))
-        store(entry, sum_word, own_value)
+        store_sum(ix, i, leaf, position, own)
 
 
 @compiled
-def raise_float(ix: int, entry: int, word: int, moved: int) -> None:
+def put_own(m: int, ix: int, record: int, leaf: int) -> None:
+    """What a record adds to each sum, into its entry; MOVED says how far that has moved."""
+    at = record_at(m, record)
+    position = position_in_leaf(ix, leaf, record)
+    entry = entry_at(ix, leaf, position)
+    for i in range(load(ix, SUMS)):
+        kind = sum_field(ix, i, SUM_KIND)
+        if kind == SUM_FLOAT:
+            put_own_float(ix, i, at, leaf, position)
+        else:
+            word = sum_field(ix, i, SUM_WORD)
+            own = own_int(at, sum_field(ix, i, VALUE_WORD), kind)
+            store(ix, MOVED + ELEMENT_WORDS * i, minus(own, load(entry, word)))
+            store(entry, word, own)
+
+
+@compiled
+def raise_float(ix: int, i: int, node: int, position: int) -> None:
     """Move a sum of DOUBLE by as much as the sum below it; most are of one word."""
+    entry = entry_at(ix, node, position)
+    word = sum_field(ix, i, SUM_WORD)
+    moved = MOVED + ELEMENT_WORDS * i
     high, error = two_sum(load_float(entry, word), load_float(ix, moved))
     if (load(ix, WIDE) | raw_bits(error) == 0) & (abs(high) < LIMIT):
         store_float(entry, word, high)
     else:
-        new = element_plus(load_element(entry, word), load_element(ix, moved))
-        note_wide(ix, new)
-        store_element(entry, word, new)
+        total = element_plus(load_sum(ix, i, node, position), load_element(ix, moved))
+        store_sum(ix, i, node, position, total)
 
 
 @outlined
 def refresh(m: int, ix: int, record: int) -> None:
     """After a record's values changed: the sums of it and of all above it."""
-    at = record_at(m, record)
-    entry = own_entry(m, ix, record)
-    sums = load(ix, SUMS)
-    for i in range(sums):
-        put_own(ix, i, at, entry)
     node = node_at(ix, link_of(m, ix, record, LEAF))
+    put_own(m, ix, record, node)
+    sums = load(ix, SUMS)
     while load_half(node, PARENT) >= 0:
-        entry = entry_above(ix, node)
-        for i in range(sums):
-            sum_word = load(ix, SUM + 3 * i + 2)
-            moved = MOVED + ELEMENT_WORDS * i
-            if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
-                raise_float(ix, entry, sum_word, moved)
-            else:
-                store(entry, sum_word, plus(load(entry, sum_word), load(ix, moved)))
+        position = load_half(node, POSITION)
         node = node_at(ix, load_half(node, PARENT))
+        entry = entry_at(ix, node, position)
+        for i in range(sums):
+            if sum_field(ix, i, SUM_KIND) == SUM_FLOAT:
+                raise_float(ix, i, node, position)
+            else:
+                word = sum_field(ix, i, SUM_WORD)
+                moved = load(ix, MOVED + ELEMENT_WORDS * i)
+                store(entry, word, plus(load(entry, word), moved))
 
 
 @outlined
 def remake(m: int, ix: int, record: int) -> None:
     """The same where sums above may be half done: all of them from the entries below."""
-    at = record_at(m, record)
-    entry = own_entry(m, ix, record)
-    for i in range(load(ix, SUMS)):
-        put_own(ix, i, at, entry)
     node = node_at(ix, link_of(m, ix, record, LEAF))
+    put_own(m, ix, record, node)
     while load_half(node, PARENT) >= 0:
-        pull(ix, node, entry_above(ix, node))
+        pull(ix, node)
         node = node_at(ix, load_half(node, PARENT))
 
 
@@ -301,7 +310,12 @@ def unlink_tree(m: int, ix: int, record: int) -> None:
 
 @compiled
 def clear_trees(ix: int) -> None:
-    """Forget all nodes."""
+    """Forget all nodes. O(their words) where lower words may not be zero."""
+    if load(ix, WIDE) != 0:
+        for i in range(load(ix, NODES_USED)):
+            store(load(ix, NODES), i, 0)
+        for i in range(ELEMENT_WORDS * load(ix, SUMS)):
+            store(ix, MOVED + i, 0)
     store(ix, GROUPS, -1)
     store(ix, NODES_USED, 0)
     store(ix, TALLEST, 0)
@@ -329,7 +343,7 @@ def counted_from(ix: int, node: int, position: int, word: int, side: int) -> int
 @compiled
 def first_counted(m: int, ix: int, root: int, sum_number: int, side: int) -> int:
     """The record nearest to one end (LEFT: least key) that a sum counts; -1 if none."""
-    word = load(ix, SUM + 3 * sum_number + 2)
+    word = sum_field(ix, sum_number, SUM_WORD)
     number = root
     while number >= 0:
         node = node_at(ix, number)
@@ -346,7 +360,7 @@ def first_counted(m: int, ix: int, root: int, sum_number: int, side: int) -> int
 @compiled
 def next_counted(m: int, ix: int, record: int, sum_number: int, side: int) -> int:
     """The counted record that follows, going away from the end `side`; -1 after the last."""
-    word = load(ix, SUM + 3 * sum_number + 2)
+    word = sum_field(ix, sum_number, SUM_WORD)
     step = 1 if side == LEFT else -1
     node = node_at(ix, link_of(m, ix, record, LEAF))
     here = position_in_leaf(ix, node, record)

@@ -2,8 +2,9 @@
 
     bytes   the UTF-8 of all strings, one behind the other
     ends    where each string ends, by code; it begins where the one before it ends
-    slots   a hash table: the string's code in the low half of a word, a part of its hash in the
-            high one, so that strings are compared only where they are most likely equal
+    slots   a hash table: the string's code in the low half of a word, the high half of its hash in
+            the high one. It says where in the table the string belongs, so that the table grows
+            without a look at any string, and which strings are most likely equal
 
 Codes are given in the order of arrival, 0 is NULL. What is stored is valid UTF-8: bytes that are
 not are refused when they would come in, and so every stored string can be read.
@@ -62,19 +63,23 @@ _INLINE = 12  # bytes that a view holds itself
 
 @compiled
 def hash_bytes(at: int, size: int) -> int:
-    """Eight bytes at a time; the last eight may overlap those before."""
+    """Eight bytes at a time; the last eight may overlap those before.
+
+    The last step brings what the last bytes differ in from the high bits, where a product has it,
+    to all of the high half.
+    """
     seed = size
     if size >= 8:
         i = 0
         while i + 8 < size:
             seed = mix(seed, load_word(at + i))
             i += 8
-        return mix(seed, load_word(at + size - 8))
-    if size >= 4:
-        return mix(seed, load_half_word(at) | load_half_word(at + size - 4) << 32)
-    if size > 0:
+        seed = mix(seed, load_word(at + size - 8))
+    elif size >= 4:
+        seed = mix(seed, load_half_word(at) | load_half_word(at + size - 4) << 32)
+    elif size > 0:
         middle = load_byte(at, size >> 1)
-        return mix(seed, load_byte(at, 0) | middle << 8 | load_byte(at, size - 1) << 16)
+        seed = mix(seed, load_byte(at, 0) | middle << 8 | load_byte(at, size - 1) << 16)
     return mix(seed, 0)
 
 
@@ -156,7 +161,7 @@ def find_code(head: int, at: int, size: int, code: int) -> int:
     slots = load(head, SLOTS)
     mask = load(head, MASK)
     tag = unsigned_shift(code, 32)
-    slot = code & mask
+    slot = tag & mask
     while True:
         word = load(slots, slot)
         if word == 0:
@@ -236,7 +241,7 @@ def code_texts(
             at, size = text_span(form, data, ends, buffers, i)
             coming = hash_bytes(at, size)
             store(hashes, i & (2 * _AHEAD - 1), coming)
-            prefetch(slots + 8 * (coming & mask))
+            prefetch(slots + 8 * (unsigned_shift(coming, 32) & mask))
         j = i - _AHEAD
         if j < first:
             continue
@@ -283,19 +288,17 @@ def code_bytes(head: int, at: int, size: int) -> int:
 
 
 @compiled
-def fill_slots(head: int) -> None:
-    """Enter all strings into an empty table, in the order of their bytes."""
+def fill_slots(head: int, old: int, length: int) -> None:
+    """Enter the words of an old table of `length` slots into an empty larger one."""
     slots = load(head, SLOTS)
     mask = load(head, MASK)
-    ends = load(head, ENDS)
-    data = load(head, BYTES)
-    for string_code in range(1, load(head, COUNT)):
-        start = load(ends, string_code - 1)
-        code = hash_bytes(data + start, load(ends, string_code) - start)
-        slot = code & mask
-        while load(slots, slot) != 0:
-            slot = (slot + 1) & mask
-        store(slots, slot, unsigned_shift(code, 32) << 32 | string_code)
+    for i in range(length):
+        word = load(old, i)
+        if word != 0:
+            slot = unsigned_shift(word, 32) & mask
+            while load(slots, slot) != 0:
+                slot = (slot + 1) & mask
+            store(slots, slot, word)
 
 
 class StringStore:
@@ -334,10 +337,11 @@ class StringStore:
             self._arrays.resize("bytes", 2 * needed)
         if count == capacity:
             self._arrays.resize("ends", min(2 * capacity, _MOST))
-            self._arrays.resize("slots", 2 * len(self._arrays.array("slots")))[:] = 0
+            old = self._arrays.array("slots").copy()
+            self._arrays.resize("slots", 2 * len(old))[:] = 0
+            self._point()
+            fill_slots(self.address, address_of(old), len(old))
         self._point()
-        if count == capacity:
-            fill_slots(self.address)
 
     def texts(self, codes: Any) -> list[str | None]:
         """The strings of some codes, one by one."""

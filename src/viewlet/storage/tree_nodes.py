@@ -1,11 +1,4 @@
-"""Nodes of ordered indexes: entries side by side in memory, with the sums of what is below them.
-
-    node     entry count, level (0: a leaf) | parent, position in it | head, size class | entries
-    entry    key | a record, or a node of the level below | sums
-
-A leaf's entries are the records in the order of their keys, with what each adds to the sums. An
-entry above stands for a node: its key is not above any key in there and not below any to the left.
-The key of a node's first entry means nothing, so that no change at a border has to go up.
+"""Nodes of ordered indexes as records come and go: taken, divided, merged and freed.
 
 The root keeps its number while its group lives and the node does not change its size. A small
 group is one leaf of 1, 2, 4, ... entries. Nodes that have become small are merged with a neighbor,
@@ -16,176 +9,41 @@ from __future__ import annotations
 
 from viewlet.native.compiled import compiled
 from viewlet.storage.columns import (
-    COUNT_FLOAT,
-    COUNT_INT,
     ENTRY,
     FREE_NODES,
     FRONT,
     GROUPS,
     LARGEST,
-    LINK,
-    NEGATIVE_INT,
-    NODES,
+    LOWER,
     NODES_USED,
-    RECORDS,
-    STRIDE,
-    SUM,
-    SUM_FLOAT,
-    SUM_INT,
-    SUMS,
     TALLEST,
     WIDE,
 )
-from viewlet.storage.doubles import (
-    Element,
-    beside,
-    gather,
-    gathered,
-    is_some,
-    load_element,
-    no_element,
-    store_element,
+from viewlet.storage.memory import load, load_half, store, store_half
+from viewlet.storage.tree_layout import (
+    BELOW,
+    CLASS,
+    ENTRIES,
+    HEAD,
+    KEY,
+    LEAF,
+    LEVEL,
+    NEXT,
+    PARENT,
+    POSITION,
+    ROOT,
+    entry_at,
+    lower_at,
+    node_at,
+    set_link,
 )
-from viewlet.storage.memory import (
-    load,
-    load_half,
-    store,
-    store_half,
-)
-
-LEFT, RIGHT = 0, 1
-
-# Halves of a node's front.
-ENTRIES, LEVEL, PARENT, POSITION, HEAD, CLASS = 0, 1, 2, 3, 4, 5
-NEXT = POSITION
-"""The roots of all groups are a list, so that groups can be enumerated: NEXT of a root is the next
-root, and its PARENT, which is negative, is -1 for the first of the list or -2 - previous root. HEAD
-of a root is the record in the group's slot. A free node's NEXT is the next free one.
-"""
-
-# Words of an entry; sums follow.
-KEY, BELOW = 0, 1
-
-# Halves of a record's link: the leaf that it is in, and the group's root if it is the head.
-LEAF, ROOT = 0, 1
-
-
-@compiled
-def record_at(m: int, record: int) -> int:
-    """The address of a record."""
-    return load(m, RECORDS) + record * load(m, STRIDE)
-
-
-@compiled
-def node_at(ix: int, number: int) -> int:
-    """Nodes are numbered by the word at which they begin."""
-    return load(ix, NODES) + 8 * number
-
-
-@compiled
-def entry_at(ix: int, node: int, position: int) -> int:
-    """The address of an entry of a node."""
-    return node + 8 * (FRONT + position * load(ix, ENTRY))
-
-
-@compiled
-def link_of(m: int, ix: int, record: int, which: int) -> int:
-    """One of the two links that a record has for an index."""
-    return load_half(record_at(m, record), 2 * load(ix, LINK) + which)
-
-
-@compiled
-def set_link(m: int, ix: int, record: int, which: int, number: int) -> None:
-    """Set one of the two links that a record has for an index."""
-    store_half(record_at(m, record), 2 * load(ix, LINK) + which, number)
-
-
-@compiled
-def position_in_leaf(ix: int, leaf: int, record: int) -> int:
-    """Where a leaf has the entry of a record."""
-    step = 8 * load(ix, ENTRY)
-    at = leaf + 8 * FRONT
-    position = 0
-    while load(at, BELOW) != record:
-        at += step
-        position += 1
-    return position
-
-
-@compiled
-def entry_above(ix: int, node: int) -> int:
-    """The entry that stands for a node which is not a root."""
-    return entry_at(ix, node_at(ix, load_half(node, PARENT)), load_half(node, POSITION))
-
-
-@compiled
-def own_int(at: int, word: int, kind: int) -> int:
-    """What one record adds to a sum."""
-    if kind == SUM_INT:
-        return load(at, word)
-    if kind == COUNT_INT:
-        return 1 if load(at, word) != 0 else 0
-    if kind == COUNT_FLOAT:
-        return 1 if is_some(load_element(at, word)) else 0
-    if kind == NEGATIVE_INT:
-        return 1 if load(at, word) < 0 else 0
-    # What is not finite counts as negative: sums with it do not rise.
-    own = load_element(at, word)
-    return 0 if (own[0] >= 0.0) & (own[3] | own[4] == 0) else 1
-
-
-@compiled
-def note_wide(ix: int, a: Element) -> None:
-    """Descents look at all words of sums from when one needs more than the first."""
-    if beside(a) != 0:
-        store(ix, WIDE, 1)
-
-
-@compiled
-def pull_float(ix: int, node: int, entry: int, word: int) -> None:
-    """A sum of DOUBLE in the entry of a node, from the entries of that node."""
-    step = 8 * load(ix, ENTRY)
-    at = node + 8 * (FRONT + word)
-    end = at + step * load_half(node, ENTRIES)
-    total = no_element()
-    while at < end:
-        total = gather(total, load_element(at, 0))
-        at += step
-    total = gathered(total)
-    note_wide(ix, total)
-    store_element(entry, word, total)
-
-
-@compiled
-def int_total(ix: int, node: int, word: int) -> int:
-    """An integer sum over the entries of a node.
-
-    It wraps: while a batch is undone record by record the sums in between may be too large.
-    """
-    step = 8 * load(ix, ENTRY)
-    at = node + 8 * (FRONT + word)
-    total = 0
-    for _ in range(load_half(node, ENTRIES)):
-        total += load(at, 0)
-        at += step
-    return total
-
-
-@compiled
-def pull(ix: int, node: int, entry: int) -> None:
-    """sum(entry) = sum over the entries of the node that it stands for, for every kept sum"""
-    for i in range(load(ix, SUMS)):
-        word = load(ix, SUM + 3 * i + 2)
-        if load(ix, SUM + 3 * i + 1) == SUM_FLOAT:
-            pull_float(ix, node, entry, word)
-        else:
-            store(entry, word, int_total(ix, node, word))
+from viewlet.storage.tree_sums import pull
 
 
 @compiled
 def node_words(ix: int, size: int) -> int:
     """Words of a node of a size class."""
-    return FRONT + (load(ix, ENTRY) << size)
+    return FRONT + ((load(ix, ENTRY) + load(ix, LOWER)) << size)
 
 
 @compiled
@@ -224,6 +82,15 @@ def copy_words(source: int, target: int, count: int) -> None:
 
 
 @compiled
+def insert_zeros(at: int, words: int, behind: int) -> None:
+    """So many zeros before so many words, which move up."""
+    for i in range(behind - 1, -1, -1):
+        store(at, words + i, load(at, i))
+    for i in range(words):
+        store(at, i, 0)
+
+
+@compiled
 def adopt(m: int, ix: int, number: int, first: int, end: int) -> None:
     """Tell what some entries of a node stand for that they are there now.
 
@@ -251,6 +118,9 @@ def move_entries(m: int, ix: int, number: int, first: int, other: int) -> None:
     there = load_half(target, ENTRIES)
     words = (count - first) * load(ix, ENTRY)
     copy_words(entry_at(ix, node, first), entry_at(ix, target, there), words)
+    if load(ix, WIDE) != 0:
+        words = (count - first) * load(ix, LOWER)
+        copy_words(lower_at(ix, node, first), lower_at(ix, target, there), words)
     store_half(node, ENTRIES, first)
     store_half(target, ENTRIES, there + count - first)
     adopt(m, ix, other, there, there + count - first)
@@ -263,16 +133,16 @@ def put_entry(m: int, ix: int, number: int, position: int, key: int, below: int)
     words = load(ix, ENTRY)
     count = load_half(node, ENTRIES)
     entry = entry_at(ix, node, position)
-    for i in range((count - position) * words - 1, -1, -1):
-        store(entry, words + i, load(entry, i))
+    insert_zeros(entry, words, (count - position) * words)
+    if load(ix, WIDE) != 0:
+        lower = load(ix, LOWER)
+        insert_zeros(lower_at(ix, node, position), lower, (count - position) * lower)
     store(entry, KEY, key)
     store(entry, BELOW, below)
-    for i in range(2, words):
-        store(entry, i, 0)
     store_half(node, ENTRIES, count + 1)
     if load_half(node, LEVEL) > 0:
         adopt(m, ix, number, position, count + 1)
-        pull(ix, node_at(ix, below), entry)
+        pull(ix, node_at(ix, below))
     else:
         set_link(m, ix, below, LEAF, number)
 
@@ -285,6 +155,10 @@ def cut_entry(m: int, ix: int, number: int, position: int) -> None:
     count = load_half(node, ENTRIES)
     entry = entry_at(ix, node, position)
     copy_words(entry + 8 * words, entry, (count - 1 - position) * words)
+    if load(ix, WIDE) != 0:
+        lower = lower_at(ix, node, position)
+        words = load(ix, LOWER)
+        copy_words(lower + 8 * words, lower, (count - 1 - position) * words)
     store_half(node, ENTRIES, count - 1)
     if load_half(node, LEVEL) > 0:
         adopt(m, ix, number, position, count - 1)
@@ -375,7 +249,7 @@ def add_entry(m: int, ix: int, number: int, position: int, key: int, below: int)
             put_entry(m, ix, number, position, key, below)
         else:
             put_entry(m, ix, other, position - keep, key, below)
-        pull(ix, node, entry_above(ix, node))
+        pull(ix, node)
         number, position, key, below = (
             load_half(node, PARENT),
             load_half(node, POSITION) + 1,
@@ -400,7 +274,7 @@ def merge(m: int, ix: int, parent: int, position: int) -> bool:
     move_entries(m, ix, right, 0, left)
     free_node(ix, right)
     cut_entry(m, ix, parent, position + 1)
-    pull(ix, node, entry_at(ix, above, position))
+    pull(ix, node)
     return True
 
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import time
 from random import Random
 
 import numpy as np
 import pytest
+from tests.pace import slack
 
 from viewlet.calculus.ring import Gmr
 from viewlet.engine.host.stored_tables import StoredTable, put_all
 from viewlet.engine.tables import Table
-from viewlet.engine.values.batching import batch_of, weighted_rows
+from viewlet.engine.values.batching import Batch, batch_of, weighted_rows
 from viewlet.engine.values.strings import Dictionary, Translation
-from viewlet.errors import DataError, UnsupportedError
-from viewlet.schema import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Column, Relation, Scalar
+from viewlet.errors import DataError, RangeError, UnsupportedError
+from viewlet.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    VARCHAR,
+    Column,
+    Relation,
+    Scalar,
+)
 from viewlet.storage.columns import MemoryArrays
 
 Row = tuple[Scalar, ...]
@@ -106,6 +119,98 @@ def test_a_key_that_moves_many_times_in_one_batch() -> None:
     assert len(table.rows) == 1
 
 
+HOT = Relation(
+    "hot",
+    (Column("v", INTEGER), Column("id", INTEGER, False), Column("s", VARCHAR)),
+    key=("id",),
+)
+
+
+def test_a_refused_batch_that_moves_keys_many_times_says_what_is_wrong() -> None:
+    table = stored(HOT)
+    put(table, [((0, 1, "a"), 1), ((0, 2, "a"), 1)])
+    before = contents(table)
+    moves: list[tuple[Row, int]] = [((i, 1, "a"), 1) for i in range(5_000)]
+    with pytest.raises(DataError, match=r"duplicate primary key \(id=1\) in table hot"):
+        put(table, moves)
+    with pytest.raises(DataError, match=r"row \(v=7, id=2, s='b'\) is not there"):
+        put(table, [((7, 2, "b"), -1), *moves])
+    with pytest.raises(DataError, match=r"row \(v=0, id=2, s='a'\) is only 1 times there"):
+        put(table, [((0, 2, "a"), -2), *moves])
+    assert contents(table) == before
+    put(table, [((0, 1, "a"), -1), *moves, *((row, -1) for row, _ in moves[:-1])])
+    assert contents(table) == Gmr([(moves[-1][0], 1), ((0, 2, "a"), 1)])
+
+
+def test_changes_of_a_key_in_several_batches_of_one_step() -> None:
+    table = stored(HOT)
+    put(table, [((0, 1, "a"), 1)])
+    steps = [
+        table.code(batch_of(HOT, [((i, 1, "a"), -1), ((i + 1, 1, "a"), 1)])) for i in range(300)
+    ]
+    put_all({"hot": table}, [("hot", step) for step in steps])
+    assert contents(table) == Gmr([((300, 1, "a"), 1)])
+    table.rows.undo()
+    assert contents(table) == Gmr([((0, 1, "a"), 1)])
+
+
+@pytest.mark.parametrize("columns", range(1, 21))
+def test_any_number_of_halves_and_words(columns: int) -> None:
+    types = [INTEGER, BIGINT, VARCHAR, DOUBLE, DATE, BOOLEAN]
+    relation = Relation(
+        "t",
+        tuple(
+            Column(f"c{i}", types[(i + columns) % 6], i % 3 != 0 and i < 3) for i in range(columns)
+        ),
+        key=() if columns % 2 else ("c0",),
+    )
+    values: dict[str, list[Scalar]] = {
+        "INTEGER": [-(2**31), -1, 0, 2**31 - 1],
+        "BIGINT": [-(2**62), -1, 0, 2**62],
+        "VARCHAR": ["", "a", "b", "c"],
+        "DOUBLE": [-math.inf, -0.5, 0.0, 1e300],
+        "DATE": [-719_162, -1, 0, 2_932_896],
+        "BOOLEAN": [False, True, False, True],
+    }
+    rows = [
+        tuple(values[str(column.type)][(row + i) % 4] for i, column in enumerate(relation.columns))
+        for row in range(2 if columns == 2 else 4)
+    ]
+    model = Gmr((row, 1) for row in rows)
+    if relation.key and any(row[0] in [r[0] for r in rows[:i]] for i, row in enumerate(rows)):
+        rows = rows[:2]
+        model = Gmr((row, 1) for row in rows)
+    table = stored(relation)
+    put(table, [(row, 1) for row in rows])
+    assert contents(table) == model
+    if relation.key:
+        is_there, old = table.by_key(batch_of(relation, [(row, 1) for row in rows]))
+        assert is_there.all() and Gmr(weighted_rows(relation, old)) == model
+    put(table, [(row, -1) for row in rows])
+    assert len(table) == 0
+
+
+def test_packed_numbers_do_not_crowd_the_index() -> None:
+    pairs = Relation("pairs", (Column("a", INTEGER, False), Column("b", INTEGER, False)))
+    table = stored(pairs)
+    side = np.arange(300)
+    a, b = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(side, side))
+    batch = Batch([a, b], [None, None], np.ones(len(a), np.int64), coded=True)
+    started = time.process_time()
+    put_all({"pairs": table}, [("pairs", batch)])
+    assert len(table) == 90_000
+    assert time.process_time() - started < 0.5 * slack()
+
+
+def test_numbers_beyond_their_column_are_refused() -> None:
+    table = stored(HOT)
+    ids = np.array([1, 2**31], np.int64)
+    batch = Batch([ids, ids, np.zeros(2, np.int64)], [None] * 3, np.ones(2, np.int64), coded=True)
+    with pytest.raises(RangeError, match="a number for table hot is out of its column's range"):
+        put_all({"hot": table}, [("hot", batch)])
+    assert len(table) == 0
+
+
 def test_null_bits_of_many_columns() -> None:
     table = stored(WIDE)
     rows: list[tuple[Row, int]] = [
@@ -118,14 +223,15 @@ def test_null_bits_of_many_columns() -> None:
         stored(Relation("wide", WIDE.columns, tuple(f"c{i}" for i in range(20))))
 
 
-def test_growth_and_saving() -> None:
+def test_growth_and_copies() -> None:
     table = stored(BAG)
     rows: list[tuple[Row, int]] = [((i, i / 2, f"s{i % 7}", None), 1 + i % 2) for i in range(5000)]
     for start in range(0, 5000, 700):
         put(table, rows[start : start + 700])
     assert contents(table) == Gmr(rows)
     twin = StoredTable(BAG, MemoryArrays(), table.dictionary)
-    twin.rows.fill(table.rows.dump())
+    batch = table.coded(range(len(COLUMNS)))
+    put_all({"bag": twin}, [("bag", batch)])
     assert contents(twin) == Gmr(rows)
     put(twin, [(row, -n) for row, n in rows])
     assert len(twin.rows) == 0

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from viewlet.engine.partitions import session
+from viewlet.engine.partitions.own_directory import own_directory
 from viewlet.errors import StateError
 
 
@@ -115,8 +116,24 @@ def test_a_connect_session_is_refused() -> None:
             raise AttributeError("JVM_ATTRIBUTE_NOT_SUPPORTED")
 
     stub: Any = Connect()
-    with pytest.raises(StateError, match="Spark Connect"):
+    with pytest.raises(StateError, match="Spark Connect") as refused:
         session.check_session(stub)
+    assert "frame.toArrow()" in str(refused.value)
+
+
+def test_a_directory_that_others_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below /tmp anybody may have made it, with a program in it that would run as us."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    theirs = tmp_path / f"viewlet-{os.getuid()}"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    with pytest.raises(StateError, match="can be written to by others\nhint: remove it, name"):
+        session.launcher(Path("/usr"))
+    theirs.rmdir()
+    assert own_directory() == theirs
+    assert theirs.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.spark

@@ -1,29 +1,33 @@
-"""Change data in Parquet files, a driver that is killed and restarted, views that come and go.
+"""Change data in Parquet files, drivers and executors that are killed, views that come and go.
 
     python -m tests.engine.spark.soak --minutes 30
 
 Each life of the driver is a process of its own: it takes up the checkpoint with another number of
-partitions, reads the change files that its stream has not seen yet, creates and drops views, and is
-killed at a random moment. After each life the views must equal Spark SQL over all rows of the
-files that were read: no row lost, none doubled.
+partitions, reads the change files that its streams have not seen yet, two queries at once, creates
+and drops views, and is killed at a random moment. It runs on a cluster of two executors, with state
+directories of their own; those are killed at random moments too. At the end of each life that is
+let live the views must equal Spark SQL over all rows of the files: no row lost, none doubled.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.engine.driver import session_of
+from tests.engine.standalone import standalone
 
 import viewlet
-from viewlet.engine.partitions.session import spark_session
 from viewlet.interfaces.database import Database
 
 ROOT = Path(__file__).parents[3]
@@ -66,35 +70,45 @@ def write_files(home: Path, number: int, maker: random.Random) -> None:
         part.rename(home / name / f"{number:06}.parquet")
 
 
-def live(home: Path, partitions: int, seed: int) -> None:
+def live(home: Path, master: str, partitions: int, seed: int) -> None:
     """One life of the driver: until it has read all files, or is killed."""
-    spark = spark_session()
+    spark = session_of({"master": master})
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     checkpoint = home / "checkpoint"
     if (checkpoint / "CURRENT").exists():
-        db = viewlet.restore(str(checkpoint), spark=spark, partitions=partitions)
+        # Another directory for each life: an executor of the last may still be ending in it.
+        db = viewlet.restore(
+            str(checkpoint), spark=spark, partitions=partitions, state_dir=f"state-{seed}"
+        )
     else:
         options: dict[str, Any] = {"partitions": partitions, "checkpoint": str(checkpoint)}
-        db = viewlet.connect("spark", spark=spark, **options)
+        db = viewlet.connect("spark", spark=spark, **options, state_dir=f"state-{seed}")
         views = "; ".join(f"CREATE VIEW {name} AS {query}" for name, query in VIEWS.items())
         db.execute(f"{STREAMS}; {views}")
     maker = random.Random(seed)
-    for name in maker.sample(list(CHANGES), len(CHANGES)):
+    queries = [reading(db, spark, home, name) for name in CHANGES]
+    while any(query.isActive for query in queries):
+        time.sleep(maker.uniform(0.5, 3))
         if "passing" in db.views:
             db.execute("DROP VIEW passing")
         elif maker.random() < 0.5:
             db.execute(f"CREATE VIEW passing AS {PASSING}")
-        frames = spark.readStream.schema(CHANGES[name]).option("maxFilesPerTrigger", 2)
-        query = (
-            frames.parquet(str(home / name))
-            .writeStream.foreachBatch(db.sink(name, op="_change_type"))
-            .option("checkpointLocation", str(home / f"query-{name}"))
-            .trigger(availableNow=True)
-            .start()
-        )
+    for query in queries:
         query.awaitTermination()
     check(db, spark, home)
     db.close()
+
+
+def reading(db: Database, spark: Any, home: Path, name: str) -> Any:
+    """A query that brings what is new of a stream's files, and ends."""
+    frames = spark.readStream.schema(CHANGES[name]).option("maxFilesPerTrigger", 2)
+    return (
+        frames.parquet(str(home / name))
+        .writeStream.foreachBatch(db.sink(name, op="_change_type"))
+        .option("checkpointLocation", str(home / f"query-{name}"))
+        .trigger(availableNow=True)
+        .start()
+    )
 
 
 def check(db: Database, spark: Any, home: Path) -> None:
@@ -110,34 +124,61 @@ def check(db: Database, spark: Any, home: Path) -> None:
     print("equal", flush=True)
 
 
-def soak(home: Path, minutes: float, seed: int) -> tuple[int, int]:
-    """Lives and kills until the time is over; the last life is not killed."""
+def soak(home: Path, minutes: float, seed: int) -> tuple[int, int, int]:
+    """Lives, drivers and executors killed, until the time is over; the last life is not killed."""
     maker = random.Random(seed)
     end = time.monotonic() + minutes * 60
-    lives = kills = 0
-    while lives == 0 or time.monotonic() < end:
-        for _ in range(4):
-            write_files(home, len(list((home / "orders").glob("*.parquet"))), maker)
-        kills += run(home, maker, maker.uniform(20, 90))
-        lives += 1
-    assert run(home, maker, None) == 0
-    return lives + 1, kills
+    lives = drivers = executors = 0
+    with standalone(home / "cluster") as master:
+        while lives == 0 or time.monotonic() < end:
+            for _ in range(4):
+                write_files(home, len(list((home / "orders").glob("*.parquet"))), maker)
+            killed, lost = run(home, master, maker, maker.uniform(40, 120))
+            lives, drivers, executors = lives + 1, drivers + killed, executors + lost
+            print(f"life {lives}: {killed} driver and {lost} executors killed", flush=True)
+        killed, lost = run(home, master, maker, None)
+        assert killed == 0
+    return lives + 1, drivers, executors + lost
 
 
-def run(home: Path, maker: random.Random, seconds: float | None) -> int:
-    """One life; 1 if it was killed, 0 if it ended by itself and the views were equal."""
-    arguments = [str(home), "--partitions", str(maker.choice((1, 2, 3)))]
+def run(home: Path, master: str, maker: random.Random, seconds: float | None) -> tuple[int, int]:
+    """One life -> whether its driver was killed, and how many executors were.
+
+    One that ends by itself must have found the views equal.
+    """
+    arguments = [str(home), "--master", master, "--partitions", str(maker.choice((1, 2, 3, 9)))]
     command = [sys.executable, "-m", "tests.engine.spark.soak", "--live", *arguments]
     command += ["--seed", str(maker.randrange(1 << 30))]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            text, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            return 1
-    assert process.returncode == 0 and "equal" in text, f"a life ended with {process.returncode}"
-    return 0
+    lost, end = 0, time.monotonic() + seconds if seconds is not None else None
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with process:
+        while end is None or time.monotonic() < end:
+            with suppress(subprocess.TimeoutExpired):
+                text, _ = process.communicate(timeout=maker.uniform(20, 70))
+                assert process.returncode == 0, f"a life ended with {process.returncode}"
+                assert "equal" in text
+                return 0, lost
+            lost += kill_an_executor(home, maker)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    return 1, lost
+
+
+def kill_an_executor(home: Path, maker: random.Random) -> int:
+    """SIGKILL to one executor of the cluster, if there is one; how many."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            inside = (process / "cwd").readlink().is_relative_to(home / "cluster")
+            if inside and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    if not found:
+        return 0
+    with suppress(ProcessLookupError):
+        os.kill(maker.choice(found), signal.SIGKILL)
+    return 1
 
 
 def main() -> None:
@@ -146,16 +187,17 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--master", default="")
     parser.add_argument("--live", action="store_true")
     given = parser.parse_args()
     if given.live:
-        live(Path(given.home), given.partitions, given.seed)
+        live(Path(given.home), given.master, given.partitions, given.seed)
         return
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
-        lives, kills = soak(Path(given.home or folder), given.minutes, given.seed)
-    print(f"{lives} lives, {kills} killed: all views equal")
+        lives, drivers, executors = soak(Path(given.home or folder), given.minutes, given.seed)
+    print(f"{lives} lives, {drivers} drivers and {executors} executors killed: all views equal")
 
 
 if __name__ == "__main__":

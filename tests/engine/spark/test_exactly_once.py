@@ -214,3 +214,11 @@ def test_of_two_drivers_on_a_checkpoint_the_older_is_told(spark: Any, tmp_path: 
         assert rows(new, "v") == [(1, 12)]
     with viewlet.restore(place, spark=spark) as third:
         assert rows(third, "v") == [(1, 12)]
+
+
+def test_columns_that_differ_in_case_alone(spark: Any, db: Database) -> None:
+    """Spark finds neither by name, whichever is written as the relation's is."""
+    frame = spark.createDataFrame([(1, 10, 5)], "k INT, x BIGINT, X BIGINT")
+    with pytest.raises(DataError, match="several columns x: `x`, `X`"):
+        db.apply_spark([("a", frame)])
+    assert rows(db, "v") == []

@@ -11,5 +11,5 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_a_minute(tmp_path: Path) -> None:
-    lives, _ = soak(tmp_path, 1, seed=7)
+    lives, _, _ = soak(tmp_path, 1, seed=7)
     assert lives > 1

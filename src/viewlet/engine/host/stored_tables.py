@@ -8,18 +8,21 @@ A string of a batch is looked up once; `strings.Translation` gives its code in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from viewlet.engine.tables import duplicate_key, missing_row, too_many_copies
-from viewlet.engine.values.batching import Batch, plain_values
+from viewlet.calculus.ring import Gmr
+from viewlet.engine.tables import Table, duplicate_key, missing_row, too_many_copies
+from viewlet.engine.values.batching import Batch, plain_values, weighted_rows
 from viewlet.engine.values.string_codes import StringCodes
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import DataError
 from viewlet.schema import Physical, Relation, Scalar
-from viewlet.storage.columns import Array, Arrays
-from viewlet.storage.table import Fault, TableRows, key_positions
+from viewlet.storage.columns import Array, Arrays, MemoryArrays
+from viewlet.storage.row_layout import key_positions
+from viewlet.storage.table import Crowded, Fault, TableRows
 
 
 class TableSource(Protocol):
@@ -62,10 +65,40 @@ class StoredTable:
             columns[i] = self.dictionary.encode(columns[i])
         return Batch(columns, batch.nulls, batch.weights, coded=True)
 
-    def put(self, coded: Batch) -> None:
-        """Add rows with codes for strings, without any check."""
-        if len(coded):
-            self.rows.put(coded.columns, coded.nulls, coded.weights)
+    def put(self, coded: Sequence[Batch]) -> None:
+        """Add rows with codes for strings; of faults nothing is said before `check`."""
+        try:
+            self._put(coded)
+        except Crowded:
+            self.rows.undo()
+            net = self._net(coded)
+            try:
+                self._put([net])
+            except Crowded:
+                self.rows.undo()
+                self._refuse(net)
+                raise
+
+    def _put(self, coded: Sequence[Batch]) -> None:
+        for batch in coded:
+            if len(batch):
+                self.rows.put(batch.columns, batch.nulls, batch.weights)
+
+    def _net(self, coded: Sequence[Batch]) -> Batch:
+        """The rows of some batches added up, in the order in which they came first."""
+        keyless = replace(self.relation, key=())
+        sums = StoredTable(keyless, MemoryArrays(), self.dictionary)
+        sums.rows.begin()
+        sums._put(coded)
+        return sums.coded(range(len(keyless.columns)))
+
+    def _refuse(self, net: Batch) -> None:
+        """DataError for rows, added up, of which too many have one key: none of them are good."""
+        records = self.rows.with_keys([net.columns[i] for i in key_positions(self.relation)])
+        model = Table(self.relation)
+        stored = self.batch(np.unique(records[records >= 0]))
+        model.apply(Gmr(weighted_rows(self.relation, stored)))
+        model.check(Gmr(weighted_rows(self.relation, self._decoded(net))))
 
     def check(self) -> None:
         """DataError if the rows put since `begin` cannot be."""
@@ -95,11 +128,13 @@ class StoredTable:
 
     def batch(self, records: Array | None = None) -> Batch:
         """The rows with their counts as weights, strings decoded."""
-        rows = self.coded(range(len(self.relation.columns)), records)
+        return self._decoded(self.coded(range(len(self.relation.columns)), records))
+
+    def _decoded(self, rows: Batch) -> Batch:
+        columns = list(rows.columns)
         for i in self.texts:
-            rows.columns[i] = self.dictionary.decode(rows.columns[i])
-        rows.coded = False
-        return rows
+            columns[i] = self.dictionary.decode(columns[i])
+        return Batch(columns, rows.nulls, rows.weights)
 
     def coded(self, used: Iterable[int], records: Array | None = None) -> Batch:
         """The same with strings as codes; columns that are not used are empty arrays."""
@@ -180,9 +215,8 @@ def put_all(tables: Mapping[str, StoredTable], changes: Sequence[tuple[str, Batc
     for table in tables.values():
         table.rows.begin()
     try:
-        for name, batch in changes:
-            if name in tables:
-                tables[name].put(batch)
+        for name, table in tables.items():
+            table.put([batch for changed, batch in changes if changed == name])
         for table in tables.values():
             if table.rows.is_doubtful:
                 table.check()

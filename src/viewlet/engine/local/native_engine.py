@@ -47,6 +47,7 @@ class NativeEngine:
         self._plan_static = plan_static
         self._strings = StringCodes()
         self._buffers = BatchMemory()
+        self._is_timed = False
         self._tables: dict[str, StoredTable] = {}
         self._use(LocalEngine(_NOTHING))
 
@@ -59,6 +60,8 @@ class NativeEngine:
         self._touched: list[StoredTable] = []
         self._reading = ViewReader(engine.reader)
         self._refreshed: dict[str, ViewReader] = {}
+        if self._is_timed:
+            engine.time_statements()
 
     @classmethod
     def over(cls, engine: LocalEngine) -> NativeEngine:
@@ -251,6 +254,14 @@ class NativeEngine:
             name: MapSize(len(table.rows), table.rows.nbytes())
             for name, table in self._tables.items()
         }
+
+    def time_statements(self) -> None:
+        self._is_timed = True
+        self._engine.time_statements()
+        self._paths = {}
+
+    def statement_seconds(self) -> dict[str, list[float]]:
+        return self._engine.statement_seconds()
 
     def explain(self, view: str, stage: str) -> str:
         if stage != "kernels":

@@ -25,7 +25,7 @@ from viewlet.native.compiled import code_of
 from viewlet.schema import Physical, Relation
 from viewlet.storage.memory import address_of
 from viewlet.storage.multimap import next_all
-from viewlet.storage.table import FULL, put_row
+from viewlet.storage.table import FULL, WIDE, put_row
 
 _RECENT = 1 << 12
 """Strings of a column whose codes are remembered."""
@@ -102,17 +102,14 @@ class RowPath:
         width = len(relation.columns)
         self.tables = [] if table is None else [table]
         self._table = table
-        self._words = np.zeros(width if table is None else table.rows.width, np.int64)
-        self._view = self._words.data
+        self._words = np.zeros(width, np.int64)
         self._codes = np.zeros(width, np.int64)
         self._code_view = self._codes.data
         self._nulls = np.zeros(width, np.uint8)
         self._null_view = self._nulls.data
         kinds = [column.type.physical for column in relation.columns]
         letters = ["d" if kind is Physical.FLOAT else "q" for kind in kinds]
-        first = 0 if table is None else table.rows.first
-        self._checks = (0, 0) if table is None else (int(table.rows.keyed), first)
-        self._bytes = self._words.data.cast("B")[8 * first :]
+        self._bytes = self._words.data.cast("B")
         self._pack = struct.Struct("=" + "".join(letters)).pack_into
         self._plain = Physical.STR not in kinds
         self._kinds = kinds
@@ -135,12 +132,14 @@ class RowPath:
         self.trigger = OneRow(
             engine,
             relation.name,
-            {
-                i: codes + 8 * i if i in texts else self._address + 8 * (first + i)
-                for i in range(width)
-            },
+            {i: codes + 8 * i if i in texts else self._address + 8 * i for i in range(width)},
             {i: nulls + i for i in range(width)},
         )
+        if table is not None:
+            values_at = [self._address + 8 * i for i in range(width)]
+            nulls_at = [nulls + i for i in range(width)]
+            self._about = table.rows.row_layout.about(values_at, nulls_at)
+            self._columns = int(self._about.ctypes.data), width
 
     def put_plain(self, row: Sequence[Any], weight: int) -> bool:
         """The same for values of a user; False if `put` has to look at them."""
@@ -167,11 +166,9 @@ class RowPath:
             self._put(self._table, weight)
 
     def _lay_out(self, row: Row) -> None:
-        table = self._table
         words = list(row)
         if self._had_nulls:
             self._nulls[:] = 0
-            self._words[:] = 0
             self._had_nulls = False
         for i, value in enumerate(row):
             if value is None:
@@ -179,9 +176,6 @@ class RowPath:
                 self._had_nulls = True
                 words[i] = 0
                 self._code_view[i] = 0
-                if table is not None:
-                    word, bit = table.rows.null_bit(i)
-                    self._view[word] |= 1 << bit
             elif self._kinds[i] is Physical.STR:
                 words[i] = self._code(i, str(value))
         self._pack(self._bytes, 0, *words)
@@ -225,9 +219,11 @@ class RowPath:
         try:
             status = FULL
             while status == FULL:
-                status = self._put_row(rows.address, self._address, weight, *self._checks)
+                status = self._put_row(rows.address, rows.facts, *self._columns, weight)
                 if status == FULL:
                     rows.make_room()
+            if status == WIDE:
+                raise rows.too_wide()
             if status:
                 table.check()
         except BaseException as error:

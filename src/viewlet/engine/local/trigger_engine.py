@@ -29,6 +29,7 @@ from viewlet.engine.host.map_words import words_of_values
 from viewlet.engine.host.records import MapReader
 from viewlet.engine.local.saved_maps import read_maps, write_maps
 from viewlet.engine.local.second_lane import FEWEST_ROWS, Pace, cores, second_thread
+from viewlet.engine.local.statement_clock import TimedTrigger
 from viewlet.engine.values.batching import Batch, weighted_rows
 from viewlet.engine.values.strings import Dictionary
 from viewlet.errors import DataError, StateError, ViewletError
@@ -97,6 +98,7 @@ class LocalEngine:
             for r in self.program.relations
         }
         self._triggers: dict[str, Kernel] = {}
+        self._timed: dict[str, TimedTrigger] | None = None
         self._refreshes = refresh_names(self.program)
         self._refreshed: dict[tuple[str, tuple[str, ...]], MapAddresses] = {}
         loops = self.module.loops
@@ -235,8 +237,32 @@ class LocalEngine:
         programs never see a row.
         """
         if relation not in self._triggers and relation in self._columns:
-            self._triggers[relation] = code_of(kernel(self.module, relation, single=self.single))
+            code = code_of(kernel(self.module, relation, single=self.single))
+            self._triggers[relation] = self._with_clock(relation, code)
         return self._triggers.get(relation)
+
+    def time_statements(self) -> None:
+        """From now on some batches say how their time is shared among statements."""
+        if self._timed is None:
+            self._timed = {}
+            for relation in self._triggers.keys() & self._columns.keys():
+                self._triggers[relation] = self._with_clock(relation, self._triggers[relation])
+
+    def _with_clock(self, relation: str, code: Kernel) -> Kernel:
+        """Rows that are taken one by one run all steps for each: there is nothing to tell apart."""
+        if self._timed is None or self.single or relation in self.module.loops.by_row:
+            return code
+        timed = TimedTrigger(code, self.host, self.module.loops.ordered(relation))
+        self._timed[relation] = timed
+        return timed
+
+    def statement_seconds(self) -> dict[str, list[float]]:
+        """Of the batches of each relation that were timed, by the positions of statements."""
+        return {relation: timed.seconds() for relation, timed in (self._timed or {}).items()}
+
+    def _is_timed(self, relation: str) -> bool:
+        timed = None if self._timed is None else self._timed.get(relation)
+        return timed is not None and timed.is_due()
 
     def reads(self, relation: str) -> frozenset[int]:
         """The columns that the relation's trigger looks at."""
@@ -249,7 +275,7 @@ class LocalEngine:
         if len(batch) > _MANY_ROWS:
             OPTIMIZER.wait()
         phases = self._lanes.get(relation)
-        if phases is None or len(batch) < FEWEST_ROWS:
+        if phases is None or len(batch) < FEWEST_ROWS or self._is_timed(relation):
             self.host.run(trigger, self._columns[relation], batch)
             return
         alive = self.host.point_to(self._columns[relation], batch)

@@ -1,9 +1,10 @@
 """The jobs of a cluster: one anchor that keeps partitions in place, and lineages built on it.
 
-Every stage is a narrow dependency of one small cached RDD, the anchor, whose block location Spark
-prefers. Spark knows that place of a shuffled stage by host, not by executor: executors of one host
-share the state directory, so that any of them can go on. That is for speed: where Spark moves a
-partition all the same, the worker rebuilds it.
+A task of a job is a *slot*: it runs one partition, or several one after the other where there are
+many more partitions than cores (slots.py). Every stage is a narrow dependency of one small cached
+RDD, the anchor, whose block location Spark prefers. Spark knows that place of a shuffled stage by
+host, not by executor: executors of one host share the state directory, so that any of them can go
+on. That is for speed: where Spark moves a partition all the same, the worker rebuilds it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.engine.partitions import worker
 from viewlet.engine.partitions.partition_program import ClusterSite, Status, StepRequest
+from viewlet.engine.partitions.slots import Slots
 from viewlet.errors import StateError
 
 if TYPE_CHECKING:
@@ -28,16 +30,17 @@ _INLINE = 1 << 17  # a larger step description travels as a Spark broadcast, onc
 
 
 class Anchor:
-    """One cached record per partition; the partition runs where the block of its record is.
+    """One cached record per slot; its partitions run where the block of the record is.
 
     Clusters that exchange state share it, so that partitions of one number are on one executor.
     """
 
-    def __init__(self, context: SparkContext, partitions: int) -> None:
+    def __init__(self, context: SparkContext, slots: Slots) -> None:
+        self.slots = slots
         pairs: RDD[tuple[int, None]] = context.parallelize(
-            [(p, None) for p in range(partitions)], partitions
+            [(slot, None) for slot in range(slots.count)], slots.count
         )
-        self.rdd = pairs.partitionBy(partitions, worker.partition_of).persist()
+        self.rdd = pairs.partitionBy(slots.count, worker.partition_of).persist()
         self.rdd.count()
         self._users = 1
 
@@ -56,26 +59,59 @@ class Anchor:
 class Jobs:
     """Runs tasks over all partitions, each where its state is."""
 
-    def __init__(self, context: SparkContext, partitions: int, beside: Jobs | None = None) -> None:
-        """`beside`: keep partitions where those of another cluster are."""
+    def __init__(
+        self,
+        context: SparkContext,
+        partitions: int,
+        beside: Jobs | None = None,
+        *,
+        is_durable: bool,
+    ) -> None:
+        """`beside`: keep partitions where those of another cluster are.
+
+        `is_durable`: a partition that moves to another machine is rebuilt there, not lost.
+        """
         self._sc = context
         self._partitions = partitions
+        self._is_durable = is_durable
         self.tag = ""  # of the last job
         self._anchor: Anchor = (
             beside._anchor.shared()
             if beside is not None and beside._partitions == partitions
-            else Anchor(context, partitions)
+            else Anchor(context, self._slots_now())
         )
+
+    def _slots_now(self) -> Slots:
+        """The slots for the cores that there are now.
+
+        A cluster's executors may come later, and then partitions move: where those would be lost,
+        each has a slot of its own from the start.
+        """
+        is_one_process = re.match(r"local(\[|$)", self._sc.master or "") is not None
+        if not self._is_durable and not is_one_process:
+            return Slots(self._partitions, self._partitions)
+        return Slots.of(self._partitions, self._sc.defaultParallelism)
 
     @property
     def anchor(self) -> RDD[tuple[int, None]]:
-        """One record for each partition, where the partition runs."""
+        """One record for each slot, where its partitions run."""
         return self._anchor.rdd
+
+    @property
+    def slots(self) -> Slots:
+        """Which partitions each task has."""
+        return self._anchor.slots
 
     def rebuild_anchor(self) -> None:
         """Decide anew where partitions run, after an executor was lost."""
         self._anchor.release()
-        self._anchor = Anchor(self._sc, self._partitions)
+        self._anchor = Anchor(self._sc, self._slots_now())
+
+    def follow_cores(self) -> None:
+        """More slots where executors have come since; fewer never, for they may come back."""
+        slots = self.slots
+        if slots.count < self._partitions and self._slots_now().count > slots.count:
+            self.rebuild_anchor()
 
     def release(self) -> None:
         """Executors need not keep the anchor for this cluster any longer."""
@@ -104,12 +140,11 @@ class Jobs:
         inputs: Mapping[int, bytes] | RDD[tuple[int, bytes]] | None,
     ) -> RDD[Any]:
         """The lineage of one step: stage, shuffle, stage, ..., stage."""
-        n = self._partitions
         rdd = self._scattered(inputs)
         for stage in range(stages):
             if stage > 0:
-                rdd = self.anchor.union(rdd.partitionBy(n, worker.partition_of))
-            task = partial(stage_task, shipped, stage)
+                rdd = self.arriving(rdd)
+            task = partial(stage_task, shipped, stage, self.slots)
             # Not preservesPartitioning: the keys are now destinations, and must be shuffled.
             rdd = rdd.mapPartitionsWithIndex(task)
         return rdd
@@ -120,18 +155,30 @@ class Jobs:
 
         if not inputs and not isinstance(inputs, RDD):
             return self.anchor
-        n = self._partitions
         if isinstance(inputs, RDD):
-            return self.anchor.union(inputs.partitionBy(n, worker.partition_of))
+            return self.arriving(inputs)
         # One record per slice, so that the JVM can zip it to the anchor's one: no shuffle, and the
         # anchor's place. RDD.zip itself would first send the anchor through Python to rebatch it.
-        records = self._sc.parallelize([inputs.get(p) for p in range(n)], n)
+        slots = self.slots
+        parts = [
+            {p: inputs[p] for p in slots.partitions_of(slot) if p in inputs}
+            for slot in range(slots.count)
+        ]
+        records = self._sc.parallelize(parts, slots.count)
         pair: Any = PairDeserializer
         return RDD(
             self.anchor._jrdd.zip(records._jrdd),
             self._sc,
             pair(self.anchor._jrdd_deserializer, records._jrdd_deserializer),
         )
+
+    def arriving(self, pairs: RDD[tuple[int, Any]]) -> RDD[Any]:
+        """Records at the slots of their partitions, beside the anchor's."""
+        return self.anchor.union(self.placed(pairs))
+
+    def placed(self, pairs: RDD[tuple[int, Any]]) -> RDD[Any]:
+        """Records shuffled to the slots of their partitions, if they are not there."""
+        return pairs.partitionBy(self.slots.count, worker.partition_of)
 
     def exported(
         self, shipped: Any, request: Any, *, is_copartitioned: bool
@@ -141,7 +188,7 @@ class Jobs:
         `is_copartitioned`: each sends only to the partition of its own number, so that Spark may
         know the RDD as partitioned, which saves the shuffle.
         """
-        task = partial(export_task, shipped, request)
+        task = partial(export_task, shipped, request, self.slots)
         return self.anchor.mapPartitionsWithIndex(task, preservesPartitioning=is_copartitioned)
 
     def collect(self, build: Callable[[], RDD[Any]], what: str) -> list[Any]:
@@ -162,8 +209,9 @@ class Jobs:
         finally:
             self._sc.removeJobTag(self.tag)
 
-    def each(self, task: Callable[[int, Iterable[Any]], Iterator[Any]], what: str) -> list[Any]:
-        """One task per partition, no inputs; what they yield, in no order."""
+    def each(self, work: Callable[[int], Any], what: str) -> list[Any]:
+        """What a function makes of each partition's number where that is, in no order."""
+        task = partial(each_task, work, self.slots)
         return self.collect(lambda: self.anchor.mapPartitionsWithIndex(task), what)
 
     def counted(self, tag: str) -> tuple[int, int]:
@@ -253,61 +301,65 @@ def _drain(pairs: Iterable[Any]) -> None:
     deque(pairs, maxlen=0)
 
 
-def stage_task(shipped: Any, stage: int, partition: int, pairs: Iterable[Any]) -> Iterator[Any]:
-    """In an executor: a stage of the program on one partition, with the records sent to it."""
-    records = (record for _, record in pairs if record is not None)
-    return worker.run_stage(_opened(shipped), stage, partition, records)
+def stage_task(
+    shipped: Any, stage: int, slots: Slots, slot: int, pairs: Iterable[Any]
+) -> Iterator[Any]:
+    """In an executor: a stage of the program on a slot's partitions, with the records for them."""
+    step = _opened(shipped)
+    for partition, records in slots.sorted_out(slot, pairs).items():
+        yield from worker.run_stage(step, stage, partition, records)
 
 
-def read_task(
-    shipped: Any, request: bytes, partition: int, pairs: Iterable[Any]
-) -> Iterator[tuple[int, bytes, list[str]]]:
+def each_task(
+    work: Callable[[int], Any], slots: Slots, slot: int, pairs: Iterable[Any]
+) -> Iterator[Any]:
+    """In an executor: a function of the number of each partition of a slot."""
+    _drain(pairs)
+    for partition in slots.partitions_of(slot):
+        yield work(partition)
+
+
+def read_task(shipped: Any, request: bytes, partition: int) -> tuple[int, bytes, list[str]]:
     """In an executor: the answer of one partition to a request."""
-    _drain(pairs)
-    yield worker.read_partition(_opened(shipped), partition, request)
+    return worker.read_partition(_opened(shipped), partition, request)
 
 
-def settle_task(
-    shipped: Any, partition: int, pairs: Iterable[Any]
-) -> Iterator[tuple[int, str, list[str]]]:
+def settle_task(shipped: Any, partition: int) -> tuple[int, str, list[str]]:
     """In an executor: one partition is brought to the step's version, or it is said why not."""
-    _drain(pairs)
-    yield worker.settle_partition(_opened(shipped), partition)
+    return worker.settle_partition(_opened(shipped), partition)
 
 
-def snapshot_task(
-    shipped: Any, partition: int, pairs: Iterable[Any]
-) -> Iterator[tuple[int, list[str]]]:
+def snapshot_task(shipped: Any, partition: int) -> tuple[int, list[str]]:
     """In an executor: one partition's state is written to the checkpoint."""
-    _drain(pairs)
-    yield worker.snapshot_partition(_opened(shipped), partition)
+    return worker.snapshot_partition(_opened(shipped), partition)
+
+
+def discard_task(site: ClusterSite, partition: int) -> tuple[int, str]:
+    """In an executor: one partition's local state is removed, because the cluster is closed."""
+    return worker.discard_partition(site, partition)
 
 
 def split_task(
-    shipped: Any, partitions: int, partition: int, pairs: Iterable[Any]
+    shipped: Any, partitions: int, slots: Slots, slot: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    """In an executor: one partition's state in pieces, each with the partition that it moves to."""
+    """In an executor: partitions' states in pieces, each with the partition that it moves to."""
     _drain(pairs)
-    return worker.split_partition(_opened(shipped), partitions, partition)
+    for partition in slots.partitions_of(slot):
+        yield from worker.split_partition(_opened(shipped), partitions, partition)
 
 
 def export_task(
-    shipped: Any, request: Any, partition: int, pairs: Iterable[Any]
+    shipped: Any, request: Any, slots: Slots, slot: int, pairs: Iterable[Any]
 ) -> Iterator[tuple[int, bytes]]:
-    """In an executor: what one partition has for another cluster."""
+    """In an executor: what a slot's partitions have for another cluster."""
     _drain(pairs)
-    return worker.export_partition(_opened(shipped), partition, request)
+    for partition in slots.partitions_of(slot):
+        yield from worker.export_partition(_opened(shipped), partition, request)
 
 
-def adopt_task(shipped: Any, partition: int, pairs: Iterable[Any]) -> Iterator[tuple[int, Status]]:
-    """In an executor: one partition's new state, put together of the pieces sent to it."""
-    chunks = (chunk for _, chunk in pairs if chunk is not None)
-    yield worker.adopt_partition(_opened(shipped), partition, chunks)
-
-
-def discard_task(
-    site: ClusterSite, partition: int, pairs: Iterable[Any]
-) -> Iterator[tuple[int, str]]:
-    """In an executor: one partition's local state is removed, because the cluster is closed."""
-    _drain(pairs)
-    yield worker.discard_partition(site, partition)
+def adopt_task(
+    shipped: Any, slots: Slots, slot: int, pairs: Iterable[Any]
+) -> Iterator[tuple[int, Status]]:
+    """In an executor: partitions' new states, put together of the pieces sent to them."""
+    for partition, chunks in slots.sorted_out(slot, pairs).items():
+        yield worker.adopt_partition(_opened(shipped), partition, chunks)

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("viewlet")
 
+_INCIDENTS = 1000  # the newest that are kept; the log has all
+
 
 class Cluster:
     """A program's state over `partitions` partitions, changed by `step` and read by `read`."""
@@ -168,7 +170,7 @@ class Cluster:
         self._metrics = Metrics()
         self._step_tags: list[str] = []
         self.incidents: list[str] = []
-        self._jobs: Jobs = Jobs(self._sc, site.partitions, beside._jobs if beside else None)
+        self._jobs: Jobs = self._jobs_over(site.partitions, beside._jobs if beside else None)
 
     # -- the interface --------------------------------------------------------------------------
 
@@ -181,6 +183,11 @@ class Cluster:
     def partitions(self) -> int:
         """How many partitions the state has."""
         return self._site.partitions
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks a stage has: one for each partition, or fewer (slots.py)."""
+        return self._jobs.slots.count
 
     @property
     def stages(self) -> int:
@@ -205,7 +212,7 @@ class Cluster:
         (stage, partition).
 
         inputs: the bytes for each partition, or an RDD of (partition, bytes) pairs, which costs a
-        shuffle unless it is partitioned by (partitions, `worker.partition_of`) already.
+        shuffle unless it is partitioned by (`tasks`, `worker.partition_of`) already.
         batch_id: a step whose id is committed already changes nothing and returns the outputs
         recorded then. commit=False: the step is part of the next one that commits, or of `commit`,
         and `abort` takes it back; reads see it meanwhile. stages: stop after so many.
@@ -224,6 +231,7 @@ class Cluster:
             if due:
                 history.check_alone()  # before a snapshot is taken: it forgets what came before
             count = self._check_stages(stages)
+            self._jobs.follow_cores()
             spec = self._spec(broadcast, history.committed.chains if due else None, stages)
             with self._explained(), self._jobs.shipped(spec) as shipped:
                 records = self._jobs.collect(
@@ -306,6 +314,19 @@ class Cluster:
             self._usable()
             if self._history.pending is not None:
                 self._history.commit(self._history.pending, batch_id)
+                self._log_version(batch_id)
+
+    def _log_version(self, batch_id: BatchId | None) -> None:
+        metrics = self._metrics
+        logger.info(
+            "version %d%s: %.0f ms in steps, %.0f in kernels, %d bytes shuffled, %d logged",
+            self.version,
+            f", {batch_id}" if batch_id is not None else "",
+            metrics.seconds * 1000,
+            metrics.run_seconds * 1000,
+            metrics.bytes_shuffled,
+            metrics.bytes_logged,
+        )
 
     def save(self, driver_state: bytes, *, must: bool = True) -> None:
         """Keep what the caller holds on the driver at this version, for `saved` after a restore.
@@ -384,7 +405,7 @@ class Cluster:
 
     def joined(self, exported: Iterable[RDD[tuple[int, bytes]]]) -> RDD[tuple[int, bytes]]:
         """Several exports as the inputs of one step; co-partitioned ones are not shuffled."""
-        placed = (rdd.partitionBy(self.partitions, worker.partition_of) for rdd in exported)
+        placed = map(self._jobs.placed, exported)
         return reduce(lambda left, right: left.union(right), placed)
 
     def metrics(self) -> Metrics:
@@ -432,6 +453,9 @@ class Cluster:
         self.close()
 
     # -- jobs -----------------------------------------------------------------------------------
+
+    def _jobs_over(self, partitions: int, beside: Jobs | None = None) -> Jobs:
+        return Jobs(self._sc, partitions, beside, is_durable=self._history.is_durable)
 
     def _next_snapshot(self, version: int) -> int:
         """The first version after `version` that takes one; or the next later one with a step."""
@@ -509,6 +533,7 @@ class Cluster:
 
     def _note(self, text: str) -> None:
         self.incidents.append(text)
+        del self.incidents[:-_INCIDENTS]
         logger.warning("%s", text)
 
     def _usable(self) -> None:
@@ -534,7 +559,7 @@ class Cluster:
                 generation, chains = earlier.generation, earlier.chains
                 self._site = replace(self._site, generation=generation, partitions=len(chains))
                 self._jobs.release()
-                self._jobs = Jobs(self._sc, len(chains))
+                self._jobs = self._jobs_over(len(chains))
             self._history.rebase(replace(earlier, epoch=newest.epoch))
             self._note(f"version {earlier.version + 1} is lost: {'; '.join(lost)}")
         if self.version < newest.version:
@@ -567,15 +592,15 @@ class Cluster:
         old, before = self._spec(b""), self._jobs
         generation = self._site.generation + 1
         self._site = replace(self._site, generation=generation, partitions=partitions)
-        self._jobs = Jobs(self._sc, partitions)
+        self._jobs = self._jobs_over(partitions)
         with (
             before.shipped(old) as parting,
             self._jobs.shipped(replace(old, site=self._site)) as arriving,
         ):
-            split = partial(jobs.split_task, parting, partitions)
+            split = partial(jobs.split_task, parting, partitions, before.slots)
             chunks = before.anchor.mapPartitionsWithIndex(split)
-            moved = self._jobs.anchor.union(chunks.partitionBy(partitions, worker.partition_of))
-            adopted = moved.mapPartitionsWithIndex(partial(jobs.adopt_task, arriving))
+            adopt = partial(jobs.adopt_task, arriving, self._jobs.slots)
+            adopted = self._jobs.arriving(chunks).mapPartitionsWithIndex(adopt)
             statuses: list[tuple[int, Status]] = self._jobs.collect(
                 lambda: adopted, "repartitioning"
             )

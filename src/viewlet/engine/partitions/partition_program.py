@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
-import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from viewlet.engine.durable.sealed import digest_of
+from viewlet.engine.partitions.own_directory import own_directory
 from viewlet.engine.partitions.partition_state import PartitionState
 from viewlet.engine.partitions.store import Store
 
@@ -101,10 +100,8 @@ class ClusterSite:
 
     def root(self) -> Path:
         """On the executor's disk. A relative `state_dir` is the executor's own directory."""
-        if self.state_dir is not None:
-            base = Path(self.state_dir).absolute()
-        else:
-            base = Path(tempfile.gettempdir()) / f"viewlet-{os.getuid()}"
+        chosen = self.state_dir
+        base = own_directory() if chosen is None else Path(chosen).absolute()
         return base / self.cluster
 
     def directory(self, partition: int) -> Path:

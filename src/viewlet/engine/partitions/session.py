@@ -13,13 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from viewlet.engine.partitions.own_directory import own_directory
 from viewlet.errors import StateError
 from viewlet.extras import require
 
@@ -143,7 +143,8 @@ def check_session(spark: SparkSession) -> list[str]:
         raise StateError(
             "this is a Spark Connect session; viewlet keeps its state through the RDD interface",
             hint="give a classic session: SparkSession.builder.master(...).getOrCreate() "
-            "without .remote(...) and without SPARK_REMOTE",
+            "without .remote(...) and without SPARK_REMOTE; or keep the views in this process: "
+            'viewlet.connect() and db.insert("r", frame.toArrow())',
         ) from problem
     if int(str(spark.version).split(".")[0]) < 4:
         raise StateError(f"Spark {spark.version} is too old", hint="viewlet needs PySpark 4.3")
@@ -226,11 +227,7 @@ def launcher(home: Path) -> Path:
     managers send a signal to all processes, and it is for the Python process to end, which may need
     Spark to finish a batch. The JVM watches its standard input and ends with the Python process.
     """
-    wrapper = (
-        Path(tempfile.gettempdir())
-        / f"viewlet-{os.getuid()}"
-        / f"java-{zlib.crc32(str(home).encode()):08x}"
-    )
+    wrapper = own_directory() / f"java-{zlib.crc32(str(home).encode()):08x}"
     if home.parent == wrapper.parent:
         return home
     program = wrapper / "bin" / "java"

@@ -179,9 +179,14 @@ class Opener:
         return sent
 
 
-def opened_frames(spark: SparkSession, frames: Sequence[WeightedFrame], opener: Opener) -> RDD[Any]:
-    """The records that a trigger's first stage makes of DataFrames, in the tasks that read them."""
-    rows, sources = arrow_batches(spark, frames, opener.partitions)
+def opened_frames(
+    spark: SparkSession, frames: Sequence[WeightedFrame], opener: Opener, most: int
+) -> RDD[Any]:
+    """The records that a trigger's first stage makes of DataFrames, in the tasks that read them.
+
+    At most so many tasks for each DataFrame.
+    """
+    rows, sources = arrow_batches(spark, frames, most)
     return rows.mapPartitionsWithIndex(replace(opener, sources=sources))
 
 

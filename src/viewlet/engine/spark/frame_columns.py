@@ -254,6 +254,7 @@ def _columns(
         raise DataError(
             f"{shown_value(frame)} is not a DataFrame of Spark", hint="give other rows to insert()"
         )
+    _check_names(frame, relation)
     known = _fields(frame.schema, "")
     if weights.column is not None:
         source = _field(known, weights.column, relation, "the weights")
@@ -334,17 +335,34 @@ def _field(
     if len(alike) == 1:
         return alike[0]
     if alike:
-        raise DataError(
-            f"the DataFrame for {relation.name} has several columns {name}: "
-            f"{', '.join(source.text for source in alike)}",
-            hint="rename the others: withColumnRenamed",
-        )
+        raise _several(relation, name, [source.text for source in alike])
     said = f", which has {what}" if what else ""
     raise DataError(
         f"the DataFrame for {relation.name} has no column {name}{said}",
         hint=f"its columns are ({', '.join(known)}), and {relation.name} has "
         f"({', '.join(relation.names)})",
     )
+
+
+def _several(relation: Relation, name: str, texts: Sequence[str]) -> DataError:
+    return DataError(
+        f"the DataFrame for {relation.name} has several columns {name}: {', '.join(texts)}",
+        hint="rename the others: withColumnRenamed, or drop them",
+    )
+
+
+def _check_names(frame: DataFrame, relation: Relation) -> None:
+    """What differs in case alone, or not at all, Spark finds by no name, unless it is told to."""
+    names: dict[str, list[str]] = {}
+    for name in frame.columns:
+        names.setdefault(name.lower(), []).append(name)
+    for column in relation.columns:
+        alike = names.get(column.name.lower(), [])
+        if len(alike) < 2:
+            continue
+        is_sensitive = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+        if not is_sensitive or alike.count(column.name) > 1:
+            raise _several(relation, column.name, [_quoted(name) for name in alike])
 
 
 def _fitting(known: Mapping[str, _FrameColumn], relation: Relation) -> list[_FrameColumn]:

@@ -41,7 +41,7 @@ class FrameIntake:
             assert constant_maps is not None
             constants = conductor.constants(constant_maps)
             opener = Opener(cluster.site, number, constants, cluster.partitions, self._counter)
-            return opened_frames(self._spark, weighted, opener), True
+            return opened_frames(self._spark, weighted, opener, cluster.tasks), True
         parts = [
             frame_messages(frame, conductor.tables.get(name), cluster.partitions, self._counter)
             for name, frame in zip(names, weighted, strict=True)
