@@ -226,13 +226,17 @@ def _before(expr: Expr, keys: tuple[str, ...], maps: Maps, updated: frozenset[st
 
 
 def _replacement(maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]) -> list[_Step]:
-    """d_M -= what goes;  d_M += what comes;  M += d_M"""
+    """d_M -= what goes;  d_M += what comes;  M += d_M
+
+    What is touched may be said by maps of the source, as they are after the batch.
+    """
     keys, buffer = maps.by_name[name].keys, maps.change(name)
     out = [statement(buffer, keys, "+=", c, negate(old)) for c, (old, _) in columns.items()]
     into = [statement(buffer, keys, "+=", c, new) for c, (_, new) in columns.items()]
     adding = [statement(name, keys, "+=", c, MapRef(buffer, c, keys, buffer=True)) for c in columns]
+    touching = frozenset(read for read in _reads(out) if read in maps.by_name and read != name)
     return [
-        _step(buffer, out, fills_buffer=True),
+        _step(buffer, out, fills_buffer=True, after=touching),
         _step(buffer, into, fills_buffer=True, after=_reads(into)),
         _step(name, adding),
     ]
