@@ -389,6 +389,8 @@ def hunt(
                 closing(SeedHunt(seed, engines, tally, Path(folder))) as each,
             ):
                 each.run(until)
+        except Exception as error:  # before there is anything to run
+            tally.failures.append(f"seed {seed}: {type(error).__name__}: {error}")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         for failure in tally.failures[failures:]:

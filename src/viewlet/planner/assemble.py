@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from viewlet.calculus.expr import PRESENCE, Expr, MapRef, negate, sum_of, transform, walk
-from viewlet.calculus.rewrite import expand
-from viewlet.calculus.schedule import schedule
+from viewlet.calculus.rewrite import expand, monomials_to_expr
 from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
 from viewlet.errors import ProgramError
 from viewlet.planner.maps import Maps, PlannedMap
@@ -159,7 +158,7 @@ def _try_order(
         target = maps.change(name) if name in buffered else name
         late = after.get(name, frozenset[str]())
         filling = [
-            statement(target, keys, "+=", c, _before(expr, maps, late))
+            statement(target, keys, "+=", c, _before(expr, keys, maps, late))
             for c, expr in columns.items()
         ]
         steps.append(_step(target, filling, fills_buffer=name in buffered, after=late))
@@ -212,7 +211,7 @@ def _asks_presence(expr: Expr, map: str) -> bool:
     )
 
 
-def _before(expr: Expr, maps: Maps, updated: frozenset[str]) -> Expr:
+def _before(expr: Expr, keys: tuple[str, ...], maps: Maps, updated: frozenset[str]) -> Expr:
     """M -> M - d_M  for a map that is read after its update: what it was before"""
     if not updated:
         return expr
@@ -223,7 +222,7 @@ def _before(expr: Expr, maps: Maps, updated: frozenset[str]) -> Expr:
         change = MapRef(maps.change(node.name), node.column, node.keys, buffer=True)
         return sum_of(node, negate(change))
 
-    return sum_of(*(schedule(part.expr()) for part in expand(transform(expr, rule))))
+    return monomials_to_expr(keys, expand(transform(expr, rule)))
 
 
 def _replacement(maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]) -> list[_Step]:
