@@ -47,7 +47,7 @@ class Format(StrEnum):
 
 WORKLOADS = (
     "tpch", "tpcds", "job", "finance", "ingest", "outlet", "maintenance", "spark", "linalg",
-    "signals",
+    "signals", "nexmark",
 )  # fmt: skip
 
 

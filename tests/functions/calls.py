@@ -198,6 +198,11 @@ CALLS: dict[str, Calls] = {
         sql="SPLIT_PART(s, 'a', 2); SPLIT_PART(s, 'a', j); SPLIT_PART(s, t, -1); "
         "SPLIT_PART(s, '', j)",
     ),
+    "strftime": _calls(
+        "strftime(m, '%Y-%m-%d %H:%M:%S.%f')",
+        sql="STRFTIME(m, '%d.%m.%Y'); DATE_FORMAT(m, 'yyyy-MM-dd HH:mm:ss.SSS'); "
+        "TO_CHAR(m, 'YYYY/MM/DD HH12:MI:SS.US AM'); TO_CHAR(d, 'YY DDD'); STRFTIME(m, '%%%j%%')",
+    ),
     "left": _calls("left(s, 1)", "left(s, j)", sql="LEFT(s, 2); LEFT(s, j)"),
     "right": _calls("right(s, 1)", "right(s, j)", sql="RIGHT(s, 2); RIGHT(s, j)"),
     "strpos": _calls(

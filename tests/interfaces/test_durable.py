@@ -290,6 +290,19 @@ def test_snapshots_are_made_beside_the_batches(
         assert contents(again) == before
 
 
+def test_a_process_that_makes_a_snapshot_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    endless = (
+        "import sys, time; from viewlet.interfaces import snapshot_process as process\n"
+        "process.write_snapshot_beside = lambda *arguments: time.sleep(600)\n"
+        f"sys.argv[1:] = [{str(tmp_path)!r}, 'snapshot-1', '1', 'interpreter']\nprocess.main()"
+    )
+    command = [sys.executable, "-c", endless]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.close()  # as when its owner was killed
+        assert process.wait(timeout=120) == 1
+
+
 def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
     """`python -m tests.interfaces.kills 1000` does the same a thousand times."""
     assert kill_often(4, "normal", 3, tmp_path) > 0

@@ -5,23 +5,23 @@
 
 A seed makes a schema, up to six views and a stream of batches. Values are small, so that rows
 meet, with floats that are not finite, strings that are new, and one number that most rows have.
-Each view has a maintenance mode, which changes now and then.
-A batch comes as changes, as rows one by one, within a transaction, or from a statement of SQL
-(INSERT, ON CONFLICT, UPDATE, DELETE, MERGE, or several as one transaction), which DuckDB runs too.
-Between batches the database is saved and restored, or closed and opened again from disk; some
-batches cannot be taken (a row that is not there, a key twice, a subscriber that says no, a
-transaction that is rolled back) and must change nothing.
+Some views read other views. Each has a maintenance mode, which changes now and then.
+A batch comes as changes, as rows one by one, as Arrow's columns, within a transaction, or from a
+statement of SQL (INSERT, ON CONFLICT, UPDATE, DELETE, MERGE, or several as one transaction), which
+DuckDB runs too. Between batches the database is saved and restored, or closed and opened again from
+disk; columns of tables are added, dropped and renamed; a view gets another query; some batches
+cannot be taken (a row that is not there, a key twice, a subscriber that says no, a transaction that
+is rolled back) and must change nothing.
 
 A comparison is: all rows of one view of one database, read after a batch, beside DuckDB's answer
 for the rows that are there then. It is made and counted only where something can have gone wrong
 since the view was last compared: the batch has changed, after all cancellation, a relation that the
-view's query names, or the database was restarted, has refused a batch, or has changed a mode. Some
-views are left unread for a batch, which is no comparison; the next one has to make up for it.
-Engines are those of `connect`; `local-rows` is the local engine with a call for each row, a way
-that has kernels of its own.
+view's query names, or the database was restarted, altered, has refused a batch, or has changed a
+mode. Some views are left unread for a batch, which is no comparison; the next one has to make up
+for it. Engines are those of `connect`; `local-rows` and `local-columns` are the local engine with a
+call for each row or with Arrow's columns (hunt_subjects.py).
 
-DuckDB adds floats in an order of its own and rounds on the way, and a condition may hang on that.
-Where answers over DOUBLEs differ, the interpreter, whose sums are exact, decides.
+Where answers over DOUBLEs differ, the interpreter, whose sums are exact, decides (hunt_answers.py).
 """
 
 from __future__ import annotations
@@ -37,41 +37,40 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import duckdb
-from tests.oracle.generate import Generator
-from tests.oracle.harness import Batch, Case, Mismatch, Row, compare, is_ordered
+from tests.oracle.alterations import Alterations
+from tests.oracle.harness import Batch, Case, Mismatch, Row
+from tests.oracle.hunt_answers import HuntAnswers
+from tests.oracle.hunt_subjects import Subject
+from tests.oracle.hunt_views import MODES, ViewDraw, create_views, draw_mode
 from tests.oracle.random_statements import Statements
 from tests.oracle.reduce import reduce_case
-from tests.oracle.running_oracle import RunningOracle
 from tests.oracle.shared_compilations import shared_compilations
 from tests.oracle.wild_rows import WILD, Stream, WildGenerator
 
-import viewlet
 from viewlet.errors import RangeError, StateError, UnsupportedError, ViewletError
-from viewlet.interfaces.database import Database
 from viewlet.schema import PRODUCT_NOT_FINITE
 
-BATCHES, SECONDS = 2000, 20.0
+BATCHES, SECONDS = 1500, 40.0
 """Of each seed: so many batches, or what can be done in that time of the processor."""
-MOST_VIEWS = 6
-RESTARTS, MODE_CHANGES, REFUSED, SUBSCRIBED = 0.0015, 0.0015, 0.026, 0.02
+RESTARTS, REFUSED, SUBSCRIBED = 0.0015, 0.026, 0.02
+"""How often an engine meets each between two batches; a restart may compile all views anew."""
+MODE_CHANGES, TABLES_ALTERED, VIEWS_ALTERED = 0.001, 0.002, 0.0005
+"""How often all engines do between two batches; all but tables compile all views anew."""
 RECENT = (50, 5, 5, 10)
 """Of a hundred queries so many are of newer constructs, by seed; those take long to compile."""
 STATEMENTS, TRANSACTIONS = 0.05, 0.03
 UNREAD = 0.08
-"""How often an engine meets each between two batches; the first two may compile all views anew."""
-BY_ROWS = "-rows"
-ROUNDED = ("CORR", "COVAR", "REGR_", "STDDEV", "VAR_POP", "VARIANCE")
-"""Aggregates that DuckDB sums up in DOUBLE whatever their arguments are."""
 REDUCE_SECONDS = 120.0
 REPORT_SECONDS = 60.0
 FAILED = Path(__file__).parent / "hunted"
+COUNTED = ("by_interpreter", "refused", "restarts", "statements", "alterations", "seeds")
 
 
 @dataclass
@@ -83,6 +82,7 @@ class Tally:
     refused: int = 0
     restarts: int = 0
     statements: int = 0
+    alterations: int = 0
     seeds: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -95,318 +95,239 @@ class Tally:
             f"{total} comparisons ({each}) of {self.seeds} seeds, "
             f"{self.by_interpreter} decided by the interpreter, "
             f"{self.refused} refused batches, {self.restarts} restarts, "
-            f"{self.statements} statements, "
+            f"{self.statements} statements, {self.alterations} alterations, "
             f"{sum(self.skipped.values())} views skipped, {len(self.failures)} failures"
         )
 
     def add(self, other: Tally) -> None:
         """Counts what another hunt has done as well."""
         self.comparisons += other.comparisons
-        self.by_interpreter += other.by_interpreter
-        self.refused += other.refused
-        self.restarts += other.restarts
-        self.statements += other.statements
-        self.seeds += other.seeds
         self.skipped += other.skipped
         self.failures += other.failures
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Subject:
-    """A database of one engine under test, which can be restarted in two ways."""
+class SeedHunt:
+    """One schema with its views and batches."""
 
-    def __init__(self, name: str, folder: Path, on_disk: bool) -> None:
-        self.name = name
-        self._engine = name.removesuffix(BY_ROWS)
-        self._by_rows = name.endswith(BY_ROWS)
-        self._path = folder / name
-        self._on_disk = on_disk
-        self.modes: dict[int, str] = {}
-        self.stale: set[int] = set()
-        """Views to compare: what they read has changed, or the database was disturbed."""
-        self.db: Database = self._opened()
+    def __init__(self, seed: int, engines: list[str], tally: Tally, folder: Path) -> None:
+        self.seed = seed
+        self._engines, self._tally = engines, tally
+        self._draw = draw = Random(seed)
+        generator = WildGenerator(Random(seed), Random(seed + 1), doubles=WILD[seed % len(WILD)])
+        generator.recent_percent = RECENT[seed // 2 % len(RECENT)]
+        generator.schema()
+        self._generator = generator
+        self._present: dict[str, list[Row]] = {r.name: [] for r in generator.relations}
+        self._stream = Stream(draw, generator, self._present)
+        self._alterations = Alterations(draw, generator, self._present)
+        self._history: list[Batch] = []
+        self._view_draw = ViewDraw(generator, draw, tally.skipped)
+        self._views = self._view_draw.views()
+        self._modes = [view.mode for view in self._views]
+        on_disk = draw.random() < 0.5
+        self._subjects = [Subject(engine, folder, on_disk, self._tables) for engine in engines]
+        self._answers: HuntAnswers | None = None
 
-    def _opened(self) -> Database:
-        if self._on_disk:
-            return viewlet.connect(engine=self._engine, path=self._path, synchronous="off")
-        return viewlet.connect(engine=self._engine)
-
-    def apply(self, batch: Batch) -> None:
-        """All changes, as one batch or row after row."""
-        if not self._by_rows:
-            self.apply_at_once(batch)
+    def run(self, until: float) -> None:
+        """What fails is in the tally."""
+        if not self._views:
             return
-        for name, row, weight in batch:
-            (self.db.insert if weight > 0 else self.db.delete)(name, row)
+        self._tally.seeds += 1
+        try:
+            with closing(Statements(self._draw, self._generator, self._present)) as statements:
+                self._create()
+                ends_at = time.process_time() + SECONDS
+                for number in range(1, BATCHES + 1):
+                    self._alter_sometimes()
+                    self._batch(statements, number)
+                    if time.monotonic() > until or time.process_time() > ends_at:
+                        return
+        except UnsupportedError as error:
+            self._tally.skipped[error.message.split(":")[0]] += 1
+        except Exception as error:
+            if isinstance(error, RangeError) and PRODUCT_NOT_FINITE in error.message:
+                self._tally.skipped[PRODUCT_NOT_FINITE] += 1
+                return
+            self._tally.failures.append(self._failure(error))
+            _keep(self.seed, self._cases(), self._engines)
 
-    def apply_in_transaction(self, batch: Batch, is_kept: bool) -> None:
-        """Row after row within BEGIN and COMMIT, or ROLLBACK."""
-        self.db.execute("BEGIN")
-        for name, row, weight in batch:
-            (self.db.insert if weight > 0 else self.db.delete)(name, row)
-        self.db.execute("COMMIT" if is_kept else "ROLLBACK")
-
-    def apply_at_once(self, batch: Batch) -> None:
-        """All changes or none."""
-        self.db.apply(viewlet.Change(n, [row], w) for n, row, w in batch)
-
-    def restart(self) -> None:
-        """Close and go on from what was written."""
-        if self._on_disk:
-            self.db.close()
-            self.db = self._opened()
-            return
-        self.db.checkpoint(str(self._path))
-        self.db.close()
-        self.db = viewlet.restore(str(self._path))
-
-
-def hunt_seed(
-    seed: int,
-    engines: list[str],
-    tally: Tally,
-    folder: Path,
-    until: float,
-) -> None:
-    """One schema with its views and batches; what fails is in the tally."""
-    draw = Random(seed)
-    generator = WildGenerator(Random(seed), Random(seed + 1), doubles=WILD[seed % len(WILD)])
-    generator.recent_percent = RECENT[seed // 2 % len(RECENT)]
-    generator.schema()
-    tables = [relation.sql() for relation in generator.relations]
-    present: dict[str, list[Row]] = {r.name: [] for r in generator.relations}
-    stream = Stream(draw, generator, present)
-    views = _views(generator, draw, tables, tally)
-    if not views:
-        return
-    ends_at = time.process_time() + SECONDS
-    on_disk = draw.random() < 0.5
-    subjects = [Subject(engine, folder, on_disk) for engine in engines]
-    history: list[Batch] = []
-    cases = [Case(tables, select, history) for select in views]
-    tally.seeds += 1
-    try:
-        with (
-            closing(RunningOracle(cases[0].relations(), views)) as oracle,
-            closing(Statements(draw, generator, present)) as statements,
-        ):
-            modes = [_mode(draw) if draw.random() < 0.5 else None for _ in views]
-            for subject in subjects:
-                for text in tables:
-                    subject.db.execute(text)
-                _create_views(subject.db, views, one_by_one=draw.random() < 0.2)
-                for at, mode in enumerate(modes):
-                    if mode is not None:  # the same for all, which compile the same then
-                        _change_mode(subject, at, mode)
-            for number in range(BATCHES):
-                impossible = stream.impossible()
-                statement = statements.next() if draw.random() < STATEMENTS else None
-                if statement is not None and statement[1] is None:
-                    impossible, statement = statement[0], None
-                text, batch = statement or (None, stream.next())
-                for subject in subjects:
-                    disturbed = _disturb(subject, impossible, batch, draw, tally)
-                    if draw.random() < MODE_CHANGES:
-                        _change_mode(subject, draw.randrange(len(views)), _mode(draw))
-                        disturbed = True
-                    if disturbed:
-                        subject.stale.update(range(len(views)))
-                tally.statements += text is not None
-                history.append(batch)
-                changed = oracle.apply(batch)
-                for subject in subjects:
-                    if text is not None:
-                        subject.db.execute(text)
-                    elif draw.random() < TRANSACTIONS:
-                        subject.apply_in_transaction(batch, is_kept=True)
-                    else:
-                        subject.apply(batch)
-                    subject.stale |= changed
-                    for at in sorted(subject.stale):
-                        if draw.random() < UNREAD:
-                            continue
-                        subject.stale.remove(at)
-                        rows = subject.db.view(f"v{at}").rows()
-                        tally.comparisons[subject.name] += 1
-                        check = _Check(cases[at], number + 1, oracle, at)
-                        answer = _answer(oracle, at, cases[at])
-                        tally.by_interpreter += check.decided_by_interpreter(rows, answer)
-                if time.monotonic() > until or time.process_time() > ends_at:
-                    return
-    except UnsupportedError as error:
-        tally.skipped[error.message.split(":")[0]] += 1
-    except Exception as error:
-        if isinstance(error, RangeError) and PRODUCT_NOT_FINITE in error.message:
-            tally.skipped[PRODUCT_NOT_FINITE] += 1
-            return
-        tally.failures.append(_failure(seed, error, history))
-        _keep(seed, cases, engines)
-    finally:
-        for subject in subjects:
+    def close(self) -> None:
+        """Closes what is open."""
+        if self._answers is not None:
+            self._answers.close()
+        for subject in self._subjects:
             subject.db.close()
 
+    def _cases(self) -> list[Case]:
+        tables = self._alterations.wide_tables()
+        return [Case(tables, view.written_out, self._history) for view in self._views]
 
-def _create_views(db: Database, selects: list[str], one_by_one: bool) -> None:
-    """Mostly in one statement, which plans and compiles once: the time goes into batches."""
-    texts = [f"CREATE VIEW v{number} AS {select}" for number, select in enumerate(selects)]
-    for text in texts if one_by_one else [";\n".join(texts)]:
-        db.execute(text)
+    def _tables(self) -> list[str]:
+        return [relation.sql() for relation in self._generator.relations]
 
+    def _create(self) -> None:
+        one_by_one = self._draw.random() < 0.2
+        for subject in self._subjects:
+            for text in self._tables():
+                subject.db.execute(text)
+            create_views(subject.db, self._views, one_by_one)
+        self._answers = HuntAnswers(self._cases())
 
-def _mode(draw: Random) -> str:
-    return draw.choice(("auto", "eager", "split", "deferred"))
+    def _batch(self, statements: Statements, number: int) -> None:
+        """One for all subjects, and the comparisons after it."""
+        draw, tally = self._draw, self._tally
+        impossible: Batch | str | None = self._stream.impossible()
+        statement = statements.next() if draw.random() < STATEMENTS else None
+        if statement is not None and statement[1] is None:
+            impossible, statement = statement[0], None
+        text, batch = statement or (None, self._stream.next())
+        assert batch is not None and self._answers is not None
+        for subject in self._subjects:
+            if self._disturb(subject, impossible, batch):
+                subject.stale.update(range(len(self._views)))
+        tally.statements += text is not None
+        wide = self._alterations.wide(batch)
+        self._history.append(wide)
+        changed = self._answers.apply(wide)
+        in_transaction = draw.random() < TRANSACTIONS
+        for subject in self._subjects:
+            if text is not None:
+                subject.db.execute(text)
+            elif in_transaction:
+                subject.apply_in_transaction(batch, is_kept=True)
+            else:
+                subject.apply(batch)
+            subject.stale |= changed
+            for at in sorted(subject.stale):
+                if draw.random() < UNREAD:
+                    continue
+                subject.stale.remove(at)
+                rows = subject.db.view(self._views[at].name).rows()
+                tally.comparisons[subject.name] += 1
+                tally.by_interpreter += self._answers.check(at, rows, number)
+                self._stream.keep_small(len(rows))
 
+    # What is altered between two batches, the same for all subjects.
 
-def _change_mode(subject: Subject, view: int, mode: str) -> None:
-    """Another mode of maintenance."""
-    subject.modes[view] = mode
-    with suppress(StateError):  # what a stream brought may not be in the maps of another mode
-        subject.db.execute(f"ALTER MATERIALIZED VIEW v{view} SET (maintenance = '{mode}')")
+    def _alter_sometimes(self) -> None:
+        draw = self._draw
+        if draw.random() < MODE_CHANGES:
+            self._change_mode(draw.randrange(len(self._views)), draw_mode(draw))
+        if draw.random() < TABLES_ALTERED:
+            alteration = self._alterations.next()
+            if alteration is not None:
+                text, accept = alteration
+                if self._taken_by_all(text):
+                    accept()
+                    self._ask_anew()
+        if draw.random() < VIEWS_ALTERED:
+            self._change_query(draw.randrange(len(self._views)))
 
+    def _change_mode(self, at: int, mode: str) -> None:
+        """Another mode; what a stream brought may not be in the maps of another one."""
+        name = self._views[at].name
+        if self._taken_by_all(f"ALTER MATERIALIZED VIEW {name} SET ({MODES[mode]})"):
+            self._modes[at] = mode
 
-def _views(generator: Generator, draw: Random, tables: list[str], tally: Tally) -> list[str]:
-    """Queries that both systems take; over streams too, since all views come before all rows."""
-    selects = [generator.query() for _ in range(draw.randint(2, MOST_VIEWS))]
-    if _refusal(tables, selects) is None:
-        return selects
-    accepted = []
-    for select in selects:
-        refusal = _refusal(tables, [select])
-        if refusal is None:
-            accepted.append(select)
-        else:
-            tally.skipped[str(refusal).split(":")[0]] += 1
-    return accepted
+    def _change_query(self, at: int) -> None:
+        """Another query for a view over tables that no view reads."""
+        view = self._views[at]
+        if any(view.name in other.reads for other in self._views):
+            return
+        other = self._view_draw.other_query(view)
+        text = f"ALTER MATERIALIZED VIEW {view.name} AS "
+        if other is not None and self._taken_by_all(text + other.select):
+            self._views[at] = other
+            self._ask_anew()
 
+    def _taken_by_all(self, text: str) -> bool:
+        """Whether all subjects take a statement; Mismatch where only some do."""
+        refusals = []
+        for subject in self._subjects:
+            subject.stale.update(range(len(self._views)))
+            try:
+                subject.db.execute(text)
+            except (StateError, UnsupportedError) as error:
+                refusals.append(error)
+        if 0 < len(refusals) < len(self._subjects):
+            raise Mismatch(f"not all engines refuse {text}: {refusals[0]}")
+        self._tally.alterations += not refusals
+        return not refusals
 
-def _refusal(tables: list[str], selects: list[str]) -> Exception | None:
-    """What one of the two systems says against one of the queries, if it does."""
-    with viewlet.connect(engine="interpreter") as probe, duckdb.connect() as duck:
+    def _ask_anew(self) -> None:
+        """Tables, or queries, have changed: all are asked again, with the rows that are there."""
+        assert self._answers is not None
+        self._answers.close()
+        self._history = [self._alterations.wide_rows()]
+        self._answers = HuntAnswers(self._cases())
+        self._answers.apply(self._history[0])
+
+    # What only one subject meets.
+
+    def _disturb(self, subject: Subject, impossible: Batch | str | None, batch: Batch) -> bool:
+        """Now and then a restart, a batch that cannot be, or a subscriber that refuses one.
+
+        Whether there was one of them."""
+        draw, tally = self._draw, self._tally
+        chance = draw.random()
+        if chance < RESTARTS:
+            subject.restart()
+            tally.restarts += 1
+            return True
+        if chance < RESTARTS + REFUSED / 8 and batch:
+            subject.apply_in_transaction(batch, is_kept=False)
+            tally.refused += 1
+            return True
+        if impossible is not None and (isinstance(impossible, str) or chance < RESTARTS + REFUSED):
+            self._expect_refusal(subject, impossible)
+            return True
+        if chance < RESTARTS + REFUSED + SUBSCRIBED:
+            if self._modes[0] != "eager" and draw.random() > 0.1:
+                return False  # whoever is heard of becomes eager: all views are compiled anew
+            return self._refuse(subject, batch)
+        return False
+
+    def _refuse(self, subject: Subject, batch: Batch) -> bool:
+        """A subscriber takes the batch back, if it hears of it; if not, it is taken back here."""
+        view = self._views[0].name
         try:
-            for text in tables:
-                probe.execute(text)
-                duck.execute(text.replace("CREATE STREAM", "CREATE TABLE"))
-            _create_views(probe, selects, one_by_one=False)
-            for select in selects:
-                duck.execute(select)
-        except (UnsupportedError, duckdb.Error) as error:
-            return error
-    return None
-
-
-def _disturb(
-    subject: Subject,
-    impossible: Batch | str | None,
-    batch: Batch,
-    draw: Random,
-    tally: Tally,
-) -> bool:
-    """Now and then a restart, a batch that cannot be, or a subscriber that refuses one.
-
-    Whether there was one of them."""
-    chance = draw.random()
-    if chance < RESTARTS:
-        subject.restart()
-        tally.restarts += 1
-        return True
-    if chance < RESTARTS + REFUSED / 8 and batch:
-        subject.apply_in_transaction(batch, is_kept=False)
-        tally.refused += 1
-        return True
-    if impossible is not None and (isinstance(impossible, str) or chance < RESTARTS + REFUSED):
-        _expect_refusal(subject, impossible, tally)
-        return True
-    if chance < RESTARTS + REFUSED + SUBSCRIBED:
-        if subject.modes.get(0) in ("split", "deferred") and draw.random() > 0.1:
-            return False  # whoever is heard of becomes eager: all views are compiled anew
-        try:
-            refusing = subject.db.subscribe("v0", _refuse)
+            refusing = subject.db.subscribe(view, _refuse)
         except StateError:
             return False  # over a stream a split view may have to stay one
-        before = sorted(map(repr, subject.db.view("v0").rows()))
+        before = sorted(map(repr, subject.db.view(view).rows()))
         try:
             subject.apply_at_once(batch)
         except ViewletError:
-            tally.refused += 1
+            self._tally.refused += 1
         else:
             subject.apply_at_once([(name, row, -weight) for name, row, weight in reversed(batch)])
         finally:
             refusing.close()
-        if before != sorted(map(repr, subject.db.view("v0").rows())):
+        if before != sorted(map(repr, subject.db.view(view).rows())):
             raise Mismatch(f"a refused batch has changed the view: {batch}")
         return True
-    return False
+
+    def _expect_refusal(self, subject: Subject, impossible: Batch | str) -> None:
+        try:
+            if isinstance(impossible, str):
+                subject.db.execute(impossible)
+            else:
+                subject.apply_at_once(impossible)
+        except ViewletError:
+            self._tally.refused += 1
+        else:
+            raise Mismatch(f"a batch was taken that cannot be: {impossible}")
+
+    def _failure(self, error: Exception) -> str:
+        where = "".join(traceback.format_tb(error.__traceback__)[-2:])
+        batches = len(self._history)
+        return f"seed {self.seed}: {type(error).__name__}: {error}\n{where}after {batches} batches"
 
 
 def _refuse(_batch: object) -> None:
     raise RuntimeError("this subscriber wants no batch")
-
-
-def _expect_refusal(subject: Subject, impossible: Batch | str, tally: Tally) -> None:
-    try:
-        if isinstance(impossible, str):
-            subject.db.execute(impossible)
-        else:
-            subject.apply_at_once(impossible)
-    except ViewletError:
-        tally.refused += 1
-    else:
-        raise Mismatch(f"a batch was taken that cannot be: {impossible}")
-
-
-@dataclass
-class _Check:
-    """An answer of an engine beside DuckDB's; where those differ, who is right."""
-
-    case: Case
-    number: int
-    oracle: RunningOracle
-    at: int
-
-    def decided_by_interpreter(self, rows: list[Row], answer: list[Row]) -> bool:
-        """Whether DuckDB's floats were not good enough; Mismatch where the answer is wrong."""
-        ordered = is_ordered(self.case.select)
-        try:
-            compare(rows, answer, self.case, self.number, ordered)
-            return False
-        except Mismatch:
-            with suppress(duckdb.OutOfRangeException):
-                answer = self.oracle.fresh_answer(self.at)
-        try:
-            compare(rows, answer, self.case, self.number, ordered)
-            return False
-        except Mismatch:
-            if not self._has_doubles():
-                raise
-        compare(rows, _exact(self.case, self.oracle.present()), self.case, self.number, ordered)
-        return True
-
-    def _has_doubles(self) -> bool:
-        """Whether a column, or an aggregate that DuckDB computes in DOUBLE, is in the case."""
-        texts = [*self.case.tables, self.case.select]
-        return any(word in text for text in texts for word in ("DOUBLE", *ROUNDED))
-
-
-def _answer(oracle: RunningOracle, at: int, case: Case) -> list[Row]:
-    """What DuckDB says; it has no STDDEV of infinities, which the definition has."""
-    try:
-        return oracle.answer(at)
-    except duckdb.OutOfRangeException:
-        return _exact(case, oracle.present())
-
-
-def _exact(case: Case, present: Batch) -> list[Row]:
-    """The answer of the definition, from all rows at once."""
-    with viewlet.connect(engine="interpreter") as db:
-        for text in case.tables:
-            db.execute(text)
-        db.execute(f"CREATE VIEW v AS {case.select}")
-        db.apply(viewlet.Change(name, [row], weight) for name, row, weight in present)
-        return [tuple(row) for row in db.view("v").rows()]
-
-
-def _failure(seed: int, error: Exception, history: list[Batch]) -> str:
-    where = "".join(traceback.format_tb(error.__traceback__)[-2:])
-    return f"seed {seed}: {type(error).__name__}: {error}\n{where}after {len(history)} batches"
 
 
 def _keep(seed: int, cases: list[Case], engines: list[str]) -> None:
@@ -427,11 +348,8 @@ def _keep(seed: int, cases: list[Case], engines: list[str]) -> None:
 def _differs(case: Case, engine: str) -> bool:
     """Whether the case alone, without restarts and refusals, fails on the engine."""
     try:
-        with (
-            closing(RunningOracle(case.relations(), [case.select])) as oracle,
-            tempfile.TemporaryDirectory() as folder,
-        ):
-            subject = Subject(engine, Path(folder), on_disk=False)
+        with closing(HuntAnswers([case])) as answers, tempfile.TemporaryDirectory() as folder:
+            subject = Subject(engine, Path(folder), on_disk=False, tables=lambda: case.tables)
             with closing(subject.db):
                 try:
                     for text in (*case.tables, f"CREATE VIEW v0 AS {case.select}"):
@@ -439,11 +357,9 @@ def _differs(case: Case, engine: str) -> bool:
                 except ViewletError:
                     return False  # smaller than anything that has a meaning
                 for number, batch in enumerate(case.batches):
-                    oracle.apply(batch)
+                    answers.apply(batch)
                     subject.apply(batch)
-                    check = _Check(case, number + 1, oracle, 0)
-                    rows = subject.db.view("v0").rows()
-                    check.decided_by_interpreter(rows, _answer(oracle, 0, case))
+                    answers.check(0, subject.db.view("v0").rows(), number + 1)
     except (UnsupportedError, duckdb.Error):
         return False
     except Exception:
@@ -465,11 +381,14 @@ def hunt(
     started = reported = time.monotonic()
     until = started + 60 * minutes
     while time.monotonic() < until and sum(tally.comparisons.values()) < comparisons:
-        folder = Path(tempfile.mkdtemp(prefix="viewlet-hunt-"))
+        folder = tempfile.mkdtemp(prefix="viewlet-hunt-")
         failures = len(tally.failures)
         try:
-            with shared_compilations():
-                hunt_seed(seed, engines, tally, folder, until)
+            with (
+                shared_compilations(),
+                closing(SeedHunt(seed, engines, tally, Path(folder))) as each,
+            ):
+                each.run(until)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         for failure in tally.failures[failures:]:

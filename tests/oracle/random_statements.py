@@ -26,11 +26,15 @@ class Statements:
     scratch: duckdb.DuckDBPyConnection = field(default_factory=duckdb.connect)
 
     def __post_init__(self) -> None:
-        self.tables = [relation for relation in self.generator.relations if not relation.stream]
         for relation in self.generator.relations:
             self.scratch.execute(relation.sql().replace("CREATE STREAM", "CREATE TABLE"))
         for setting in ("error_on_division_by_zero", "ieee_floating_point_ops"):
             self.scratch.execute(f"SET {setting} = false")
+
+    @property
+    def tables(self) -> list[Rel]:
+        """What statements change."""
+        return [relation for relation in self.generator.relations if not relation.stream]
 
     def next(self) -> tuple[str, Batch | None] | None:
         """A text and its batch, None in place of a batch that must be refused; None if nothing."""
@@ -140,7 +144,8 @@ class Statements:
         source = self.draw.choice(self.tables)
         key = relation.columns[0]
         shown = [literal(self.draw, c.type) for c in relation.columns[1:]]
-        inner = f"SELECT DISTINCT a FROM {source.name} WHERE a IS NOT NULL"
+        match = source.columns[0].name
+        inner = f"SELECT DISTINCT {match} AS a FROM {source.name} WHERE {match} IS NOT NULL"
         changes = self._assignments(relation, "target")
         matched = self.draw.choice((f"UPDATE SET {changes}", "DELETE"))
         clauses = [f"WHEN MATCHED THEN {matched}"]

@@ -280,10 +280,12 @@ class RecentGenerator(Generator):
             name = self.r.choice(
                 ("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_COUNT", "BOOL_AND", "IF")
             )
-            if name in ("BOOL_AND", "IF"):
-                call = self.r.choice(("BOOL_AND", "BOOL_OR")) if name != "IF" else "COUNT_IF"
-                type = "BIGINT" if name == "IF" else "BOOLEAN"
-                calls.append((type, f"{call}({self.comparison(scope, 0)})"))
+            if name == "BOOL_AND":
+                call = self.r.choice(("BOOL_AND", "BOOL_OR"))
+                calls.append(("BOOLEAN", f"{call}({self.comparison(scope, 0)})"))
+            elif name == "IF":  # of nothing it is NULL in DuckDB
+                counted = f"COUNT_IF({self.comparison(scope, 0)})"
+                calls.append(("BIGINT", f"COALESCE({counted}, 0)"))
             else:
                 calls.append(("BIGINT" if name == "REGR_COUNT" else "DOUBLE", name + pair))
         columns = [Col(f"s{i}", type, True) for i, (type, _) in enumerate(calls)]

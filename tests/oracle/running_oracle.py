@@ -41,7 +41,7 @@ class RunningOracle:
         self._next = 0
         self._batches = 0
         self._selects = list(selects)
-        self._reads = [_tables_of(select) & self._relations.keys() for select in selects]
+        self._reads = [tables_of(select) & self._relations.keys() for select in selects]
         self._answers: list[list[Row] | None] = [None] * len(self._selects)
         self._fill()
 
@@ -136,6 +136,7 @@ class RunningOracle:
         self.connection.close()
 
 
-def _tables_of(select: str) -> set[str]:
+def tables_of(select: str) -> set[str]:
+    """Names of relations, views and WITH queries in a text."""
     tree = sqlglot.parse_one(select, dialect="duckdb")
     return {table.name for table in tree.find_all(exp.Table)}

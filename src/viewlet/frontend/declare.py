@@ -32,7 +32,8 @@ from viewlet.frontend.statements import CreateRelation, CreateTableAs
 from viewlet.frontend.syntax import did_you_mean, fault, plain_name, position_of, sql_of
 from viewlet.frontend.types import declared
 from viewlet.functions import Const
-from viewlet.schema import DECIMAL_DIGITS, Column, Relation, decode, encode, folded_name
+from viewlet.functions.arrival_time import ArrivalTime
+from viewlet.schema import DECIMAL_DIGITS, TIMESTAMP, Column, Relation, decode, encode, folded_name
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -178,6 +179,8 @@ def default_value(column: Column, node: exp.Expr) -> Any:
     """DEFAULT 1 + 1 -> 2, as the column holds it"""
     if isinstance(node, exp.Null):
         return None
+    if isinstance(node, exp.CurrentTimestamp) and column.type == TIMESTAMP:
+        return ArrivalTime()
     if any(True for _ in node.find_all(exp.Query, exp.Anonymous, *CHANGING)):
         raise fault(
             UnsupportedError,

@@ -30,6 +30,7 @@ class ViewletParser(PostgresParser):
         **dict.fromkeys(("DATE_DIFF", "DATEDIFF"), _date_diff),
         "REGEXP_MATCHES": exp.RegexpLike.from_arg_list,
         "DATE_BIN": lambda arguments: exp.Anonymous(this="DATE_BIN", expressions=arguments),
+        "TO_CHAR": lambda arguments: exp.Anonymous(this="TO_CHAR", expressions=arguments),
     }
 
     def _warn_unsupported(self) -> None:

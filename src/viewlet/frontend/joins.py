@@ -38,6 +38,7 @@ from viewlet.frontend.products import Branch, Table, crossed, extended, renamed,
 from viewlet.frontend.scalars import Constants
 from viewlet.frontend.scope import Scope, Source, numbered, unnumbered
 from viewlet.frontend.syntax import COMMA, did_you_mean, fault, plain_name
+from viewlet.frontend.temporal_joins import check_temporal_join
 from viewlet.frontend.types import Typed, comparison, convert, meeting_type
 from viewlet.functions import NULL, Apply, Const, Ref, ScalarExpr, apply
 from viewlet.schema import Kind
@@ -156,6 +157,7 @@ class From:
                 did_you_mean(name, candidates),
             )
         relation = self.lowering.catalog[name]
+        check_temporal_join(node, relation)
         alias = node.alias_or_name
         columns = tuple(
             (

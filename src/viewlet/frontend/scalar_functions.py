@@ -12,7 +12,9 @@ from sqlglot import exp
 
 from viewlet.errors import TypingError, UnsupportedError
 from viewlet.frontend.casts import cast
+from viewlet.frontend.date_patterns import formatted
 from viewlet.frontend.syntax import fault, sql_of
+from viewlet.frontend.text_calls import split_index
 from viewlet.frontend.time_calls import bucket, date_diff, seconds
 from viewlet.frontend.types import (
     Typed,
@@ -282,7 +284,11 @@ def _converted(parameter: Parameter, value: Typed, node: exp.Expr, what: str) ->
     return _CONVERSIONS[parameter.accepts](value, node, what)
 
 
-GRAMMATICAL: Mapping[str, Callable[..., Typed]] = {"DATE_BIN": bucket, "TIME_BUCKET": bucket}
+GRAMMATICAL: Mapping[str, Callable[..., Typed]] = {
+    **dict.fromkeys(("DATE_BIN", "TIME_BUCKET"), bucket),
+    **dict.fromkeys(("DATE_FORMAT", "STRFTIME", "TO_CHAR"), formatted),
+    "SPLIT_INDEX": split_index,
+}
 """Calls that sqlglot has no node for and that need more than a record."""
 
 FORMS: Mapping[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {

@@ -9,6 +9,7 @@ from typing import Any
 from viewlet.frontend.constraints import constraint_text
 from viewlet.frontend.duckdb_text import quoted
 from viewlet.frontend.statements import CreateRelation
+from viewlet.functions.arrival_time import ArrivalTime
 from viewlet.schema import Column, Kind
 
 
@@ -47,6 +48,8 @@ def value_text(value: Any) -> str:
     """A value as SQL of viewlet and of DuckDB reads it."""
     if value is None:
         return "NULL"
+    if isinstance(value, ArrivalTime):
+        return str(value)
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):

@@ -4,9 +4,9 @@ scalars      constants, variables, functions of scalars; walks over them
 record       what is known of a function, and the check that nothing of it is missing
 forms        sql_forms, kernel_forms, vector_forms, trends: the shapes that its parts have
 evaluation   scalars made, simplified, typed and evaluated by the records
-themes       arithmetic, rounding, exponentials, spreads, comparison, logic, choice, text,
+themes       arithmetic, bits, rounding, exponentials, spreads, comparison, logic, choice, text,
              text_parts, regular, dates,
-             calendar, casts: the functions
+             date_text, calendar, casts: the functions
 
 To add a function, write its record in the file of its theme, and a line in the table of
 tests/functions/calls.py: the tests compare it on all engines. CBRT in exponentials.py is a short
@@ -18,10 +18,12 @@ functions whose rule for NULL says so look at it themselves.
 
 from viewlet.functions import (
     arithmetic,
+    bits,
     calendar,
     casts,
     choice,
     comparison,
+    date_text,
     dates,
     exponentials,
     logic,
@@ -70,6 +72,7 @@ from viewlet.functions.sql_forms import SqlCall, SqlCast, SqlSyntax
 
 THEMES = (
     arithmetic,
+    bits,
     calendar,
     comparison,
     logic,
@@ -78,7 +81,9 @@ THEMES = (
     exponentials,
     spreads,
     text,
+    date_text,
     dates,
+    date_text,
     casts,
     regular,
     text_parts,

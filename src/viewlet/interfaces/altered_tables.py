@@ -30,6 +30,7 @@ from viewlet.frontend.statements import (
 from viewlet.frontend.syntax import did_you_mean
 from viewlet.frontend.table_text import table_text
 from viewlet.frontend.view_text import mentioned, over_columns, reads_table
+from viewlet.functions.arrival_time import ArrivalTime
 from viewlet.interfaces.definitions import Definitions, ViewDefinition, unknown
 from viewlet.program.reshape import Reshape, adapted, says_the_same
 from viewlet.schema import Relation, folded_name
@@ -130,6 +131,12 @@ class _Alteration:
     def _add(self, change: AddColumn) -> None:
         (column,) = change.relation.relation.columns
         self._check_free(column.name, change.position)
+        if isinstance(column.default, ArrivalTime):
+            raise UnsupportedError(
+                f"nobody knows when the rows of {self._relation.name} arrived",
+                position=change.position,
+                hint=f"add {column.name} without DEFAULT NOW(), and ALTER COLUMN ... SET DEFAULT",
+            )
         if self._has_rows and not column.nullable and column.default is None:
             raise DataError(
                 f"column {column.name} is NOT NULL, and the rows of {self._relation.name} would"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from viewlet.engine.contract import Engine
 from viewlet.frontend.statements import TransactionVerb
+from viewlet.frontend.user_functions import function
 from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import callback_of, name_of
 from viewlet.interfaces.batch_queue import BatchQueue, Policy
@@ -104,6 +105,7 @@ class Database:
         """
         return self._executor.run(text, parameters)
 
+    function = staticmethod(function)
     # --- changes ----------------------------------------------------------------------------------
 
     @overload
@@ -356,10 +358,8 @@ class Database:
     def schema(self, name: str) -> RelationSchema:
         """Kind, columns, key and SQL of a table, stream or view.
 
-        >>> for column in db.schema("v").columns:
-        ...     print(column.name, column.type, column.nullable)
-        a INTEGER True
-        total BIGINT True
+        >>> [(column.name, column.type) for column in db.schema("v").columns]
+        [('a', 'INTEGER'), ('total', 'BIGINT')]
         """
         return describe(self._state.definitions, name_of(name, "table or view"))
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from viewlet.calculus.query import Query
 from viewlet.engine.contract import Engine
 from viewlet.errors import StateError
+from viewlet.functions.arrival_time import ArrivalTime
 from viewlet.interfaces.batch_history import BatchHistory
 from viewlet.interfaces.constraint_checks import ConstraintChecks
 from viewlet.interfaces.database_clock import DatabaseClock
@@ -122,6 +123,10 @@ class DatabaseState:
     def define(self, definitions: Definitions) -> None:
         """Believe in definitions that the engine has taken."""
         self.definitions = definitions
+        for made in definitions.relations.values():
+            for column in made.relation.columns:
+                if isinstance(column.default, ArrivalTime):
+                    column.default.now = self.clock.now
         self.constraints.define(definitions.relations)
         self.timings = {view: self.timings.get(view, Timings()) for view in definitions.views}
         self.meters = {

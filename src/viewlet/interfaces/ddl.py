@@ -14,6 +14,7 @@ from viewlet.frontend.statements import (
     Drop,
     ReplaceQuery,
 )
+from viewlet.frontend.user_functions import user_functions_of
 from viewlet.interfaces.altered_tables import altered
 from viewlet.interfaces.checkpoints import Checkpoints
 from viewlet.interfaces.database_state import DatabaseState
@@ -59,6 +60,7 @@ class DefinitionChanges:
         definitions = before.copy()
         try:
             for statement in statements:
+                self._refuse_functions(statement)
                 definitions.add_view(statement)
             record = self._prepare([statement.text for statement in statements])
             self._install(definitions)
@@ -77,6 +79,7 @@ class DefinitionChanges:
         """ALTER MATERIALIZED VIEW v AS query: maps that say the same stay."""
         before = self._state.definitions
         definitions = before.copy()
+        self._refuse_functions(statement.view)
         definitions.replace_view(statement.view)
         record = self._prepare([statement.text])
         self._install(definitions)
@@ -84,6 +87,16 @@ class DefinitionChanges:
         self._record(record)
         self.ticks.record(filled)
         self._end_changed(before)
+
+    def _refuse_functions(self, statement: CreateView) -> None:
+        """Functions of users are in this process, and executors are others."""
+        used = user_functions_of(statement)
+        if used and self._state.engine_name == "spark":
+            raise UnsupportedError(
+                f"{used[0]} is a function of this process, which Spark's executors do not have",
+                position=statement.position,
+                hint="compute the column before the rows come in, or connect with engine='local'",
+            )
 
     def _fill(self, before: Definitions) -> Sequence[tuple[str, Batch]]:
         """Give relations of valid rows that are new the rows of their tables."""

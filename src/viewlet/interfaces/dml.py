@@ -10,6 +10,7 @@ from viewlet.errors import DataError, ResolutionError
 from viewlet.frontend.parameters import StatementParameter
 from viewlet.frontend.statements import DEFAULT, Copy, Delete, Insert, InsertSelect, Update
 from viewlet.frontend.table_text import value_text
+from viewlet.functions.arrival_time import current_default
 from viewlet.interfaces.adhoc import quoted
 from viewlet.interfaces.files import read_file
 from viewlet.schema import Column, Kind, Relation
@@ -266,7 +267,7 @@ def _changed(
 def assigned_text(text: str, column: Column) -> str:
     """A new value as the column's type; what becomes a DECIMAL is rounded as all rows are."""
     if text.strip().upper() == "DEFAULT":
-        text = value_text(column.default)
+        text = value_text(current_default(column.default))
     return f"({text})" if column.type.kind is Kind.DECIMAL else f"CAST(({text}) AS {column.type})"
 
 

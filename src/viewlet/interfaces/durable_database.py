@@ -196,7 +196,7 @@ class DurableDirectory:
         inherited = os.environ.get("PYTHONPATH", "")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "viewlet.interfaces.snapshot_process", *order],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # that ends when this process does
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [source, inherited]))},
@@ -207,7 +207,10 @@ class DurableDirectory:
     def _await_snapshot(
         self, database: Database, process: subprocess.Popen[bytes], name: str, first: int
     ) -> None:
-        _, errors = process.communicate()
+        assert process.stdin is not None and process.stderr is not None
+        with process.stdin, process.stderr:
+            errors = process.stderr.read()
+            process.wait()
         state = database._state
         try:
             with state.lock:

@@ -4,7 +4,8 @@ Statements of a trigger run in order, so that
 
     buffers are filled before anything reads them,
     a map is read (its old contents) before it is updated,
-    rows that are replaced go as they are, and come back from maps that are updated already,
+    rows that are replaced go as they are, and come back from maps that are updated already;
+    whoever needs both such rows and the old contents of such a map subtracts its change,
     recomputed maps come last, each after the maps that it reads (their new contents).
 """
 
@@ -13,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from viewlet.calculus.expr import Expr, MapRef, negate, walk
+from viewlet.calculus.expr import PRESENCE, Expr, MapRef, negate, sum_of, transform, walk
+from viewlet.calculus.rewrite import expand
+from viewlet.calculus.schedule import schedule
 from viewlet.calculus.typing import Signatures, Slot, variable_slots, weight_type
 from viewlet.errors import ProgramError
 from viewlet.planner.maps import Maps, PlannedMap
@@ -106,10 +109,14 @@ def _trigger(
         for node in walk(expr)
         if isinstance(node, MapRef) and node.buffer
     } | replaced.keys()
+    after: dict[str, frozenset[str]] = {}
     while True:
-        ordered = _try_order(maps, updates, replaced, buffered)
+        ordered = _try_order(maps, updates, replaced, buffered, after)
         if isinstance(ordered, str):
             buffered.add(ordered)
+        elif isinstance(ordered, _ReadAfter):
+            buffered.add(ordered.map)
+            after[ordered.target] = after.get(ordered.target, frozenset()) | {ordered.map}
         else:
             break
     return (*ordered, *_recomputations(maps, recomputed)), buffered
@@ -119,26 +126,43 @@ def _trigger(
 class _Step:
     """Statements that stay together: one map's update, or one buffer's filling.
 
-    `reads_new`: it reads what maps hold after the batch, and waits until they are updated.
+    `after`: maps that it reads as they are after the batch; it waits until they are updated.
     """
 
     target: str
     statements: list[Statement]
     reads: frozenset[str]
     fills_buffer: bool
-    reads_new: bool = False
+    after: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _ReadAfter:
+    """The update of `target` has to read `map` after its update, to break a cycle."""
+
+    target: str
+    map: str
 
 
 def _try_order(
-    maps: Maps, updates: Updates, replaced: Replacements, buffered: set[str]
-) -> list[Statement] | str:
-    """The statements in order, or the name of a map that must be buffered to break a cycle."""
+    maps: Maps,
+    updates: Updates,
+    replaced: Replacements,
+    buffered: set[str],
+    after: Mapping[str, frozenset[str]],
+) -> list[Statement] | str | _ReadAfter:
+    """The statements in order, or how to break a cycle: the name of a map that must be buffered,
+    or a map that must be read after its update."""
     steps: list[_Step] = []
     for name, columns in updates.items():
         keys = maps.by_name[name].keys
         target = maps.change(name) if name in buffered else name
-        filling = [statement(target, keys, "+=", c, expr) for c, expr in columns.items()]
-        steps.append(_step(target, filling, fills_buffer=name in buffered))
+        late = after.get(name, frozenset[str]())
+        filling = [
+            statement(target, keys, "+=", c, _before(expr, maps, late))
+            for c, expr in columns.items()
+        ]
+        steps.append(_step(target, filling, fills_buffer=name in buffered, after=late))
         if name in buffered:
             changes = {column: MapRef(target, column, keys, buffer=True) for column in columns}
             adding = [statement(name, keys, "+=", c, change) for c, change in changes.items()]
@@ -154,44 +178,92 @@ def _try_order(
         if ready is None:
             stuck = next(s.target for s in waiting if not s.fills_buffer)
             direct = [s.target for s in waiting if s.target in updates and s.target not in buffered]
-            if not direct:
+            if direct:
+                return direct[0]
+            late_read = _late_read(maps, updates, waiting)
+            if late_read is None:
                 raise ProgramError(f"statements that update {stuck} wait for each other")
-            return direct[0]
+            return late_read
         waiting.remove(ready)
         ordered += ready.statements
     return ordered
 
 
+def _late_read(maps: Maps, updates: Updates, waiting: list[_Step]) -> _ReadAfter | None:
+    """An update that reads the old contents of a map whose new ones others wait for."""
+    names = {maps.change(name): name for name in updates} | {name: name for name in updates}
+    new = frozenset[str]().union(*(step.after for step in waiting))
+    updated = {step.target for step in waiting if not step.fills_buffer}
+    for step in waiting:
+        for map in sorted((step.reads - step.after) & new & updated):
+            if step.target in (map, maps.change(map)) or step.target not in names:
+                continue
+            target = names[step.target]
+            if not any(_asks_presence(expr, map) for expr in updates[target].values()):
+                return _ReadAfter(target, map)
+    return None
+
+
+def _asks_presence(expr: Expr, map: str) -> bool:
+    """Whether a record is there is nothing that a change can be subtracted from."""
+    return any(
+        isinstance(node, MapRef) and node.name == map and node.column == PRESENCE
+        for node in walk(expr)
+    )
+
+
+def _before(expr: Expr, maps: Maps, updated: frozenset[str]) -> Expr:
+    """M -> M - d_M  for a map that is read after its update: what it was before"""
+    if not updated:
+        return expr
+
+    def rule(node: Expr) -> Expr:
+        if not isinstance(node, MapRef) or node.name not in updated:
+            return node
+        change = MapRef(maps.change(node.name), node.column, node.keys, buffer=True)
+        return sum_of(node, negate(change))
+
+    return sum_of(*(schedule(part.expr()) for part in expand(transform(expr, rule))))
+
+
 def _replacement(maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]) -> list[_Step]:
-    """d_M -= what goes;  d_M += what comes;  M += d_M"""
+    """d_M -= what goes;  d_M += what comes;  M += d_M
+
+    What is touched may be said by maps of the source, as they are after the batch.
+    """
     keys, buffer = maps.by_name[name].keys, maps.change(name)
     out = [statement(buffer, keys, "+=", c, negate(old)) for c, (old, _) in columns.items()]
     into = [statement(buffer, keys, "+=", c, new) for c, (_, new) in columns.items()]
     adding = [statement(name, keys, "+=", c, MapRef(buffer, c, keys, buffer=True)) for c in columns]
+    touching = frozenset(read for read in _reads(out) if read in maps.by_name and read != name)
     return [
-        _step(buffer, out, fills_buffer=True),
-        _step(buffer, into, fills_buffer=True, reads_new=True),
+        _step(buffer, out, fills_buffer=True, after=touching),
+        _step(buffer, into, fills_buffer=True, after=_reads(into)),
         _step(name, adding),
     ]
 
 
 def _step(
-    target: str, statements: list[Statement], fills_buffer: bool = False, reads_new: bool = False
+    target: str,
+    statements: list[Statement],
+    fills_buffer: bool = False,
+    after: frozenset[str] = frozenset(),
 ) -> _Step:
-    reads = frozenset[str]().union(*(s.reads for s in statements))
-    return _Step(target, statements, reads, fills_buffer, reads_new)
+    return _Step(target, statements, _reads(statements), fills_buffer, after)
+
+
+def _reads(statements: list[Statement]) -> frozenset[str]:
+    return frozenset[str]().union(*(s.reads for s in statements))
 
 
 def _may_run(step: _Step, waiting: list[_Step], unfilled: Set[str]) -> bool:
-    """Its buffers are filled, and nobody who is still waiting reads what it writes."""
-    if step.reads & unfilled:
+    """Its buffers are filled, what it reads new is updated, and nobody who is still waiting reads
+    the old contents of what it writes."""
+    others = [other for other in waiting if other is not step]
+    if step.reads & unfilled or any(other.target in step.after for other in others):
         return False
-    if step.reads_new:
-        return not any(other.target in step.reads for other in waiting)
-    if step.fills_buffer:
-        return True
-    return not any(
-        step.target in other.reads for other in waiting if other is not step and not other.reads_new
+    return step.fills_buffer or not any(
+        step.target in other.reads - other.after for other in others
     )
 
 

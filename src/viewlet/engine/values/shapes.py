@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from viewlet.errors import DataError
+from viewlet.functions.arrival_time import current_default
 from viewlet.schema import Relation, shown_value
 
 
@@ -167,12 +168,14 @@ def _ordered(relation: Relation, named: Mapping[str, Any], length: int | None) -
             )
     if len(named) == len(names):
         return [named[name] for name in names]
-    return [
-        named[column.name]
-        if column.name in named
-        else (column.default if length is None else (column.default,) * length)
-        for column in relation.columns
-    ]
+    ordered = []
+    for column in relation.columns:
+        if column.name in named:
+            ordered.append(named[column.name])
+        else:
+            default = current_default(column.default)
+            ordered.append(default if length is None else (default,) * length)
+    return ordered
 
 
 def _from_arrow(relation: Relation, rows: Any) -> list[Any]:
