@@ -97,12 +97,12 @@ def plot(table: pa.Table, sensor: str, directory: Path) -> None:
         ("spectral", spectral.run(table), "-"),
     ]
     for name, result, style in steps:
-        figure, axes = pyplot.subplots(figsize=(9, 2.8))
-        axes.plot(*of(steps[0][1]), ".", color="0.8", markersize=3, label="input")
+        figure, axes = pyplot.subplots(figsize=(9, 2.8), layout="constrained")
+        if name != "input":
+            axes.plot(*of(steps[0][1]), ".", color="0.7", markersize=3, label="input")
         axes.plot(*of(result), style, markersize=3, color="C0", label=name)
         axes.set(xlabel="seconds", ylabel="value", title=f"{sensor}: {name}")
-        axes.legend(loc="upper right")
-        figure.tight_layout()
+        figure.legend(loc="outside right upper", markerscale=3)
         figure.savefig(directory / f"{name}.png", dpi=90)
         pyplot.close(figure)
         print("wrote", directory / f"{name}.png")

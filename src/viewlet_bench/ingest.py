@@ -29,7 +29,7 @@ import viewlet
 from viewlet.errors import ResolutionError
 from viewlet_bench.data import generated, read
 from viewlet_bench.output import Row
-from viewlet_bench.workload import chosen, query_text, schema_text
+from viewlet_bench.workload import batch_sizes, chosen, query_text, schema_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +126,7 @@ def run(
         sf if sf is not None else 0.05 if quick else 1.0,
         tuple(names),
         QUICK_SHAPES if quick else SHAPES,
-        tuple(map(_size, batches)) if batches else QUICK_BATCHES if quick else BATCHES,
+        batch_sizes(batches) if batches else QUICK_BATCHES if quick else BATCHES,
         seconds if seconds is not None else 0.15 if quick else 2.0,
         1 if quick else 3,
     )
@@ -136,12 +136,6 @@ def run(
         if progress is not None:
             progress(row)
     return rows
-
-
-def _size(text: str) -> int:
-    if not (text.isdigit() and int(text) > 0):
-        raise ResolutionError(f"{text} is no batch size", hint="give numbers: 1,100,10000")
-    return int(text)
 
 
 def measure(settings: Settings) -> Iterator[Row]:

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import viewlet
-from viewlet.errors import ResolutionError
 from viewlet.interfaces.mode_choice import Strategy
 from viewlet_bench import aim, writers
 from viewlet_bench.data import generated, read
 from viewlet_bench.output import Row
-from viewlet_bench.workload import chosen, compiled, query_text, schema_text
+from viewlet_bench.workload import batch_sizes, chosen, compiled, query_text, schema_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +82,7 @@ def run(
     settings = MaintenanceRun(
         sf if sf is not None else 0.05 if quick else 1.0,
         tuple(names),
-        tuple(map(_size, batches)) if batches else (1,) if quick else (1, 1000),
+        batch_sizes(batches) if batches else (1,) if quick else (1, 1000),
         (1, 1000) if quick else (1, 100, 10_000),
         seconds if seconds is not None else 0.5 if quick else 2.0,
     )
@@ -98,12 +97,6 @@ def run(
         if progress is not None:
             progress(row)
     return rows
-
-
-def _size(text: str) -> int:
-    if not (text.isdigit() and int(text) > 0):
-        raise ResolutionError(f"{text} is no batch size", hint="give numbers: 1,1000")
-    return int(text)
 
 
 def measure(settings: MaintenanceRun) -> Iterator[Row]:

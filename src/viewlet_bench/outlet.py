@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import viewlet
-from viewlet.errors import ResolutionError
 from viewlet_bench.output import Row
+from viewlet_bench.workload import whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,9 +82,7 @@ def run(
 
 
 def _size(text: str) -> int:
-    if not (text.isdigit() and int(text) > 0):
-        raise ResolutionError(f"{text} is no number of rows", hint="give numbers: 10000,1000000")
-    return int(text)
+    return whole_number(text, "number of rows", "give numbers: 10000,1000000")
 
 
 def measured(size: int, limit: float) -> Iterator[Row]:

@@ -89,7 +89,7 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
         canvas.subplots(len(shown), squeeze=False)[:, 0], shown, strict=True
     ):
         positions = range(len(mine))
-        axis.bar(positions, list(mine.values()), 0.7, color=BLUE, label="viewlet", zorder=2)
+        axis.plot(positions, list(mine.values()), "o", color=BLUE, label="viewlet", zorder=4)
         lowest = min(mine.values())
         for label, figures, color in others:
             heights = [(at, figures[q]) for at, q in enumerate(mine) if q in figures]
@@ -109,12 +109,18 @@ def _throughput(canvas: Any, title: str, rows: Rows) -> None:
         axis.set_ylabel("tuples/s")
         axis.set_title(name, loc="left", fontsize=9)
         axis.set_ylim(bottom=0.5 * lowest)
-    handles = canvas.axes[-1].get_legend_handles_labels()
-    canvas.legend(*handles, ncols=3, loc="outside lower center", fontsize=8)
+    named: dict[str, Any] = {}
+    for axis in canvas.axes:
+        handles, labels = axis.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    canvas.legend(named.values(), named, ncols=3, loc="outside lower center", fontsize=8)
 
 
 def _faster(label: Callable[[Row], str], unit: str = "times as fast") -> Any:
-    """A bar for each row, as long as its `ratio`, in the color of what it is compared with."""
+    """A point for each row at its `ratio`, in the color of what it is compared with.
+
+    A line leads there from 1: on a logarithmic axis a bar's area would say nothing.
+    """
 
     def paint(canvas: Any, title: str, rows: Rows) -> None:
         canvas.set_size_inches(7.2, 0.24 * len(rows) + 1.5)
@@ -130,24 +136,28 @@ def _faster(label: Callable[[Row], str], unit: str = "times as fast") -> Any:
             mine = [
                 (at, row["ratio"]) for at, row in enumerate(rows) if row["reference"] == reference
             ]
-            bars = axis.barh(
-                [at for at, _ in mine],
-                [ratio - 1 for _, ratio in mine],
-                0.7,
-                left=1,
-                color=color,
-                label=f"against {reference}",
-                zorder=2,
-            )
-            axis.bar_label(bars, [f" {cell(float(ratio))} " for _, ratio in mine], fontsize=7)
+            rows_at, ratios = [at for at, _ in mine], [ratio for _, ratio in mine]
+            axis.hlines(rows_at, 1, ratios, color=color, linewidth=1.2, zorder=2)
+            axis.plot(ratios, rows_at, "o", color=color, label=f"against {reference}", zorder=3)
+            for at, ratio in mine:
+                axis.annotate(
+                    cell(float(ratio)),
+                    (ratio, at),
+                    xytext=(7 if ratio >= 1 else -7, 0),
+                    textcoords="offset points",
+                    va="center",
+                    ha="left" if ratio >= 1 else "right",
+                    fontsize=7,
+                )
         axis.set_yticks(range(len(rows)), [label(row) for row in rows], fontsize=7)
-        axis.invert_yaxis()
+        axis.set_ylim(len(rows) - 0.4, -0.6)
         _logarithmic(axis.xaxis, axis.set_xscale)
-        axis.margins(x=0.12, y=0.01)
+        axis.margins(x=0.12)
         axis.axvline(1, color="black", linewidth=0.8)
         axis.set_xlabel(unit)
         axis.set_title(title)
-        canvas.legend(ncols=3, loc="outside lower center", fontsize=8)
+        longest = max(map(len, map(str, colors)), default=0)
+        canvas.legend(ncols=3 if longest < 24 else 1, loc="outside lower center", fontsize=8)
 
     return paint
 
@@ -205,6 +215,16 @@ def _query(row: Row) -> str:
     return f"{row['query']}, {row['batch']:,}"
 
 
+def _refresh(row: Row) -> str:
+    """With what the rows came as: Python's own or a DataFrame."""
+    return f"{_query(row)} {row['engine'].partition('/')[2] or 'rows'}"
+
+
+def _against_others(row: Row) -> bool:
+    """Not those that are compared with themselves at another size."""
+    return compared(row) and not str(row["query"]).startswith("growth")
+
+
 PICTURES: dict[str, tuple[Picture, ...]] = {
     "tpch": (
         Picture("tpch", "TPC-H: tuples per second", _measured, _throughput),
@@ -241,7 +261,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
             "spark",
             "On Spark: refreshed, against recomputed by Spark SQL",
             _refreshed,
-            _faster(_query),
+            _faster(_refresh),
         ),
     ),
     "linalg": (
@@ -256,7 +276,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
         Picture(
             "signals",
             "Signals: viewlet against what people call today",
-            compared,
+            _against_others,
             _faster(lambda row: str(row["query"])),
         ),
     ),

@@ -67,6 +67,18 @@ def chosen(workload: str, names: Sequence[str] | None) -> list[str]:
     return available if names is None else list(names)
 
 
+def whole_number(text: str, meaning: str, hint: str) -> int:
+    """A batch or a size as users write it."""
+    if not (text.isdigit() and int(text) > 0):
+        raise ResolutionError(f"{text} is no {meaning}", hint=hint)
+    return int(text)
+
+
+def batch_sizes(texts: Sequence[str]) -> tuple[int, ...]:
+    """The batch sizes that a user asked for."""
+    return tuple(whole_number(text, "batch size", "give numbers: 1,1000,10000") for text in texts)
+
+
 def schema_text(workload: str) -> str:
     """The CREATE TABLE statements of a workload."""
     return (SQL / workload / "schema.sql").read_text(encoding="utf-8")

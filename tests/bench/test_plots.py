@@ -78,23 +78,22 @@ def test_what_the_page_shows_is_drawn(tmp_path: Path) -> None:
     assert all(path.read_text().startswith("<?xml") for path in drawn)
 
 
-def test_bars_are_the_figures() -> None:
-    """The bar of q1 ends where its rate is, and the target stands where the target is."""
+def test_points_are_the_figures() -> None:
+    """The point of q1 is where its rate is, and the target stands where the target is."""
     from matplotlib import pyplot
 
     canvas = pyplot.figure()
     (throughput, against) = plots.pictures("tpch", FIGURES["tpch"])
     throughput.paint(canvas, "t", throughput.of(FIGURES["tpch"]))
     single, batch = canvas.axes
-    assert single.patches[0].get_height() == 5e7
-    assert batch.patches[0].get_height() == 6e7
+    assert list(single.lines[0].get_ydata()) == [5e7]
+    assert list(batch.lines[0].get_ydata()) == [6e7]
     target = single.collections[0].get_segments()[0]
     assert target[0][1] == 7e6
     assert single.get_yscale() == "log"
     other = pyplot.figure()
     against.paint(other, "t", against.of(FIGURES["tpch"]))
-    bar = other.axes[0].patches[0]
-    assert bar.get_x() + bar.get_width() == 40.0
+    assert list(other.axes[0].lines[0].get_xdata()) == [40.0]
     assert [text.get_text() for text in other.axes[0].get_yticklabels()] == ["q1, 1,000"]
     pyplot.close("all")
 

@@ -620,23 +620,56 @@ CREATE VIEW v AS SELECT a FROM r ORDER BY a LIMIT 1 PERCENT
 CREATE VIEW v AS SELECT a FROM r ORDER BY a LIMIT 1 BY b
 --! UnsupportedError 1:56 | LIMIT ... BY is not supported | -
 
-CREATE VIEW v AS SELECT a FROM r UNION CORRESPONDING SELECT a FROM r
---! UnsupportedError 1:25 | columns of set operations matched by name are not supported | list the columns in one order
+CREATE VIEW v AS SELECT a FROM r UNION CORRESPONDING SELECT k FROM s
+--! ResolutionError 1:25 | CORRESPONDING finds no column of both sides | -
 
-CREATE VIEW v AS SELECT a FROM r UNION CORRESPONDING BY (a) SELECT a FROM r
+CREATE VIEW v AS SELECT * FROM r UNION CORRESPONDING SELECT a FROM r
+--! ResolutionError 1:25 | CORRESPONDING needs the names of the columns | list the columns, or write CORRESPONDING BY (a, b)
+
+CREATE VIEW v AS SELECT a FROM r UNION CORRESPONDING BY (a) SELECT b FROM r
+--! ResolutionError 1:25 | no column a | known are b
+
+CREATE VIEW v AS SELECT a FROM r LEFT UNION BY NAME SELECT b FROM r
 --! UnsupportedError 1:25 | columns of set operations matched by name are not supported | list the columns in one order
 
 CREATE VIEW v AS SELECT a, SUM(b) FROM r GROUP BY a WITH TOTALS
 --! UnsupportedError 1:51 | WITH TOTALS is not supported | use UNION ALL with the total
 
-CREATE VIEW v AS SELECT * FROM r PIVOT (SUM(b) FOR a IN (1, 2))
---! UnsupportedError 1:41 | PIVOT is not supported | use SUM(CASE WHEN ... END)
+CREATE VIEW v AS SELECT * FROM r PIVOT (SUM(b) FOR a IN (SELECT a FROM r))
+--! UnsupportedError 1:41 | PIVOT needs its values in a list | write FOR column IN (1, 2, 3)
 
-CREATE VIEW v AS SELECT * FROM r UNPIVOT (z FOR n IN (a, b))
---! UnsupportedError 1:43 | PIVOT is not supported | use SUM(CASE WHEN ... END)
+CREATE VIEW v AS SELECT * FROM r PIVOT (b FOR a IN (1, 2))
+--! ParseError 1:41 | expecting an aggregation function in PIVOT, near 'b' | -
+
+CREATE VIEW v AS SELECT * FROM r PIVOT (SUM(zz) FOR a IN (1, 2))
+--! ResolutionError 1:41 | * has no column zz | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT * FROM r UNPIVOT ((y, z) FOR n IN ((a, b)))
+--! UnsupportedError 1:44 | UNPIVOT into several columns of values is not supported | write UNPIVOT (value FOR name IN (a, b)), or UNION ALL
+
+CREATE VIEW v AS SELECT * FROM r UNPIVOT (z FOR n IN (a, zz))
+--! ResolutionError 1:43 | * has no column zz | known are a, b, c, d, e
+
+CREATE VIEW v AS SELECT * FROM r UNPIVOT (z FOR n IN (a, e))
+--! TypingError 1:32 | column 5 (z) mixes INTEGER and VARCHAR | convert with CAST(... AS type)
 
 CREATE VIEW v AS SELECT r.a FROM r ASOF JOIN s ON r.b = s.b
---! UnsupportedError 1:36 | ASOF JOIN is not supported | -
+--! ParseError 1:51 | ASOF JOIN needs one inequality in ON, and else equalities | write ON a.k = b.k AND a.t >= b.t
+
+CREATE VIEW v AS SELECT r.a FROM r ASOF JOIN s USING (b)
+--! UnsupportedError 1:36 | ASOF JOIN needs ON | write ON a.k = b.k AND a.t >= b.t
+
+CREATE VIEW v AS SELECT r.a FROM r ASOF RIGHT JOIN s ON r.b >= s.b
+--! ParseError 1:36 | ASOF RIGHT JOIN is not a join | exchange sides
+
+CREATE VIEW v AS SELECT r.a FROM r ASOF JOIN s ON r.b >= s.b AND r.a > s.x
+--! ParseError 1:51 | ASOF JOIN needs one inequality in ON, and else equalities | write ON a.k = b.k AND a.t >= b.t
+
+CREATE VIEW v AS SELECT r.a FROM r ASOF JOIN s ON r.b >= r.a
+--! ParseError 1:51 | the inequality of ASOF JOIN is between a column of either side | name the column of s with the table before it
+
+CREATE VIEW v AS SELECT r.a FROM r ASOF JOIN s ON r.b >= s.b AND r.a = r.c
+--! ParseError 1:66 | ON of ASOF JOIN compares with a column of s | -
 
 CREATE VIEW v AS SELECT r.a FROM r STRAIGHT_JOIN s ON r.b = s.b
 --! UnsupportedError 1:36 | STRAIGHT JOIN is not supported | -
@@ -1064,8 +1097,20 @@ CREATE VIEW v AS SELECT COUNT_IF(a) FROM r
 CREATE VIEW v AS SELECT EVERY(a + 1) FROM r
 --! TypingError 1:31 | BOOL_AND/OR needs a condition, a + 1 is BIGINT | compare it with something, for instance <> 0
 
-CREATE VIEW v AS SELECT BIT_AND(a) FROM r
---! UnsupportedError 1:25 | aggregate BIT_AND is not supported | aggregates are SUM, COUNT, AVG, MIN, MAX, STDDEV, VARIANCE, SKEWNESS, BOOL_AND, BOOL_OR
+CREATE VIEW v AS SELECT BIT_AND(c) FROM r
+--! TypingError 1:25 | BIT_AND needs a whole number, and not DECIMAL(6,2) | -
+
+CREATE VIEW v AS SELECT BIT_XOR(e) FROM r
+--! TypingError 1:25 | BIT_XOR needs a whole number, and not VARCHAR | -
+
+CREATE VIEW v AS SELECT BIT_OR(a, b) FROM r
+--! ParseError 1:36 | the number of provided arguments (2) is greater than the maximum number of supported arguments (1), near ')' | -
+
+CREATE VIEW v AS SELECT QUANTILE_CONT(a) FROM r
+--! ResolutionError 1:25 | no function quantile_cont | -
+
+CREATE VIEW v AS SELECT QUANTILE_DISC(a, 2) FROM r
+--! TypingError 1:42 | a percentile needs a constant between 0 and 1 | -
 
 CREATE VIEW v AS SELECT REGR_AVGX(d, a) FROM r
 --! TypingError 1:35 | REGR_AVGX needs a number, d is DATE | -

@@ -340,3 +340,21 @@ SELECT a, COUNT(DISTINCT b) AS n, COUNT(DISTINCT e) AS m FROM r GROUP BY ALL;
 SELECT a, b, SUM(c) AS s, RANK() OVER (PARTITION BY GROUPING(a), GROUPING(b) ORDER BY COUNT(*) DESC) AS k FROM r GROUP BY ROLLUP (a, b);
 SELECT a + 1 AS k, SUM(b) AS s, SUM(SUM(b)) OVER (PARTITION BY GROUPING(a + 1)) AS t FROM r GROUP BY CUBE (a + 1, b);
 SELECT r.a AS k, e, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((k, e), (e), ()) WINDOW w AS (PARTITION BY GROUPING(e) ORDER BY COUNT(*) DESC, MAX(b) FILTER (WHERE b > 1)) QUALIFY RANK() OVER w <= 2;
+
+-- pivots, nearest rows, bits
+SELECT * FROM (SELECT a, b, c FROM r) PIVOT (SUM(c) FOR b IN (1, 2, 3));
+SELECT * FROM (SELECT a, b, e FROM r) PIVOT (COUNT(e) AS n, MAX(e) AS m FOR b IN (1 AS one, 2 AS two));
+SELECT * FROM r PIVOT (SUM(c) FOR b IN (1, 2) e IN ('ab', 'bb') GROUP BY a);
+SELECT * FROM (SELECT id, a, id * 2 AS d FROM t) UNPIVOT (v FOR k IN (a, d));
+SELECT k, SUM(v) AS s FROM (SELECT a, b FROM r) UNPIVOT INCLUDE NULLS (v FOR k IN (a, b)) GROUP BY k;
+SELECT r.a, r.b, s.b AS nearest FROM r ASOF JOIN s ON r.b >= s.b;
+SELECT t.id, q.b FROM t ASOF LEFT JOIN (SELECT a, b FROM r) q ON t.a = q.a AND t.id < q.b;
+SELECT a, BIT_AND(b) AS x, BIT_OR(b) AS y, BIT_XOR(b) AS z FROM r GROUP BY a;
+SELECT BIT_OR(a - 3) AS x, BIT_AND(a - 3) FILTER (WHERE b > 1) AS y, BIT_XOR(DISTINCT -a) AS z FROM r;
+SELECT a, COUNT(DISTINCT (b, e)) AS n FROM r GROUP BY a;
+SELECT a, QUANTILE_CONT(b, 0.25) AS q, QUANTILE_DISC(e, 0.75) AS d FROM r GROUP BY a;
+SELECT a FROM main.r WHERE main.r.b = 1;
+SELECT a FROM r x WHERE b = (SELECT MAX(b) FROM r y WHERE y.a = x.a);
+SELECT a, c FROM r x WHERE NOT EXISTS (SELECT 1 FROM r y WHERE y.a = x.a AND y.c > x.c);
+SELECT x.a, x.e, q.m FROM r x JOIN (SELECT e, MIN(b) AS m FROM r GROUP BY e) q ON q.e = x.e AND q.m = x.b;
+SELECT e FROM r WHERE (a, d) IN (SELECT a, MAX(d) FROM r GROUP BY a);

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.oracle.generate import Rel
 from tests.oracle.harness import Batch, Row
-from tests.oracle.recent_constructs import RecentGenerator
+from tests.oracle.newer_constructs import NewerGenerator
 
 WILD = (
     (math.inf, -math.inf, math.nan, -0.0, 1e17, 0.1),
@@ -22,7 +22,7 @@ MANY_ROWS = 40
 
 
 @dataclass
-class WildGenerator(RecentGenerator):
+class WildGenerator(NewerGenerator):
     """Rows with values that are rare elsewhere."""
 
     doubles: tuple[float, ...] = ()
@@ -49,7 +49,7 @@ class Stream:
     """The rows that are there, and the next batch of changes."""
 
     draw: Random
-    generator: RecentGenerator
+    generator: NewerGenerator
     present: dict[str, list[Row]]
 
     def next(self) -> Batch:

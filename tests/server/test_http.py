@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as websocket
 
 import viewlet
+from tests.pace import slack
 from tests.server.running import SHOP, Serving, serving
 from viewlet.errors import StateError
 from viewlet.server import feeds
@@ -346,8 +348,44 @@ def test_metrics(shop: Serving) -> None:
     text = shop.client.get("/metrics").text
     assert 'viewlet_view_refreshes_total{view="totals"} 2.0' in text
     assert 'viewlet_requests_total{protocol="http",status="200"}' in text
+    assert 'viewlet_view_mode{mode="eager",view="totals"} 1.0' in text
+    assert 'viewlet_view_errors_total{view="totals"} 0.0' in text
+    bad = shop.client.post("/query", content="INSERT INTO sales (id, shop) VALUES (5, 'twice')")
+    assert bad.status_code == 400
+    time.sleep(1.2)
+    assert 'viewlet_view_errors_total{view="totals"} 1.0' in shop.client.get("/metrics").text
     figures = shop.client.get("/figures").json()
     assert figures["views"]["totals"]["refreshes"] == 2
     assert figures["samples"][-1]["bytes"] >= 0
     assert shop.client.get("/views/totals/explain?format=svg").text.startswith("<svg")
     assert shop.client.get("/views/totals/maps").json()["rows"] == 2
+
+
+def test_json_over_many_lines(shop: Serving) -> None:
+    headers = {"content-type": "application/json"}
+    rows = [{"shop": "a", "n": 1}, {"shop": "b", "n": 2}]
+    for value, count in ((rows, 2), (rows[0], 1), ([], 0), ([["c", 3]], 1)):
+        content = json.dumps(value, indent=2)
+        answer = shop.client.post("/tables/clicks/rows", content=content, headers=headers)
+        assert (answer.status_code, answer.json().get("count")) == (200, count), answer.text
+
+
+def test_bodies_that_do_not_come_hold_nobody_up(shop: Serving) -> None:
+    head = (
+        f"POST /tables/clicks/rows HTTP/1.1\r\nHost: 127.0.0.1:{shop.port}\r\n"
+        "Content-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n{"
+    )
+    stalled = [socket.create_connection(("127.0.0.1", shop.port)) for _ in range(150)]
+    try:
+        for client in stalled:
+            client.sendall(head.encode())
+        began = time.monotonic()
+        content = b'{"shop": "a", "n": 1}'
+        answer = shop.client.post(
+            "/tables/clicks/rows", content=content, headers={"content-type": LINES}
+        )
+        assert answer.json()["count"] == 1
+        assert time.monotonic() - began < 10 * slack()
+    finally:
+        for client in stalled:
+            client.close()

@@ -157,5 +157,39 @@ def test_the_demo_in_pictures(page: Page, pictures: Path, tmp_path: Path) -> Non
         database.checkpoint(str(tmp_path / "checkpoint"))
         page.wait("document.querySelectorAll('#checkpoints tbody tr').length === 1")
         page.screenshot(pictures / "activity.png")
+        page.click("[data-tab=sql]")
+        write(page, "SELECT segment, revenu FROM revenue\nORDER BY segment")
+        page.wait("document.querySelector('#marks mark')")
+        page.screenshot(pictures / "sql.png")
+        page.click("[data-tab=views]")
+        page.click("[data-pane=program]")
+        page.wait("document.querySelector('#graph svg')")
+        page.screenshot(pictures / "program-dark.png")
         page.click("#theme")
+    assert [problem for problem in page.problems if "/query" not in problem] == []
+
+
+@pytest.mark.slow
+def test_the_time_of_statements_is_in_the_program(page: Page) -> None:
+    with viewlet.connect() as database:
+        database.execute(SHOP)
+        with serving(database) as served:
+            for number in range(10):
+                database.insert("sales", [{"id": number, "shop": "s"}])
+            page.open(served.url + "/#totals")
+            page.click("[data-pane=program]")
+            page.wait("document.querySelector('#graph path title')")
+            tips = page.value(
+                "[...document.querySelectorAll('#graph path title')].map(t => t.textContent)"
+            )
+    assert any("on sales:" in tip and "% of the time" in tip for tip in tips)
+
+
+@pytest.mark.slow
+def test_the_interface_has_a_page(page: Page, shop: Serving) -> None:
+    page.open(shop.url + "/api")
+    page.wait("document.querySelectorAll('#reference section').length > 10")
+    text = page.text()
+    assert "/tables/{name}/rows" in text
+    assert "text/event-stream" in text
     assert page.problems == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import io
+import json
 import struct
 import time
 from collections.abc import Iterator
@@ -278,3 +279,13 @@ def test_adbc(shop: Serving) -> None:
         cursor.adbc_ingest("clicks", table.select(["shop"]), mode="append")
         connection.commit()
         assert connection.adbc_get_table_schema("totals").names == ["shop", "total", "n"]
+
+
+def test_statements_are_logged(shop: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="viewlet.server"), connect(shop) as connection:
+        connection.execute("SELECT 1")
+        with pytest.raises(errors.UndefinedTable):
+            connection.execute("SELECT * FROM nowhere")
+    lines = [json.loads(record.getMessage()) for record in caplog.records]
+    logged = [(line["request"], line["status"]) for line in lines if line["protocol"] == "pg"]
+    assert logged == [("SELECT", "ok"), ("SELECT", "42P01")]

@@ -58,13 +58,13 @@ FORMS = ("{:03d}", "{:04d}", "{:08d}", "user-{:04d}", "{:04d} is a number")
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_strings_that_differ_in_few_bytes_have_places_of_their_own(form: str) -> None:
-    places = set()
+def test_strings_that_differ_in_few_bytes_have_slots_of_their_own(form: str) -> None:
+    slots = set()
     for number in range(1000):
         data = np.frombuffer(form.format(number).encode(), np.uint8)
-        places.add(hash_bytes(data.ctypes.data, len(data)) >> 32 & 1023)
+        slots.add(hash_bytes(data.ctypes.data, len(data)) >> 32 & 1023)
     # Of 1000 random ones 638 are expected.
-    assert len(places) > 550
+    assert len(slots) > 550
 
 
 def test_long_strings_and_many() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import wraps
+from operator import attrgetter
 from typing import (
     Annotated,
     Any,
@@ -98,19 +98,26 @@ def _field(name: str, hint: Any) -> Field:
     return Field(name, Role.PART if is_part else Role.DATA, many)
 
 
-def remembered(function: Callable[[N], T]) -> Callable[[N], T]:
-    """A function of a node that is computed once for each node, and kept with it."""
-    name = f"_{function.__module__}.{function.__name__}"
+class _Remembered(Generic[N, T]):
+    """An attribute of nodes that is computed when it is first asked for, and then in the node."""
 
-    @wraps(function)
-    def recall(node: N) -> T:
-        try:
-            value: T = node.__dict__[name]
-        except KeyError:
-            value = node.__dict__[name] = function(node)
+    def __init__(self, name: str, function: Callable[[N], T]) -> None:
+        self._name = name
+        self._function = function
+
+    def __get__(self, node: N, kind: type[N]) -> T:
+        value = node.__dict__[self._name] = self._function(node)
         return value
 
-    return recall
+
+def remembered(function: Callable[[N], T]) -> Callable[[N], T]:
+    """A function of a node that is computed once for each node, and kept with it.
+
+    What becomes of it is a getter that runs no Python: planning asks a million times.
+    """
+    name = f"_{function.__module__}_{function.__name__}".replace(".", "_")
+    setattr(HasFields, name, _Remembered(name, function))
+    return attrgetter(name)
 
 
 class Rules(dict[type, T], Generic[T]):

@@ -289,14 +289,30 @@ def canonical(expr: Expr, keys: Iterable[str] = ()) -> Canonical:
     Two expressions with equal texts are equal up to renaming; the reverse may fail for very
     symmetric expressions, which costs a duplicate map and nothing else.
     """
-    return _canonical(expr, frozenset(keys))
+    return _canonical(expr, frozenset(keys) & all_names(expr))
+
+
+_MOST_REFINEMENTS = 3
 
 
 @lru_cache(maxsize=1 << 12)
 def _canonical(expr: Expr, keys: frozenset[str]) -> Canonical:
+    """First under names that are numbered as they come: a table expression that is named twice, and
+    a loop for two columns, are often the same but for their names."""
+    numbers = {name: f"v{i}" for i, name in enumerate(_first_occurrences(expr))}
+    if not all_names(expr) <= numbers.keys():
+        return _colored(expr, keys)
+    form = _colored(rename(expr, numbers), frozenset(numbers[key] for key in keys))
+    return Canonical(form.text, {name: form.names[number] for name, number in numbers.items()})
+
+
+@lru_cache(maxsize=1 << 12)
+def _colored(expr: Expr, keys: frozenset[str]) -> Canonical:
     colors = {name: "k" if name in keys else "v" for name in all_names(expr)}
-    for _ in range(3):
+    for _ in range(_MOST_REFINEMENTS):
         colors = _refine(expr, colors)
+        if len(set(colors.values())) == len(colors):
+            break  # all variables are told apart
     ordered, _ = _ordered(expr, colors)
     numbering = {name: f"v{i}" for i, name in enumerate(_first_occurrences(ordered))}
     return Canonical(to_text(_ordered(rename(ordered, numbering), {})[0]), numbering)
@@ -348,7 +364,7 @@ def _leaf_template(leaf: Expr) -> _Template:
 
 
 @lru_cache(maxsize=1 << 12)
-def _atom_pieces(kind: type[Atom], arity: int, *data: object) -> tuple[str, ...]:
+def _atom_pieces(kind: Any, arity: int, *data: object) -> tuple[str, ...]:
     """What stands around the arguments of an atom, which its text has in their order."""
     variables = tuple(f"{i}" for i in range(arity))
     others = iter(data)

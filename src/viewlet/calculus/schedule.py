@@ -11,6 +11,7 @@ from viewlet.calculus.expr import (
     Assign,
     Cond,
     Delta,
+    Each,
     Expr,
     MapRef,
     Mul,
@@ -168,6 +169,9 @@ def _rank(
     if is_batch(factor):
         # ΔR before buffers of the batch: they can then be looked up, ΔR never can.
         return (3, 0 if isinstance(factor, Delta) else 1, unbound)
+    if isinstance(factor, Each) and inputs(factor):
+        # As many as were counted, of which each leads to a row, where a slice is of any size.
+        return (3, 2, 0)
     if isinstance(factor, NestedValue):
         return (2, 0, 0, 0) if costs and _is_test(factor, bound, tested) else (2, 2)
     touched = outputs(factor) & bound

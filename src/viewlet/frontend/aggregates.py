@@ -30,6 +30,8 @@ from viewlet.calculus.expr import (
     sum_over,
 )
 from viewlet.errors import TypingError, UnsupportedError
+from viewlet.frontend.bit_aggregates import KINDS as BIT_AGGREGATES
+from viewlet.frontend.bit_aggregates import bits_of
 from viewlet.frontend.context import Lowering
 from viewlet.frontend.group_moments import GroupMoments, GroupPairs
 from viewlet.frontend.moments import FORMULAS
@@ -222,9 +224,11 @@ class Grouped(RowScalars):
         if filter_ is not None:
             extra = scalars.conditions(filter_)
         # APPROX_COUNT_DISTINCT is exact here.
-        operand, distinct = node.this, isinstance(node, exp.ApproxDistinct)
+        operand, distinct, is_row = node.this, isinstance(node, exp.ApproxDistinct), False
         if isinstance(operand, exp.Distinct):
             distinct, operands = True, operand.expressions
+            if len(operands) == 1 and isinstance(operands[0], exp.Tuple):
+                is_row, operands = True, operands[0].expressions
         elif isinstance(node, exp.CountIf):
             operands, extra = [], [*extra, *scalars.conditions(operand)]
         elif operand is None or isinstance(operand, exp.Star):
@@ -236,7 +240,7 @@ class Grouped(RowScalars):
         branches = extended(self.variables, self.branches, extra)
         filtered = filter_ is not None
         if isinstance(node, exp.Count | exp.CountIf | exp.ApproxDistinct):
-            return self._count(branches, values, distinct)
+            return self._count(branches, values, distinct, is_row=is_row)
         expected = 2 if type(node) in PAIRED else 1
         if len(values) != expected:
             number = "two arguments" if expected == 2 else "one argument"
@@ -246,6 +250,8 @@ class Grouped(RowScalars):
         (value,) = values
         if type(node) in EXTREMES:
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)
+        if isinstance(node, BIT_AGGREGATES):
+            return bits_of(node, self.variables, self.keys, branches, value, self.sink)
         if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
             return self._logical(node, branches, as_boolean(value, operands[0], "BOOL_AND/OR"))
         if not value.type.is_number and value.type.kind is not Kind.NULL:
@@ -283,9 +289,16 @@ class Grouped(RowScalars):
     def _nullable(self, branches: Sequence[Branch], value: Typed) -> bool:
         return any(self.variables.can_be_null(b.resolve(value.scalar), b.own) for b in branches)
 
-    def _count(self, branches: tuple[Branch, ...], values: list[Typed], distinct: bool) -> Typed:
+    def _count(
+        self,
+        branches: tuple[Branch, ...],
+        values: list[Typed],
+        distinct: bool,
+        *,
+        is_row: bool = False,
+    ) -> Typed:
         if distinct:
-            rows, _ = self._distinct(branches, values)
+            rows, _ = self._distinct(branches, values, is_row=is_row)
             body = summed(self.variables, self.keys, rows)
             return Typed(self.sink.add("distinct", body), BIGINT)
         guards = [not_null(v.scalar) for v in values]
@@ -298,10 +311,14 @@ class Grouped(RowScalars):
         return self.sink.add("number", body)
 
     def _distinct(
-        self, branches: tuple[Branch, ...], values: list[Typed]
+        self, branches: tuple[Branch, ...], values: list[Typed], *, is_row: bool = False
     ) -> tuple[tuple[Branch, ...], list[Typed]]:
-        """Exists(Sum[g, e](Q * {not(is_null(e))})): the values of each group once."""
-        counted = extended(self.variables, branches, [not_null(v.scalar) for v in values])
+        """Exists(Sum[g, e](Q * {not(is_null(e))})): the values of each group once.
+
+        A row (a, b) is a value even where its columns are NULL.
+        """
+        guards = [] if is_row else [not_null(v.scalar) for v in values]
+        counted = extended(self.variables, branches, guards)
         columns = [("distinct_value", value) for value in values]
         bound, targets, names = keyed(self.variables, counted, columns)
         body = exists_of(summed(self.variables, (*self.keys, *names), bound))

@@ -25,6 +25,7 @@ from viewlet.frontend.aggregates import (
     not_grouped,
 )
 from viewlet.frontend.context import Lowering, Needed
+from viewlet.frontend.greatest_rows import with_greatest_rows
 from viewlet.frontend.grouping_sets import Grouping, groupings_of
 from viewlet.frontend.joins import From
 from viewlet.frontend.nested import RowScalars
@@ -120,6 +121,7 @@ def block_rows(
 def from_where(lowering: Lowering, select: exp.Select, outer: Scope | None) -> SelectBlock:
     """FROM and WHERE of a SELECT, as branches of products and the scope of its names"""
     select = with_bounds_inside(select)
+    select = with_greatest_rows(lowering.catalog, select, outer)
     scope = Scope(parent=outer)
     branches: tuple[Branch, ...] = UNIT
     from_, where = select.args.get("from_"), select.args.get("where")

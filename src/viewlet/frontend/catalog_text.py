@@ -111,6 +111,9 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
         return _cast(node)
     if isinstance(node, exp.CurrentUser | exp.SessionUser | exp.CurrentCatalog):
         return exp.Literal.string("viewlet")
+    if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
+        is_date = isinstance(node, exp.CurrentDate)
+        return exp.Anonymous(this="today" if is_date else "now", expressions=[])
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in _OWN_NAMES:
         return exp.Literal.string("viewlet")
     return node

@@ -45,6 +45,7 @@ from viewlet.frontend.parameters import (
 )
 from viewlet.frontend.read_arguments import check_arguments
 from viewlet.frontend.session_windows import expand_sessions, with_session_names
+from viewlet.frontend.spellings import expand_spellings
 from viewlet.frontend.statements import (
     CreateView,
     Drop,
@@ -168,9 +169,14 @@ def _token_error(source: SourceText, message: str) -> ParseError:
 
 def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     """The tokens of one statement -> the statement"""
-    start = source.position(tokens[0].start)
-    text = written(source.text, tokens)
     _check_words(source, tokens)
+    statement = _statement_of_words(source, tokens)
+    return statement if statement is not None else _statement_of_tree(source, tokens)
+
+
+def _statement_of_words(source: SourceText, tokens: Sequence[Token]) -> Statement | None:
+    """What is read token by token, since sqlglot does not know it; None for all else."""
+    text = written(source.text, tokens)
     if tokens[0].text.upper() == "REFRESH":
         return read_refresh(tokens, source.position)
     if tokens[0].text.upper() in INSPECTION_WORDS:
@@ -191,26 +197,22 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
         return read_alter_table(
             tokens, source.position, text, lambda part: statement_of(source, part)
         )
+    return None
+
+
+def _statement_of_tree(source: SourceText, tokens: Sequence[Token]) -> Statement:
+    """What sqlglot reads, by the node that it makes of it."""
+    start = source.position(tokens[0].start)
+    text = written(source.text, tokens)
     tokens, is_stream = _without_stream(list(tokens))
     tokens = without_flink_words(with_session_names(_without_data(source, tokens)))
     tree = _tree(source, tokens)
-    for node in tree.walk():
-        offset = node.meta_get("start")
-        if offset is not None:
-            node.meta[POSITION] = source.position(int(offset))
-        if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
-            if node.name.upper() in _RESERVED:
-                raise fault(
-                    ParseError,
-                    f"unexpected {node.name!r}",
-                    node,
-                    f'quote it as "{node.name}" if it is a name',
-                )
-            node.set("this", node.name.lower())
+    _prepare_names(source, tree)
     if isinstance(tree, exp.Query | exp.Values | exp.Create):
         expand_time_windows(tree)
         expand_sessions(tree)
         mark_temporal_joins(tree)
+    expand_spellings(tree)
     if isinstance(tree, exp.Query | exp.Values):
         return Select(text, start, tree)
     if isinstance(tree, exp.Create):
@@ -231,6 +233,25 @@ def statement_of(source: SourceText, tokens: Sequence[Token]) -> Statement:
     if isinstance(tree, exp.Update):
         return changes.update(tree, source.text, tokens, start)
     return changes.copy(tree, start)
+
+
+def _prepare_names(source: SourceText, tree: exp.Expr) -> None:
+    """Each node gets its position; names without quotes become lower case, and no word of SQL is
+    one.
+    """
+    for node in tree.walk():
+        offset = node.meta_get("start")
+        if offset is not None:
+            node.meta[POSITION] = source.position(int(offset))
+        if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
+            if node.name.upper() in _RESERVED:
+                raise fault(
+                    ParseError,
+                    f"unexpected {node.name!r}",
+                    node,
+                    f'quote it as "{node.name}" if it is a name',
+                )
+            node.set("this", node.name.lower())
 
 
 def _query_of_alter(tokens: Sequence[Token]) -> int | None:

@@ -68,6 +68,7 @@ class Variables:
 
     def __init__(self) -> None:
         self._used_names: set[str] = {COUNT}
+        self._next_numbers: dict[str, int] = {}
         self.nullable: dict[str, bool] = {COUNT: False}
         self.nulled: set[str] = set()
         self.doubles: set[str] = set()
@@ -77,9 +78,10 @@ class Variables:
         base = re.sub(r"\W", "_", hint, flags=re.ASCII) or "x"
         if not re.match(r"[A-Za-z_]", base):
             base = f"x_{base}"
-        name, number = base, 2
+        name, number = base, self._next_numbers.get(base, 2)
         while name in self._used_names or name in FUNCTIONS or name in _RESERVED:
             name, number = f"{base}_{number}", number + 1
+        self._next_numbers[base] = number
         self._used_names.add(name)
         self.nullable[name] = nullable
         if double:

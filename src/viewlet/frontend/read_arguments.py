@@ -180,6 +180,7 @@ _SCALARS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Variance, exp.VariancePop), ("this",)),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), ("this",)),
     **dict.fromkeys((exp.AnyValue, exp.ApproxDistinct, exp.CountIf), ("this",)),
+    **dict.fromkeys((exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg), ("this",)),
     **dict.fromkeys(PAIRED, _BINARY),
     exp.Grouping: ("expressions",),
     exp.Filter: _BINARY,

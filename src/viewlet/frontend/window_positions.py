@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from viewlet.calculus.expr import Expr, assign, cond, extreme, sum_over
-from viewlet.errors import UnsupportedError
 from viewlet.frontend.products import Branch, product
-from viewlet.frontend.syntax import fault, sql_of
 from viewlet.frontend.types import Typed, convert
 from viewlet.frontend.window_calls import NEIGHBORS, NUMBERS, Call, whole_partition
 from viewlet.frontend.window_frames import (
@@ -21,6 +19,7 @@ from viewlet.frontend.window_frames import (
     whole_number,
     whole_offset,
 )
+from viewlet.frontend.window_reach import NeighborStage, ahead_of
 from viewlet.frontend.window_rows import (
     Narrowed,
     OrderKey,
@@ -30,11 +29,10 @@ from viewlet.frontend.window_rows import (
     made_rows,
     numbered,
 )
-from viewlet.frontend.window_values import ValueStage
 from viewlet.functions import NULL, Const, Ref, ScalarExpr, apply
 
 
-class PositionStage(ValueStage):
+class PositionStage(NeighborStage):
     """The same with the calls that need positions."""
 
     def made(self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]) -> Rows:
@@ -44,9 +42,10 @@ class PositionStage(ValueStage):
         positional = [call for call in calls if call.needs_positions]
         if over_rows:
             rows = self.over_rows(rows, over_rows, bindings)
-        if positional:
-            rows = self._over_positions(rows, positional, bindings)
-        return rows
+        for nearby in self.groups_nearby(rows, positional):
+            rows = self.over_neighbors(rows, nearby, bindings)
+            positional = [call for call in positional if call not in nearby]
+        return self._over_positions(rows, positional, bindings) if positional else rows
 
     def _over_positions(
         self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]
@@ -90,7 +89,7 @@ class PositionStage(ValueStage):
             self.ties,
             most,
             factors,
-            lifted(factors),
+            [*lifted(factors), *filter(None, dense.values())],
             Narrowed(edge) if edge is not None else None,
             is_unique=self.is_unique,
             recomputed="" if most or edge is not None else whole_partition(calls),
@@ -121,12 +120,8 @@ class PositionStage(ValueStage):
         if call.frame.start == CURRENT:
             self.frame_starts[call.variable] = self._before(rows, order, factors)
         elif call.frame.start.offset is not None:
-            raise fault(
-                UnsupportedError,
-                f"{sql_of(call.function)} over RANGE with an offset is not supported",
-                call.node,
-                "use a frame of ROWS",
-            )
+            before = self._before_start(rows, call, order)
+            self.frame_starts[call.variable] = self._lift("before_frame", before, factors)
 
     def _at_positions(
         self,
@@ -180,7 +175,7 @@ class PositionStage(ValueStage):
         """How many rows a value looks ahead; None: to the end."""
         if isinstance(call.function, exp.Lag | exp.Lead):
             # A row that comes at the end gives the last n rows what they lead to.
-            return max(_ahead(call.function), 0)
+            return max(ahead_of(call.function), 0)
         if _is_first_of_all(call):
             return 0
         if call.frame.unit != ROWS or call.frame.exclude is not None:
@@ -225,15 +220,16 @@ class PositionStage(ValueStage):
         for bound, is_start in ((call.frame.start, True), (call.frame.end, False)):
             if bound.offset is None or not order:
                 continue
-            if bound != CURRENT:
-                raise fault(
-                    UnsupportedError,
-                    "RANGE with an offset and EXCLUDE is not supported",
-                    call.node,
-                    "use a frame of ROWS or GROUPS",
-                )
             test: ScalarExpr = Const(True)
-            for key in reversed(order):
+            keys = list(order)
+            if bound != CURRENT:
+                key = keys.pop()
+                at_bound = ">=" if is_start != key.descending else "<="
+                test = self._against(bound, at_bound, names, key, call)
+                if keys:
+                    is_absent = apply("=", Ref(keys[0].variable), Const(1))
+                    test = apply("or", is_absent, test)
+            for key in reversed(keys):
                 operator = key.before if not is_start else {"<": ">", ">": "<"}[key.before]
                 other, own = Ref(names[key.variable]), Ref(key.variable)
                 nearer = apply(operator, other, own)
@@ -248,7 +244,7 @@ class PositionStage(ValueStage):
         function = call.function
         value = call.operands[id(function.this)]
         if isinstance(function, exp.Lag | exp.Lead):
-            ahead = _ahead(function)
+            ahead = ahead_of(function)
             at = apply("+", Ref(position), Const(ahead))
             choice = self._value_at(rows, value, position, at, factors)
             default = function.args.get("default")
@@ -335,13 +331,6 @@ class PositionStage(ValueStage):
         return Ref(variable)
 
 
-def _ahead(function: exp.Lag | exp.Lead) -> int:
-    """How many rows after the current one the row is that is meant."""
-    offset = function.args.get("offset")
-    by = _signed_number(offset) if offset is not None else 1
-    return by if isinstance(function, exp.Lead) else -by
-
-
 def _is_first_of_all(call: Call) -> bool:
     """FIRST_VALUE over a frame from the partition's first row to the current one or its last."""
     frame = call.frame
@@ -354,9 +343,3 @@ def _ends_with_peers(call: Call) -> bool:
     """LAST_VALUE and NTH_VALUE over the default frame: nothing after the row's peers matters."""
     is_neighbor = isinstance(call.function, exp.LastValue | exp.NthValue)
     return is_neighbor and not call.ignores_nulls and call.frame == UP_TO_PEERS
-
-
-def _signed_number(node: exp.Expr) -> int:
-    if isinstance(node, exp.Neg):
-        return -whole_number(node.this, "LAG and LEAD")
-    return whole_number(node, "LAG and LEAD")

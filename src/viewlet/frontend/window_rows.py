@@ -118,12 +118,13 @@ def made_rows(
     *,
     is_once: bool = False,
     recomputed: str = "",
+    touched: Expr | None = None,
 ) -> Rows:
     """Rows with further values; `is_once`: the factors say how often, and not the source."""
     keys = (*source.keys, *dict.fromkeys(values))
     rows = exists_of(source.expr) if is_once else source.expr
     body = product((rows, *factors))
-    return made_from(lowering, source, partition, keys, body, narrowed, recomputed)
+    return made_from(lowering, source, partition, keys, body, narrowed, recomputed, touched)
 
 
 def made_from(
@@ -134,13 +135,16 @@ def made_from(
     body: Expr,
     narrowed: Narrowed | None = None,
     recomputed: str = "",
+    touched: Expr | None = None,
 ) -> Rows:
-    """What a body over the rows of a source gives; a change of those touches their partitions."""
+    """What a body over the rows of a source gives; a change of those touches their partitions, if
+    nothing else is said."""
     body = sum_over(keys, body)
     if source.name is None:
         return Rows(keys, body, None)
     change = f"change_of_{source.name}"
-    touched = _touched(lowering.variables, source, change, partition, narrowed)
+    if touched is None:
+        touched = _touched(lowering.variables, source, change, partition, narrowed)
     name = f"window_{len(lowering.inner) + 1}"
     lowering.inner.append(InnerView(name, keys, body, source.name, change, touched, recomputed))
     return Rows(keys, MapRef(name, COUNT, keys), name)

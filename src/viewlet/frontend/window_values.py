@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +25,7 @@ from viewlet.frontend.types import (
     shift,
 )
 from viewlet.frontend.window_calls import RANKS, Call, FrameAggregates, whole_partition
-from viewlet.frontend.window_frames import CURRENT, UP_TO_PEERS, FrameBound
+from viewlet.frontend.window_frames import CURRENT, RANGE, UP_TO_PEERS, FrameBound, WindowFrame
 from viewlet.frontend.window_rows import (
     Narrowed,
     OrderKey,
@@ -35,8 +37,28 @@ from viewlet.frontend.window_rows import (
     others,
     peers,
 )
-from viewlet.functions import Apply, Const, Ref, ScalarExpr, apply, free_variables
+from viewlet.functions import DAY, Apply, Const, Ref, ScalarExpr, apply, free_variables
 from viewlet.schema import Kind, Type
+
+LONGEST_MONTH = 31
+
+
+def _leaves_out_current(frame: WindowFrame) -> bool:
+    """Whether a frame begins behind the current row or ends before it."""
+    is_beyond = frame.start.sign > 0 and not _is_zero(frame.start.offset)
+    return is_beyond or (frame.end.sign < 0 and not _is_zero(frame.end.offset))
+
+
+def _is_zero(offset: exp.Expr | None) -> bool:
+    """Whether an offset is CURRENT ROW's."""
+    return isinstance(offset, exp.Literal) and not decimal.Decimal(offset.name)
+
+
+def _widest(edges: Iterable[Narrowed | None]) -> Narrowed | None:
+    """What all of them replace, where each goes by the same key."""
+    known = [edge for edge in edges if edge is not None]
+    keys = {edge.key if edge is not None else None for edge in edges}
+    return max(known, key=lambda edge: edge.reach) if len(keys) == 1 and known else None
 
 
 @dataclass
@@ -69,17 +91,18 @@ class ValueStage:
         return tuple(dict.fromkeys(s.name for s in choice if isinstance(s, Ref)))
 
     def _order(self, call: Call) -> list[OrderKey]:
-        keys = []
+        """The keys of an order, each once: what follows an equal one orders nothing."""
+        keys: dict[str, OrderKey] = {}
         for _, value, descending in call.order_columns(self.variables):
             scalar = self.final[value.scalar]
             if isinstance(scalar, Ref) and scalar.name not in self.partition:
-                keys.append(OrderKey(scalar.name, descending))
-        return keys
+                keys.setdefault(scalar.name, OrderKey(scalar.name, descending))
+        return list(keys.values())
 
     def over_rows(self, rows: Rows, calls: Sequence[Call], bindings: dict[str, ScalarExpr]) -> Rows:
         """The rows with the values of calls that need no positions."""
         factors: list[Expr] = []
-        edges: set[OrderKey | None] = set()
+        edges: list[Narrowed | None] = []
         for call in calls:
             order = self._order(call)
             if isinstance(call.function, RANKS):
@@ -98,10 +121,12 @@ class ValueStage:
             looks_back = isinstance(call.function, exp.Rank | exp.DenseRank) or (
                 call.frame == UP_TO_PEERS and not isinstance(call.function, RANKS)
             )
-            edges.add(order[0] if order and looks_back else None)
+            edges.append(
+                Narrowed(order[0]) if order and looks_back else self._range_reach(call, order)
+            )
         used = frozenset[str]().union(*(free_variables(bindings[c.variable]) for c in calls))
         values = [name for name in lifted(factors) if name in used]
-        (edge,) = edges if len(edges) == 1 else (None,)
+        edge = _widest(edges)
         recomputed = "" if edge is not None else whole_partition(calls)
         if any(call.variable in self.most for call in calls):
             # The first rows are few: they are replaced as a whole, and choice from the first on.
@@ -112,9 +137,28 @@ class ValueStage:
             self.partition,
             factors,
             values,
-            Narrowed(edge) if edge is not None else None,
+            edge,
             recomputed=recomputed,
         )
+
+    def _range_reach(self, call: Call, order: Sequence[OrderKey]) -> Narrowed | None:
+        """A frame of RANGE that ends so far ahead, over one key that is never NULL: rows that are
+        further before the first change have it not in their frames."""
+        end = call.frame.end.offset
+        if isinstance(call.function, RANKS) or len(order) != 1 or end is None:
+            return None
+        type_ = call.order[0].value.type
+        if isinstance(end, exp.Interval):
+            interval = interval_literal(end)
+            days = abs(interval.months) * LONGEST_MONTH + abs(interval.days)
+            reach = days * DAY + abs(interval.microseconds)
+            if type_.kind is Kind.DATE:
+                reach = -(-reach // DAY)
+        else:
+            if type_.kind is Kind.DOUBLE or not isinstance(end, exp.Literal):
+                return None
+            reach = math.ceil(decimal.Decimal(end.name) * 10**type_.scale)
+        return Narrowed(order[0], reach if call.frame.end.sign > 0 else 0)
 
     def aggregate(
         self, call: Call, branches: tuple[Branch, ...], keys: tuple[str, ...], factors: list[Expr]
@@ -181,7 +225,8 @@ class ValueStage:
         frame, variables = call.frame, self.variables
         shown = tuple(key.variable for key in order)
         if frame.is_whole or not order:
-            return (rows.branch(variables, self.partition)[0],), ()
+            branch, _ = rows.branch(variables, self.partition)
+            return (Branch((*branch.factors, *self._of_equal_keys(call)), branch.bindings),), ()
         if all(b.offset is None or b == CURRENT for b in (frame.start, frame.end)):
             branches = [peers(variables, rows, self.partition, order)]
             if frame.start.offset is None:
@@ -194,9 +239,6 @@ class ValueStage:
         *absent, key = order
         same = (*self.partition, *(k.variable for k in absent))
         branch, names = rows.branch(variables, same)
-        (value,) = call.order
-        typed = Typed(Ref(key.variable), value.value.type)
-        other = Typed(Ref(names[key.variable]), value.value.type)
         tests: list[Expr] = []
         outside: list[Branch] = []
         for bound, is_start in ((frame.start, True), (frame.end, False)):
@@ -210,11 +252,49 @@ class ValueStage:
                         [flag if is_start else OrderKey(flag.variable, not flag.descending)],
                     )
                 continue
-            limit = self._limit(typed, bound, key.descending, call)
             operator = ">=" if is_start != key.descending else "<="
-            tests.append(cond(comparison(operator, other, limit, call.node).scalar))
+            test = self._against(bound, operator, names, key, call)
+            if absent and _leaves_out_current(frame):
+                # NULL plus an offset is NULL, and beside NULL there is NULL.
+                is_absent = apply("=", Ref(absent[0].variable), Const(1))
+                test = apply("or", is_absent, test)
+            tests.append(cond(test))
         inside = Branch((*branch.factors, *tests), branch.bindings)
         return (inside, *outside), shown
+
+    def _of_equal_keys(self, call: Call) -> list[Expr]:
+        """What a frame has where all rows of a partition are equal in the order: all of them, or
+        none where it begins behind or ends before the current row. Beside NULL there is NULL."""
+        if call.frame.unit != RANGE or not call.order or not _leaves_out_current(call.frame):
+            return []
+        return [cond(apply("is_null", self.final[call.order[0].value.scalar]))]
+
+    def _before_start(self, rows: Rows, call: Call, order: Sequence[OrderKey]) -> Expr:
+        """How many rows are before a frame that starts at an offset of the order's value."""
+        *absent, key = order
+        same = (*self.partition, *(k.variable for k in absent))
+        branch, names = rows.branch(self.variables, same)
+        test = self._against(call.frame.start, key.before, names, key, call)
+        if absent:
+            test = apply("and", apply("=", Ref(absent[0].variable), Const(0)), test)
+        branches = [Branch((*branch.factors, cond(test)), branch.bindings)]
+        if absent:
+            branches += others(self.variables, rows, self.partition, absent)
+        return counted(self.partition, [k.variable for k in order], branches)
+
+    def _against(
+        self,
+        bound: FrameBound,
+        operator: str,
+        names: Mapping[str, str],
+        key: OrderKey,
+        call: Call,
+    ) -> ScalarExpr:
+        """another row's order key OPERATOR the row's own, plus or minus an offset"""
+        type_ = call.order[0].value.type
+        limit = self._limit(Typed(Ref(key.variable), type_), bound, key.descending, call)
+        other = Typed(Ref(names[key.variable]), type_)
+        return comparison(operator, other, limit, call.node).scalar
 
     def _limit(self, value: Typed, bound: FrameBound, descending: bool, call: Call) -> Typed:
         """The current row's order key plus or minus an offset."""

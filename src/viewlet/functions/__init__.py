@@ -4,7 +4,7 @@ scalars      constants, variables, functions of scalars; walks over them
 record       what is known of a function, and the check that nothing of it is missing
 forms        sql_forms, kernel_forms, vector_forms, trends: the shapes that its parts have
 evaluation   scalars made, simplified, typed and evaluated by the records
-themes       arithmetic, rounding, exponentials, spreads, comparison, logic, choice, text,
+themes       arithmetic, bits, rounding, exponentials, spreads, comparison, logic, choice, text,
              text_parts, regular, dates,
              date_text, calendar, casts: the functions
 
@@ -18,6 +18,7 @@ functions whose rule for NULL says so look at it themselves.
 
 from viewlet.functions import (
     arithmetic,
+    bits,
     calendar,
     casts,
     choice,
@@ -71,6 +72,7 @@ from viewlet.functions.sql_forms import SqlCall, SqlCast, SqlSyntax
 
 THEMES = (
     arithmetic,
+    bits,
     calendar,
     comparison,
     logic,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -52,6 +52,15 @@ class StatementExecutor:
         self._definitions = definitions
         self._writes = writes
         self._reads = reads
+        self._definers: dict[type, Callable[[Any], None]] = {
+            CreateRelation: definitions.create_relation,
+            Drop: definitions.drop,
+            AlterTable: definitions.alter_table,
+            ReplaceQuery: definitions.replace_query,
+            AlterView: definitions.alter_view,
+            RefreshView: definitions.refresh_view,
+            Complete: definitions.complete,
+        }
 
     def run(self, text: str, parameters: Any = None) -> Any:
         """The last statement's result: a table, a number of rows, or None."""
@@ -103,17 +112,7 @@ class StatementExecutor:
     def define(self, text: str) -> None:
         """Run statements that define something; StateError for any other, before it is run."""
         for statement in parse(text):
-            if not isinstance(
-                statement,
-                CreateRelation
-                | CreateView
-                | AlterTable
-                | AlterView
-                | ReplaceQuery
-                | RefreshView
-                | Complete
-                | Drop,
-            ):
+            if not isinstance(statement, CreateView) and type(statement) not in self._definers:
                 raise StateError(f"{type(statement).__name__.upper()} is not a definition")
         self.run(text)
 
@@ -122,20 +121,9 @@ class StatementExecutor:
         if isinstance(first, CreateView):
             views = [statement for statement in group if isinstance(statement, CreateView)]
             return self._definitions.create_views(views)
-        if isinstance(first, CreateRelation):
-            return self._definitions.create_relation(first)
-        if isinstance(first, Drop):
-            return self._definitions.drop(first)
-        if isinstance(first, AlterTable):
-            return self._definitions.alter_table(first)
-        if isinstance(first, ReplaceQuery):
-            return self._definitions.replace_query(first)
-        if isinstance(first, AlterView):
-            return self._definitions.alter_view(first)
-        if isinstance(first, RefreshView):
-            return self._definitions.refresh_view(first)
-        if isinstance(first, Complete):
-            return self._definitions.complete(first)
+        define = self._definers.get(type(first))
+        if define is not None:
+            return define(first)
         if isinstance(first, CreateTableAs):
             return self._create_table_as(first, values)
         if isinstance(first, Inspect):
@@ -143,22 +131,25 @@ class StatementExecutor:
         if isinstance(first, SetOption):
             return None
         if isinstance(first, TransactionStatement):
-            try:
-                if first.verb is TransactionVerb.BEGIN:
-                    self.begin()
-                else:
-                    self.end(first.verb)
-            except ViewletError as error:
-                raise moved(error, first.position) from None
-            return None
+            return self._change_transaction(first)
         if isinstance(first, Select):
             try:
                 return self._reads.answer(first.text, values)
             except ViewletError as error:
                 raise within(error, first.position) from None
+        assert isinstance(first, DataStatement | Merge | Truncate)
         transaction = self._state.transaction
         with transaction.statement() if transaction is not None else nullcontext():
             return self._change(first, values)
+
+    def _change_transaction(self, statement: TransactionStatement) -> None:
+        try:
+            if statement.verb is TransactionVerb.BEGIN:
+                self.begin()
+            else:
+                self.end(statement.verb)
+        except ViewletError as error:
+            raise moved(error, statement.position) from None
 
     def _change(
         self, statement: DataStatement | Merge | Truncate, values: Mapping[str, Any]

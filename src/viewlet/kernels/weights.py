@@ -111,11 +111,15 @@ def _float_value(writer: Writer, expr: Value, scope: Scope) -> str:
 
 
 def _operation(expr: Expr) -> tuple[str, tuple[Expr, ...]]:
-    """The function that a sum or a product of weights is, and its arguments."""
+    """The function that a sum or a product of values is, and its arguments.
+
+    They are the same where a row comes and where it goes: only what the row weighs changes its
+    sign, and that multiplies the whole (`int_product`).
+    """
     if isinstance(expr, Add):
         return "plus", expr.terms
     assert isinstance(expr, Mul)
-    return "weighed", expr.factors
+    return "times", expr.factors
 
 
 def is_not_zero(name: str, physical: Physical) -> str:

@@ -35,6 +35,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import NamedTuple
 
+from viewlet.ownership import OTHERS_WRITE, objection_to
+
 logger = logging.getLogger("viewlet")
 
 _MAGIC = b"VIEWLET\x00"
@@ -43,7 +45,6 @@ _PREFIX = struct.Struct("<8sI32s")
 _LENGTHS = struct.Struct("<IIQ")
 _SECRET_BYTES = 32
 _MOST_NOTED = 1 << 20  # bytes; then it begins anew
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _NOT_FOLLOWED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -68,7 +69,7 @@ class CodeCache:
 
     def read(self, symbol: str) -> ObjectCode | None:
         """The code of a function if it is there and ours."""
-        content = _own_content(self.path(symbol), _OTHERS_WRITE)
+        content = _own_content(self.path(symbol), OTHERS_WRITE)
         if content is None or self._secret is None:
             return None
         return _unpacked(content, symbol, self._secret)
@@ -100,7 +101,7 @@ class CodeCache:
 
     @cached_property
     def _translated(self) -> set[str]:
-        content = _own_content(self.directory / "translated", _OTHERS_WRITE) or b""
+        content = _own_content(self.directory / "translated", OTHERS_WRITE) or b""
         return set(content.decode(errors="replace").splitlines())
 
 
@@ -127,21 +128,6 @@ def _cache_at(path: str) -> CodeCache:
         objection,
     )
     return CodeCache(_private_directory())
-
-
-def objection_to(directory: Path) -> str | None:
-    """Why a directory cannot hold code that is run, None if it can."""
-    try:
-        itself, target = directory.lstat(), directory.stat()
-    except OSError as error:
-        return f"cannot be used ({error.strerror})"
-    if not stat.S_ISDIR(target.st_mode):
-        return "is no directory"
-    if itself.st_uid != os.geteuid() or target.st_uid != os.geteuid():
-        return "belongs to another user"
-    if target.st_mode & _OTHERS_WRITE:
-        return "can be written to by others"
-    return None
 
 
 @cache

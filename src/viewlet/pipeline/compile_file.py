@@ -11,12 +11,14 @@ from viewlet.frontend.statements import (
     Insert,
     InsertSelect,
 )
+from viewlet.garbage import no_collection
 from viewlet.interfaces.definitions import Definitions
 from viewlet.pipeline.pipeline_text import parse_definitions
 from viewlet.planner.viewlets import compile_program
 from viewlet.program.ir import Program
 
 
+@no_collection()
 def compile_text(text: str, *, keyed: bool = True) -> tuple[Definitions, Program]:
     """CREATE and DROP statements -> what they define; what only brings rows is passed over.
 

@@ -119,7 +119,8 @@ def _trigger(
 class _Step:
     """Statements that stay together: one map's update, or one buffer's filling.
 
-    `reads_new`: it reads what maps hold after the batch, and waits until they are updated.
+    `reads_new`: it reads what maps hold after the batch, and waits until they are updated, but for
+    `old`, which it reads as it is.
     """
 
     target: str
@@ -127,6 +128,7 @@ class _Step:
     reads: frozenset[str]
     fills_buffer: bool
     reads_new: bool = False
+    old: str = ""
 
 
 def _try_order(
@@ -163,23 +165,32 @@ def _try_order(
 
 
 def _replacement(maps: Maps, name: str, columns: Mapping[str, tuple[Expr, Expr]]) -> list[_Step]:
-    """d_M -= what goes;  d_M += what comes;  M += d_M"""
+    """d_M -= what goes;  d_M += what comes;  M += d_M
+
+    What is touched may be said by maps of the source, as they are after the batch.
+    """
     keys, buffer = maps.by_name[name].keys, maps.change(name)
     out = [statement(buffer, keys, "+=", c, negate(old)) for c, (old, _) in columns.items()]
     into = [statement(buffer, keys, "+=", c, new) for c, (_, new) in columns.items()]
     adding = [statement(name, keys, "+=", c, MapRef(buffer, c, keys, buffer=True)) for c in columns]
+    read = frozenset[str]().union(*(s.reads for s in out)) - {name}
+    reads_new = any(other in maps.by_name for other in read)
     return [
-        _step(buffer, out, fills_buffer=True),
+        _step(buffer, out, fills_buffer=True, reads_new=reads_new, old=name),
         _step(buffer, into, fills_buffer=True, reads_new=True),
         _step(name, adding),
     ]
 
 
 def _step(
-    target: str, statements: list[Statement], fills_buffer: bool = False, reads_new: bool = False
+    target: str,
+    statements: list[Statement],
+    fills_buffer: bool = False,
+    reads_new: bool = False,
+    old: str = "",
 ) -> _Step:
     reads = frozenset[str]().union(*(s.reads for s in statements))
-    return _Step(target, statements, reads, fills_buffer, reads_new)
+    return _Step(target, statements, reads, fills_buffer, reads_new, old)
 
 
 def _may_run(step: _Step, waiting: list[_Step], unfilled: Set[str]) -> bool:
@@ -187,7 +198,7 @@ def _may_run(step: _Step, waiting: list[_Step], unfilled: Set[str]) -> bool:
     if step.reads & unfilled:
         return False
     if step.reads_new:
-        return not any(other.target in step.reads for other in waiting)
+        return not any(other.target in step.reads - {step.old} for other in waiting)
     if step.fills_buffer:
         return True
     return not any(

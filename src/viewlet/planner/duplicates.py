@@ -72,6 +72,8 @@ def _find(maps: Maps) -> dict[str, str]:
     originals: dict[str, str] = {}
     replaced: dict[str, str] = {}
     for planned in maps:
+        if planned.is_apart:
+            continue
         if planned.refreshes is not None:
             continue  # what another map holds all the time it holds after a read
         if alike[_outline(planned, maps)] > 1:

@@ -13,6 +13,7 @@ where the query is long only: MOST_NODES in all, as it comes from SQL.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 
 from viewlet.calculus.delta import correlation
 from viewlet.calculus.expr import (
@@ -74,16 +75,20 @@ class _Groups:
     def _over_views(self, expr: Expr) -> Expr:
         """An expression with its groups replaced, innermost first."""
         if expr not in self._rewritten:
-            factors = [self._over_parts(factor) for factor in factors_of(expr)]
+            parts = factors_of(expr)
+            factors = [self._over_parts(factor) for factor in parts]
+            changed = not all(map(is_, parts, factors))
             for group in _groups(factors):
                 factors[factors.index(group[0])] = self._read(product_of(*group))
                 factors = [f for f in factors if f not in group[1:]]
-            self._rewritten[expr] = product_of(*factors)
+                changed = True
+            self._rewritten[expr] = product_of(*factors) if changed else expr
         return self._rewritten[expr]
 
     def _over_parts(self, expr: Expr) -> Expr:
         parts = children(expr)
-        return rebuild(expr, map(self._over_views, parts)) if parts else expr
+        new_parts = [self._over_views(part) for part in parts]
+        return expr if all(map(is_, parts, new_parts)) else rebuild(expr, new_parts)
 
     def _read(self, group: Expr) -> MapRef:
         """The rows of a group's view, made if there is none."""

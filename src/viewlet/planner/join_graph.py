@@ -135,12 +135,7 @@ class JoinGraph:
 
     def key(self, leaf: int) -> Names | None:
         """The variables that stand for a relation's declared key."""
-        atom = self.leaves[leaf].atom
-        if not isinstance(atom, Rel) or not self._catalog[atom.name].key:
-            return None
-        relation = self._catalog[atom.name]
-        variables = dict(zip(relation.names, atom.arguments, strict=True))
-        return frozenset(variables[column] for column in relation.key)
+        return declared_key(self._catalog, self.leaves[leaf].atom)
 
     def is_keyed_by(self, leaf: int, names: Names) -> bool:
         """Whether values for the names determine at most one row of a leaf."""
@@ -165,6 +160,15 @@ class JoinGraph:
     def has_only_scalars_between(self) -> bool:
         """Whether leaves are tied by variables and scalars alone, not by nested values."""
         return not any(isinstance(span.scalar, Nested) for span in self.spanning)
+
+
+def declared_key(catalog: Catalog, atom: Expr) -> Names | None:
+    """The variables of a relation that stand for its declared key; None if it has none."""
+    if not isinstance(atom, Rel) or not catalog[atom.name].key:
+        return None
+    relation = catalog[atom.name]
+    variables = dict(zip(relation.names, atom.arguments, strict=True))
+    return frozenset(variables[column] for column in relation.key)
 
 
 def _in_canonical_order(factors: Sequence[Expr]) -> list[Expr]:

@@ -55,6 +55,8 @@ class PlannedMap:
     is_inner: bool = False
     """Whether it holds an inner view: definitions of other maps then read it by its name."""
     touched: Expr | None = None
+    is_apart: bool = False
+    """Whether no other map may stand for it, nor it for others: see `Maps.add_inner`."""
     """Which rows a batch touches, of a map whose rows are replaced; over maps and buffers."""
     plan: Plan = Plan.RECURSIVE
     refreshes: str | None = None
@@ -164,7 +166,9 @@ class Maps:
         if name not in self.by_name:
             columns = {COUNT_COLUMN: schedule(definition)}
             stem = self._names.fresh(f"joined_{digest}", ("m_{}",))
-            planned = PlannedMap(name, stem, keys, columns, is_inner=True, plan=self.plan)
+            planned = PlannedMap(
+                name, stem, keys, columns, is_inner=True, is_apart=not is_shared, plan=self.plan
+            )
             planned.is_reevaluated = self._reevaluates
             self.by_name[name] = planned
             self.unplanned.append((planned, COUNT_COLUMN))

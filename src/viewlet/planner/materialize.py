@@ -25,6 +25,7 @@ from viewlet.calculus.expr import (
     Binder,
     Cond,
     Delta,
+    Each,
     Exists,
     Expr,
     MapRef,
@@ -231,9 +232,8 @@ class Materializer:
         for factor in outside:
             bound |= outputs(factor)
         for factor in list(waiting):
-            if isinstance(factor, Nested) and (
-                factor in forced or self._must_stay_out(factor, changing)
-            ):
+            stays = isinstance(factor, Nested) and self._must_stay_out(factor, changing)
+            if stays or factor in forced:
                 waiting.remove(factor)
                 outside.append(factor)
                 if starts_from_batch(factor) and inputs(factor) <= bound:
@@ -439,9 +439,9 @@ def _is_scalar(factor: Expr) -> bool:
 
 
 def _with_inputs(part: Component) -> list[Expr]:
-    """Nested factors that need a variable from outside of the component: no map can hold them."""
+    """Nested and counted factors that need a variable from outside: no map can hold them."""
     missing = inputs(product_of(*part.factors))
-    return [f for f in part.factors if isinstance(f, Nested) and inputs(f) & missing]
+    return [f for f in part.factors if isinstance(f, Nested | Each) and inputs(f) & missing]
 
 
 def _bound_by(factors: Iterable[Expr]) -> Names:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from viewlet.calculus.expr import ZERO, Expr, MapRef, Rel, Value, product_of, sum_of
-from viewlet.calculus.rewrite import Monomial, expand, project
+from viewlet.calculus.rewrite import Monomial, canonical, expand, project
 from viewlet.calculus.scope import Names, outputs, visible
-from viewlet.planner.join_graph import JoinGraph, Leaf
+from viewlet.planner.join_graph import JoinGraph, Leaf, declared_key
 from viewlet.planner.maps import Maps, PlannedMap
 from viewlet.planner.view_tree import TreeNode, TreeSearch
 from viewlet.schema import Catalog
@@ -47,6 +47,8 @@ class TreeMaps:
         self._catalog = catalog
         self._maps = maps
         self._graphs: dict[tuple[Expr, ...], JoinGraph] = {}
+        self._shown_by_rows: dict[str, list[set[str]]] = {}
+        """The columns of the maps of keyed rows, under canonical names."""
         self.rooted: list[Rooted] = []
         """The trees, in the order in which they were made."""
 
@@ -110,7 +112,22 @@ class TreeMaps:
         """The map of one leaf's rows; an inner view's own map where that is the same."""
         if isinstance(leaf.atom, MapRef) and not leaf.decided and leaf.names <= shown:
             return leaf.atom
-        return self._maps.allocate(leaf.names & shown, leaf.factors)
+        return self._maps.allocate(self._shown_together(leaf, leaf.names & shown), leaf.factors)
+
+    def _shown_together(self, leaf: Leaf, shown: Names) -> Names:
+        """name[id] -> name[id, n]  where another tree has that, and id is the declared key: the
+        rows are the same, and one map has them."""
+        key = declared_key(self._catalog, leaf.atom)
+        if not key or not key <= shown:
+            return shown
+        form = canonical(product_of(*leaf.factors))
+        own = {form.names[name] for name in shown}
+        together = self._shown_by_rows.setdefault(form.text, [])
+        wider = next((names for names in together if own <= names), None)
+        if wider is None:
+            together.append(own)
+            return shown
+        return frozenset(name for name in leaf.names if form.names[name] in wider)
 
     # Statements.
 

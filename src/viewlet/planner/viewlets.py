@@ -29,6 +29,7 @@ from viewlet.calculus.expr import (
     Value,
     children,
     factors_of,
+    mapped,
     product_of,
     rebuild,
     relations,
@@ -39,7 +40,7 @@ from viewlet.calculus.expr import (
 from viewlet.calculus.query import InnerView, Plan, Query, with_expressions
 from viewlet.calculus.rewrite import expand, project
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.scope import inputs, outputs
+from viewlet.calculus.scope import all_names, inputs, outputs
 from viewlet.calculus.simplify import simplify
 from viewlet.calculus.typing import variable_slots, weight_type
 from viewlet.functions import Const, apply
@@ -246,7 +247,8 @@ class _Planner:
             planned = self.maps.add_inner(view.keys, body, definition, is_shared=is_shared)
             names[view.name] = planned.name
             if view.made_from is not None and planned.touched is None:
-                planned.touched = self._touched(view, names[view.made_from])
+                touched = transform(view.touched, rule)
+                planned.touched = self._touched(touched, view, names[view.made_from])
         return with_expressions(query, lambda expr: transform(expr, rule)) if names else query
 
     def _with_sums_as_values(self, body: Expr) -> Expr:
@@ -273,8 +275,9 @@ class _Planner:
         slots = variable_slots(expr, signatures)
         return weight_type(expr, signatures, slots) is Physical.INT
 
-    def _touched(self, view: InnerView, source: str) -> Expr:
-        """The rows that are replaced, over the buffer that holds the change of their source."""
+    def _touched(self, touched: Expr, view: InnerView, source: str) -> Expr:
+        """The rows that are replaced, over the buffer that holds the change of their source, and
+        what is counted in the source itself over maps."""
         buffer = self.maps.change(source)
 
         def rule(node: Expr) -> Expr:
@@ -282,7 +285,16 @@ class _Planner:
                 return MapRef(buffer, node.column, node.keys, buffer=True)
             return node
 
-        return transform(view.touched, rule)
+        touched = transform(touched, rule)
+        if not any(map(self.maps.is_inner, walk(touched))):
+            return touched
+        return self._values_over_maps(simplify(touched))
+
+    def _values_over_maps(self, expr: Expr) -> Expr:
+        """Lifts and extremes over maps; all around them stays as it is."""
+        if isinstance(expr, NestedValue):
+            return self._materializer.decorrelate(expr)
+        return mapped(expr, part=self._values_over_maps)
 
     def _let(self, let: NestedValue) -> NestedValue:
         simple = simplify(let)
@@ -375,7 +387,7 @@ class _Planner:
             planned.name,
             column,
             out=schedule(product_of(touched, old)),
-            into=schedule(project(planned.keys, product_of(touched, definition))),
+            into=schedule(project(planned.keys, _touched_rows(touched, definition))),
         )
 
     def _change(self, relation: str) -> Change:
@@ -410,3 +422,12 @@ class _Planner:
             and self.maintenance.is_recomputed(relation, node.name, node.column)
             for node in walk(definition)
         )
+
+
+def _touched_rows(touched: Expr, definition: Expr) -> Expr:
+    """t * Sum[k](q) -> t * q  where t has no variable of q but k: its tests end the loop of q"""
+    body = definition.body if isinstance(definition, Sum) else definition
+    keys = frozenset(definition.keys) if isinstance(definition, Sum) else frozenset[str]()
+    if all_names(touched) & all_names(body) <= keys:
+        return product_of(touched, body)
+    return product_of(touched, definition)

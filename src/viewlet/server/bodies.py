@@ -1,16 +1,22 @@
-"""The body of a request as a file, for the threads that read it: nothing waits in memory."""
+"""The body of a request as a file, for the threads that read it: little of it waits in memory.
+
+A body that is one batch is on disk, from a megabyte on, before a thread reads it: who sends slowly
+holds nobody up. A stream of batches has a thread of its own as long as it lasts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import tempfile
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import IO, Any
 
 from starlette.requests import ClientDisconnect, Request
 
 from viewlet.errors import DataError
 
+SPOOLED_BYTES = 2**20
 WAIT_SECONDS = 60.0
 """How long a client may be silent inside of a body."""
 
@@ -20,16 +26,11 @@ class TooLargeError(DataError):
 
 
 class BodyFile(io.RawIOBase):
-    """Reads a request's body from another thread than the event loop's.
+    """Reads a stream of any length from another thread than the event loop's, as it comes."""
 
-    `limit` bounds its bytes; None is for streams, which are applied as they come.
-    """
-
-    def __init__(self, request: Request, limit: int | None) -> None:
+    def __init__(self, request: Request) -> None:
         self._chunks: AsyncIterator[bytes] = aiter(request.stream())
         self._loop = asyncio.get_running_loop()
-        self._limit = limit
-        self._read = 0
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -54,17 +55,33 @@ class BodyFile(io.RawIOBase):
             return await asyncio.wait_for(anext(self._chunks, None), WAIT_SECONDS)
 
         try:
-            chunk = asyncio.run_coroutine_threadsafe(next_chunk(), self._loop).result()
+            return asyncio.run_coroutine_threadsafe(next_chunk(), self._loop).result()
         except (TimeoutError, ClientDisconnect):
             raise DataError("the body did not come to its end") from None
-        if chunk is not None:
-            self._read += len(chunk)
-            if self._limit is not None and self._read > self._limit:
+
+
+async def spooled(request: Request, limit: int) -> IO[bytes]:
+    """The whole body of a request as a file, from its beginning on."""
+    file = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115  the caller closes it
+    chunks: AsyncIterator[bytes] = aiter(request.stream())
+    size = 0
+    try:
+        while (chunk := await asyncio.wait_for(anext(chunks, None), WAIT_SECONDS)) is not None:
+            size += len(chunk)
+            if size > limit:
                 raise TooLargeError(
-                    f"the body is larger than {self._limit} bytes",
+                    f"the body is larger than {limit} bytes",
                     hint="send smaller ones, or ?batch=1000 to apply rows as they come",
                 )
-        return chunk
+            file.write(chunk)
+    except TimeoutError:
+        file.close()
+        raise DataError("the body did not come to its end") from None
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
 
 
 async def small_body(request: Request, limit: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -45,6 +45,8 @@ class ViewFigures:
     """How it is maintained, and why."""
     reason: str
     pending_rows: int
+    refused: int
+    """Batches that were refused over the server, and that it would have seen."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,6 @@ class FigureBook:
         self._before: tuple[float, int, int, int] | None = None
         self.views: dict[str, ViewFigures] = {}
         self.samples: deque[FigureSample] = deque(maxlen=HISTORY)
-        self.errors: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Take a sample every second until it is canceled."""
@@ -128,6 +129,7 @@ class FigureBook:
                 modes[view].mode.value,
                 modes[view].reason,
                 pending.get(view, 0),
+                self._gateway.refused[view],
             )
         self.views = views
         moment = time.time()

@@ -10,15 +10,26 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from viewlet.errors import DataError, UnsupportedError
+from viewlet.errors import DataError, UnsupportedError, ViewletError
 from viewlet.frontend.parse import SourceText, split, statement_of
-from viewlet.frontend.statements import Copy, Inspect, Select, SetOption, Statement
+from viewlet.frontend.statements import (
+    Copy,
+    Delete,
+    Insert,
+    Inspect,
+    Merge,
+    Select,
+    SetOption,
+    Statement,
+    Update,
+)
 from viewlet.interfaces.adhoc import QueryLimits
 from viewlet.interfaces.arguments import sql_of
 from viewlet.interfaces.cancellation import Cancellation
@@ -64,6 +75,8 @@ class Gateway:
         self.settings = settings
         self.running = 0
         """Statements that run or wait for a thread."""
+        self.refused: Counter[str] = Counter()
+        """Batches that were refused, by the views that would have seen them."""
         self._threads = ThreadPoolExecutor(THREADS, "viewlet-serve")
         self._statement_threads = ThreadPoolExecutor(STATEMENT_THREADS, "viewlet-sql")
         self._body_threads = ThreadPoolExecutor(BODY_THREADS, "viewlet-body")
@@ -149,13 +162,15 @@ class Gateway:
         if not any(isinstance(statement, Select) for statement, _ in statements):
             if not statements:
                 return outcome
-            result = self.database.execute(text)  # views that follow each other compile together
+            with self._counting_refused(_changed_by(statements)):
+                result = self.database.execute(text)  # views that follow each other are one program
             return Outcome(statements[-1][0], count=result if isinstance(result, int) else None)
         for statement, part in statements:
             if isinstance(statement, Select):
                 outcome = Outcome(statement, self.query(part, cancellation))
             else:
-                result = self.database.execute(part)
+                with self._counting_refused(_changed_by([(statement, part)])):
+                    result = self.database.execute(part)
                 outcome = Outcome(statement, count=result if isinstance(result, int) else None)
         return outcome
 
@@ -197,6 +212,23 @@ class Gateway:
     def apply(self, changes: list[Change], *, deletes_cascade: bool = True) -> int:
         """Rows in or out, as one batch."""
         self.check_writable()
-        if deletes_cascade:
-            return self.database.apply(changes)
-        return self.database._writes.apply_batch(changes, deletes_cascade=False)
+        with self._counting_refused({change.relation for change in changes}):
+            if deletes_cascade:
+                return self.database.apply(changes)
+            return self.database._writes.apply_batch(changes, deletes_cascade=False)
+
+    @contextmanager
+    def _counting_refused(self, relations: set[str]) -> Iterator[None]:
+        try:
+            yield
+        except ViewletError:
+            routes = self.database._state.routes
+            known = [routes[name] for name in relations if name in routes]
+            self.refused.update({view for route in known for view in route.views})
+            raise
+
+
+def _changed_by(statements: list[tuple[Statement, str]]) -> set[str]:
+    """The tables whose rows some statements change."""
+    changing = (Insert, Update, Delete, Merge, Copy)
+    return {each.table for each, _ in statements if isinstance(each, changing)}

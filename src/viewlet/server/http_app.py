@@ -26,7 +26,7 @@ from viewlet.errors import DataError, ParseError, ResolutionError, ViewletError
 from viewlet.interfaces.cancellation import Cancellation
 from viewlet.interfaces.dml import Change
 from viewlet.server.admission import COOKIE, Access
-from viewlet.server.bodies import BodyFile, TooLargeError, small_body
+from viewlet.server.bodies import BodyFile, TooLargeError, small_body, spooled
 from viewlet.server.feeds import FeedMessage, FeedReader, Feeds
 from viewlet.server.figures import FigureBook
 from viewlet.server.gateway import Gateway
@@ -194,25 +194,29 @@ class HttpInterface:
         is_streamed = "batch" in parameters
         size = max(1, _number(parameters.get("batch"), STREAMED_ROWS, "batch"))
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = BodyFile(request, None if is_streamed else self.gateway.settings.max_body)
         has_header = parameters.get("header", "true").lower() != "false"
+        if not is_streamed:
+            with await spooled(request, self.gateway.settings.max_body) as file:
 
-        def change() -> tuple[int, ViewletError | None]:
-            parts = read_rows(kind, body, relation, size, has_header)
+                def change() -> int:
+                    whole = list(read_rows(kind, file, relation, size, has_header, is_whole=True))
+                    changes = [Change(name, one_batch(whole), weight)] if whole else []
+                    return self.gateway.apply(changes) if changes else 0
+
+                count = await self.gateway.compute(change)
+            return reply({"count": count, "version": self.gateway.version})
+        body = BodyFile(request)
+
+        def change_as_it_comes() -> tuple[int, ViewletError | None]:
             applied = 0
-            if not is_streamed:
-                whole = list(parts)
-                if whole:
-                    applied = self.gateway.apply([Change(name, one_batch(whole), weight)])
-                return applied, None
             try:
-                for part in parts:
+                for part in read_rows(kind, body, relation, size, has_header):
                     applied += self.gateway.apply([Change(name, part, weight)])
             except ViewletError as error:
                 return applied, error
             return applied, None
 
-        count, error = await self.gateway.read(change)
+        count, error = await self.gateway.read(change_as_it_comes)
         if error is not None:
             return reply({"error": error_body(error), "count": count}, status_of(error))
         return reply({"count": count, "version": self.gateway.version})
@@ -318,6 +322,14 @@ class HttpInterface:
         )
         return answer
 
+    def report(self, protocol: str, what: str, status: str, seconds: float) -> None:
+        """Count a request, and log it as one line of JSON."""
+        self.metrics.requests.labels(protocol, status).inc()
+        self.metrics.seconds.labels(protocol).observe(seconds)
+        fields = {"protocol": protocol, "request": what, "status": status}
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        LOG.info(json.dumps({"time": moment, **fields, "ms": round(seconds * 1000, 2)}))
+
     def guarded(self, handler: Handler) -> Handler:
         """A handler behind the door: access, errors as answers, counts, and one line in the log."""
 
@@ -329,9 +341,8 @@ class HttpInterface:
             else:
                 answer = await self._answer(handler, request)
             seconds = time.perf_counter() - began
-            self.metrics.requests.labels("http", str(answer.status_code)).inc()
-            self.metrics.seconds.labels("http").observe(seconds)
-            log_request("http", f"{request.method} {request.url.path}", answer.status_code, seconds)
+            what = f"{request.method} {request.url.path}"
+            self.report("http", what, str(answer.status_code), seconds)
             return answer
 
         return handle
@@ -346,12 +357,6 @@ class HttpInterface:
         except Exception:
             LOG.exception("a request failed")
             return reply({"error": {"message": "the server failed; its log says why"}}, 500)
-
-
-def log_request(protocol: str, what: str, status: object, seconds: float) -> None:
-    """One line of JSON."""
-    fields = {"protocol": protocol, "request": what, "status": status}
-    LOG.info(json.dumps({**fields, "ms": round(seconds * 1000, 2)}))
 
 
 async def _cancel_when_gone(request: Request, cancellation: Cancellation) -> None:
@@ -411,6 +416,7 @@ def http_app(gateway: Gateway) -> tuple[Starlette, HttpInterface]:
         ("GET", "/healthz", made.health),
         ("GET", "/metrics", made.show_metrics),
         ("GET", "/openapi.json", made.show_openapi),
+        ("GET", "/api", page_file),
         ("POST", "/login", made.login),
         ("GET", "/", page_file),
         ("GET", "/page/{file}", page_file),

@@ -42,8 +42,9 @@ _FILES = _contents()
 
 
 async def page_file(request: Request) -> Response:
-    """One of the files; `/` is index.html."""
-    contents = _FILES.get(request.path_params.get("file", "index.html"))
+    """One of the files; `/` is index.html, and `/api` says what may be asked for."""
+    own = "api.html" if request.url.path == "/api" else "index.html"
+    contents = _FILES.get(request.path_params.get("file", own))
     if contents is None:
         return Response("there is no such file", 404, HEADERS, "text/plain")
     return Response(contents[0], 200, HEADERS, contents[1])
@@ -51,4 +52,4 @@ async def page_file(request: Request) -> Response:
 
 def is_page(path: str) -> bool:
     """Whether a path is one of the page's files."""
-    return path == "/" or path.startswith(PATH)
+    return path in ("/", "/api") or path.startswith(PATH)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 MAX_MESSAGE = 64 * 2**20
 MAX_STARTUP = 10_000
+MAX_PARAMETERS = 2**15 - 1
 
 
 class WireError(Exception):
@@ -88,7 +89,7 @@ def row_description(columns: Sequence[tuple[str, int, int, int, int]]) -> bytes:
 
 def parameter_description(oids: Sequence[int]) -> bytes:
     """The types of a statement's parameters."""
-    return message(b"t", struct.pack(f"!h{len(oids)}i", len(oids), *oids))
+    return message(b"t", struct.pack(f"!h{len(oids)}I", len(oids), *oids))
 
 
 def copy_response(letter: bytes, columns: int, format: int = 0) -> bytes:

@@ -19,7 +19,7 @@ from viewlet.server.gateway import Gateway
 from viewlet.server.pg_catalog import WireCatalog
 from viewlet.server.pg_messages import MessageReader, WireError
 from viewlet.server.pg_password import MECHANISM, ScramServer, WrongPasswordError
-from viewlet.server.pg_session import PgSession
+from viewlet.server.pg_session import PgSession, Report
 from viewlet.server.pg_shapes import SETTINGS
 
 LOG = logging.getLogger("viewlet.server")
@@ -37,10 +37,13 @@ REPORTED = (
 class PgServer:
     """Accepts clients and knows their sessions, by which others cancel."""
 
-    def __init__(self, gateway: Gateway, feeds: Feeds, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, gateway: Gateway, feeds: Feeds, tls: ssl.SSLContext | None, report: Report
+    ) -> None:
         self._gateway = gateway
         self._feeds = feeds
         self._tls = tls
+        self._report = report
         self._catalog = WireCatalog(gateway.database)
         self._sessions: dict[int, PgSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,7 +87,7 @@ class PgServer:
         if len(self._sessions) >= MAX_CONNECTIONS:
             writer.write(refusal("53300", "there are too many connections"))
             return
-        session = PgSession(self._gateway, self._feeds, self._catalog, reader, writer)
+        session = PgSession(self._gateway, self._feeds, self._catalog, reader, writer, self._report)
         try:
             await self._serve(session)
         finally:

@@ -11,10 +11,9 @@ the next Sync is skipped. What is no message ends the connection.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +55,6 @@ from viewlet.server.pg_types import (
     wire_oid,
 )
 
-LOG = logging.getLogger("viewlet.server")
 ROWS_AT_ONCE = 1_000
 STATES: tuple[tuple[type[ViewletError], str], ...] = (
     (ParseError, "42601"),
@@ -68,6 +66,10 @@ STATES: tuple[tuple[type[ViewletError], str], ...] = (
     (StateError, "25P02"),
     (CanceledError, "57014"),
 )
+
+
+Report = Callable[[str, str, str, float], None]
+"""Told of each statement: the protocol, its first word, how it ended, and its seconds."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class PgSession:
     catalog: WireCatalog
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    report: Report
     secret: int = field(default_factory=lambda: secrets.randbits(31))
 
     def __post_init__(self) -> None:
@@ -104,6 +107,7 @@ class PgSession:
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._is_skipping = False
+        self._word, self._status = "", "ok"
         self._canceled = asyncio.Event()
         self._cancellation = Cancellation()
         self.stream = MessageStream(self.reader, self.cancel)
@@ -123,7 +127,7 @@ class PgSession:
             letter, content = await self.stream.read()
             if letter == b"X":
                 return
-            began = time.perf_counter()
+            began, self._status, self._word = time.perf_counter(), "ok", ""
             try:
                 await self._handle(letter, content)
             except ViewletError as error:
@@ -132,8 +136,8 @@ class PgSession:
                     self._ready()
                 else:
                     self._is_skipping = True
-            if letter in b"QE":
-                LOG.debug("%s took %.1f ms", letter, (time.perf_counter() - began) * 1000)
+            if self._word:
+                self.report("pg", self._word, self._status, time.perf_counter() - began)
 
     async def _handle(self, letter: bytes, content: bytes) -> None:
         message = MessageReader(content)
@@ -176,6 +180,7 @@ class PgSession:
         self.send(wire.ready(self._statements.transaction.status))
 
     def _fail(self, error: ViewletError, text: str = "") -> None:
+        self._status = state_of(error)
         if self._statements.transaction.is_open:
             self._statements.transaction.is_failed = True
         self.send(error_message(error, text))
@@ -208,6 +213,7 @@ class PgSession:
 
     async def _run(self, text: str) -> Outcome:
         self._renew()
+        self._word = (text.split(None, 1) or [""])[0][:20].upper()
         return await self.gateway.compute(self._statements.run, text, self._cancellation)
 
     def _renew(self) -> None:
@@ -256,6 +262,8 @@ class PgSession:
     def _oids(self, text: str, declared: Sequence[int]) -> tuple[int, ...]:
         """Of each parameter; 0 where neither the client nor its place says one."""
         count = parameters_of(text)
+        if count > wire.MAX_PARAMETERS:
+            raise ParseError(f"a statement has at most {wire.MAX_PARAMETERS} parameters")
         oids = [*declared, *[0] * (count - len(declared))]
         if not all(oid not in (0, UNKNOWN) for oid in oids[:count]):
             types = parameter_types(text, self.catalog.column_types())
@@ -447,13 +455,19 @@ def data_rows(
 
 def error_message(error: ViewletError, text: str = "") -> bytes:
     """ErrorResponse; with the place where the text of the query is known."""
-    code = next((code for kind, code in STATES if isinstance(error, kind)), "XX000")
-    if error.message.partition(": ")[2].startswith("duplicate primary key") or (
-        error.message.startswith("duplicate primary key")
-    ):
-        code = "23505"
+    code = state_of(error)
     values = {"S": "ERROR", "V": "ERROR", "C": code, "M": error.message, "H": error.hint or ""}
     if error.position is not None and text:
         lines = text.split("\n")[: error.position.line - 1]
         values["P"] = str(sum(len(line) + 1 for line in lines) + error.position.column)
     return wire.fields(b"E", values)
+
+
+def state_of(error: ViewletError) -> str:
+    """The SQLSTATE of an error."""
+    code = next((code for kind, code in STATES if isinstance(error, kind)), "XX000")
+    if error.message.partition(": ")[2].startswith("duplicate primary key") or (
+        error.message.startswith("duplicate primary key")
+    ):
+        code = "23505"
+    return code

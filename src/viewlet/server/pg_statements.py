@@ -279,6 +279,10 @@ class PgStatements:
         known = {setting.lower(): value for setting, value in SETTINGS.items()}
         if name == "transaction_isolation_level":
             name = "transaction_isolation"
+        if name == "all":
+            return Answer("SHOW", pa.table({"name": [*known], "setting": [*known.values()]}))
+        if re.match(r"(tables|views|streams|columns|create)(_|$)", name):
+            return self._run_statement(text)
         if name not in known:
             raise ResolutionError(f"there is no setting {name}")
         return Answer("SHOW", pa.table({name: [known[name]]}))

@@ -28,10 +28,22 @@ class ViewCollector(Collector):
             "viewlet_view_refreshes", "Batches that went through the view", labels=["view"]
         )
         rows = CounterMetricFamily("viewlet_view_rows", "Rows of those batches", labels=["view"])
+        errors = CounterMetricFamily(
+            "viewlet_view_errors", "Batches refused that it would have seen", labels=["view"]
+        )
         for view, figures in views.items():
             refreshes.add_metric([view], figures.refreshes)
             rows.add_metric([view], figures.changed_rows)
-        yield from (refreshes, rows)
+            errors.add_metric([view], figures.refused)
+        yield from (refreshes, rows, errors)
+        modes = GaugeMetricFamily(
+            "viewlet_view_mode", "1 for how it is maintained", labels=["view", "mode"]
+        )
+        pending = GaugeMetricFamily("viewlet_view_pending_rows", "That wait", labels=["view"])
+        for view, figures in views.items():
+            modes.add_metric([view, figures.mode], 1)
+            pending.add_metric([view], figures.pending_rows)
+        yield from (modes, pending)
         for name, text in (("bytes", "Bytes of its maps"), ("records", "Records of its maps")):
             family = GaugeMetricFamily(f"viewlet_view_{name}", text, labels=["view"])
             for view, figures in views.items():
@@ -52,6 +64,10 @@ class ViewCollector(Collector):
         for view, figures in views.items():
             family.add_metric([view], len(figures.recomputed))
         yield family
+        yield CounterMetricFamily(
+            "viewlet_rows_in", "Rows that came in", self._figures.history.rows
+        )
+        yield CounterMetricFamily("viewlet_rows_out", "Changed rows sent", self._feeds.rows)
         yield GaugeMetricFamily("viewlet_version", "Of the database", self._gateway.version)
         yield GaugeMetricFamily("viewlet_subscribers", "Clients of feeds", self._feeds.clients)
 

@@ -12,7 +12,7 @@ import decimal
 import io
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from viewlet.engine.values.arrow import arrow_type
 from viewlet.errors import DataError
@@ -31,9 +31,20 @@ MAX_LINE = 16 * 2**20
 
 
 def read_rows(
-    kind: str, body: io.RawIOBase, relation: Relation, size: int, has_header: bool
+    kind: str,
+    body: io.RawIOBase | IO[bytes],
+    relation: Relation,
+    size: int,
+    has_header: bool,
+    *,
+    is_whole: bool = False,
 ) -> Iterator[Any]:
-    """The rows of a body in batches of about `size`, in shapes that `insert` takes."""
+    """The rows of a body in batches of about `size`, in shapes that `insert` takes.
+
+    `is_whole`: all of the body is there, so that JSON may be one text over many lines.
+    """
+    if is_whole and kind == "application/json":
+        return _json_text(body, relation, size)
     if kind in JSON_LINES:
         return _json_rows(body, relation, size)
     if kind == CSV:
@@ -44,8 +55,26 @@ def read_rows(
     raise DataError(f"cannot read rows of type {kind or 'none'}", hint=f"Content-Type is {known}")
 
 
-def _json_rows(body: io.RawIOBase, relation: Relation, size: int) -> Iterator[Any]:
-    doubles = {c.name: at for at, c in enumerate(relation.columns) if c.type.kind is Kind.DOUBLE}
+def _json_text(body: Any, relation: Relation, size: int) -> Iterator[Any]:
+    """One object, or a list of rows, over any number of lines; else a row a line."""
+    try:
+        value = json.loads(body.read(), parse_float=decimal.Decimal, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        body.seek(0)
+        return _json_rows(body, relation, size)  # which says what is wrong where
+    is_many = isinstance(value, list) and all(isinstance(row, dict | list) for row in value)
+    rows = [
+        _json_row(row, relation, _doubles(relation), 1) for row in (value if is_many else [value])
+    ]
+    return iter([rows] if rows else [])
+
+
+def _doubles(relation: Relation) -> dict[str, int]:
+    return {c.name: at for at, c in enumerate(relation.columns) if c.type.kind is Kind.DOUBLE}
+
+
+def _json_rows(body: Any, relation: Relation, size: int) -> Iterator[Any]:
+    doubles = _doubles(relation)
     rows: list[Any] = []
     for number, line in enumerate(_lines(body), 1):
         if not line.strip():
@@ -93,7 +122,7 @@ def _no_constant(text: str) -> Any:
     raise ValueError(f"{text} is no value of JSON; write it as a string")
 
 
-def _lines(body: io.RawIOBase) -> Iterator[bytes]:
+def _lines(body: Any) -> Iterator[bytes]:
     reader = io.BufferedReader(body, 2**16)
     while line := reader.readline(MAX_LINE):
         if len(line) == MAX_LINE and not line.endswith(b"\n"):
@@ -101,7 +130,7 @@ def _lines(body: io.RawIOBase) -> Iterator[bytes]:
         yield line
 
 
-def _csv_rows(body: io.RawIOBase, relation: Relation, has_header: bool) -> Iterator[Any]:
+def _csv_rows(body: Any, relation: Relation, has_header: bool) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -128,7 +157,7 @@ def _csv_rows(body: io.RawIOBase, relation: Relation, has_header: bool) -> Itera
             raise DataError(f"not rows of {relation.name} as CSV: {error}") from None
 
 
-def _arrow_rows(body: io.RawIOBase) -> Iterator[Any]:
+def _arrow_rows(body: Any) -> Iterator[Any]:
     import pyarrow as pa
 
     try:

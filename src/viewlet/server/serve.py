@@ -120,7 +120,7 @@ class RunningServer:
         settings = self._settings
         if settings.pg_port is None:
             return None
-        server = PgServer(self.gateway, interface.feeds, tls)
+        server = PgServer(self.gateway, interface.feeds, tls, interface.report)
         listening = listening_socket(settings.host, settings.pg_port)
         listener = await asyncio.start_server(server.accept, sock=listening, limit=2**20)
         self.pg_port = listening.getsockname()[1]

@@ -82,7 +82,7 @@ class Touched:
         values = {}
         for name, position in self.positions.items():
             words = self.layout.value_slice(position)
-            cells = self.words[:, words.start + shift : words.stop + shift]
+            cells = np.ascontiguousarray(self.words[:, words.start + shift : words.stop + shift])
             values[name] = self.layout.values_in(position, cells)
         return values
 

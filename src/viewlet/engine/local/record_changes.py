@@ -101,8 +101,9 @@ def _by_record(query: Query, touched: Touched, database: Database) -> tuple[Batc
     same = np.ones(len(both), bool)
     for before, after in zip(was, now, strict=True):
         same &= _equal(before, after)
-    come, gone = new_counts.copy(), old_counts.copy()
+    come, gone = new_counts, old_counts
     if same.any():
+        come, gone = new_counts.copy(), old_counts.copy()
         more = new_counts[both[same]] - old_counts[both_old[same]]
         come[both[same]] = np.maximum(more, 0)
         gone[both_old[same]] = np.maximum(-more, 0)
@@ -122,8 +123,8 @@ def _equal(before: Vector, after: Vector) -> Array:
 
 
 def _taken(columns: list[Vector], counts: Array) -> Batch:
-    rows = np.flatnonzero(counts)
-    if len(rows) == len(counts):
+    if np.count_nonzero(counts) == len(counts):
         return Batch([v.values for v in columns], [v.nulls for v in columns], counts)
+    rows = np.flatnonzero(counts)
     taken = [column.take(rows) for column in columns]
     return Batch([v.values for v in taken], [v.nulls for v in taken], counts[rows])

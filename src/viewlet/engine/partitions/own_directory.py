@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from viewlet.errors import StateError
-from viewlet.native.code_cache import objection_to
+from viewlet.ownership import objection_to
 
 
 def own_directory() -> Path:

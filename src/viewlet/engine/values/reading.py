@@ -40,14 +40,14 @@ def located_vectors(
     database: Database,
 ) -> tuple[list[Vector], Array, Array]:
     """The same with the record that each row is of."""
-    records = np.arange(len(components[COUNT]))
-    if query.kind is not ViewKind.TOTAL:
-        present = np.flatnonzero(components[COUNT])
-        if len(present) < len(records):
-            keys = [key.take(present) for key in keys]
-            components = {name: values[present] for name, values in components.items()}
-            records = present
-    length = len(records)
+    length = len(components[COUNT])
+    if query.kind is ViewKind.TOTAL or np.count_nonzero(components[COUNT]) == length:
+        records = np.arange(length)
+    else:
+        records = np.flatnonzero(components[COUNT])
+        keys = [key.take(records) for key in keys]
+        components = {name: values[records] for name, values in components.items()}
+        length = len(records)
     if not length:
         # A condition that is never true may have left the select list without its variables.
         return _as_vectors(query, []), _counts([]), records
