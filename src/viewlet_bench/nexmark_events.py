@@ -42,11 +42,11 @@ class Generator:
             yield self._batch(np.arange(first, min(first + size, events)))
 
     def _batch(self, numbers: Any) -> dict[str, pa.Table]:
-        place = numbers % CYCLE
+        turn = numbers % CYCLE
         return {
-            "person": self._persons(numbers[place == 0]),
-            "auction": self._auctions(numbers[(place > 0) & (place < 4)]),
-            "bid": self._bids(numbers[place >= 4]),
+            "person": self._persons(numbers[turn == 0]),
+            "auction": self._auctions(numbers[(turn > 0) & (turn < 4)]),
+            "bid": self._bids(numbers[turn >= 4]),
         }
 
     def _persons(self, numbers: Any) -> pa.Table:

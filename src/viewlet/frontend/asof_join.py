@@ -68,7 +68,7 @@ def _expand(join: exp.Join) -> None:
         if len(sides) != 1:
             raise fault(ParseError, f"ON of ASOF JOIN compares with a column of {name}", test)
         keys += sides
-    place = position_of(join)
+    position = position_of(join)
     first = exp.Select(
         expressions=[exp.Star()],
         distinct=exp.Distinct(on=exp.Tuple(expressions=[key.copy() for key in keys])),
@@ -85,7 +85,7 @@ def _expand(join: exp.Join) -> None:
     alias = right.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
     rows = exp.Subquery(this=first, alias=alias.copy())
     for node in (*rows.walk(), *condition.walk()):
-        node.meta.setdefault(POSITION, place)
+        node.meta.setdefault(POSITION, position)
     join.set("this", rows)
     join.set("on", condition)
     join.set("method", None)

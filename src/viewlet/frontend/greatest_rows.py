@@ -43,25 +43,25 @@ def with_greatest_rows(catalog: Catalog, select: exp.Select, scope: Scope | None
     where = select.args.get("where")
     if not tables:
         return select
-    found: list[tuple[GreatestRows, exp.Expr | None]] = []
+    matches: list[tuple[GreatestRows, exp.Expr | None]] = []
     taken: set[int] = set()
     for part in conjuncts_of(where.this) if where is not None else ():
         rows = _of_condition(part, tables)
         if rows is not None and id(rows.table) not in taken:
             taken.add(id(rows.table))
-            found.append((rows, part))
+            matches.append((rows, part))
     for join in select.args.get("joins") or ():
         rows = _of_join(join, tables, where)
         if rows is not None and id(rows.table) not in taken:
             taken.add(id(rows.table))
-            found.append((rows, None))
-    if not found:
+            matches.append((rows, None))
+    if not matches:
         return select
-    paths = [(rows, part, _path_of(select, rows.table)) for rows, part in found]
-    kept = [
+    paths = [(rows, part, _path_of(select, rows.table)) for rows, part in matches]
+    remaining = [
         part.copy()
         for part in (conjuncts_of(where.this) if where is not None else ())
-        if all(part is not test for _, test in found)
+        if all(part is not test for _, test in matches)
     ]
     select = select.copy()
     for rows, _, path in paths:
@@ -69,8 +69,8 @@ def with_greatest_rows(catalog: Catalog, select: exp.Select, scope: Scope | None
         node = select.args["from_"] if owner < 0 else select.args["joins"][owner]
         node.set(argument, _first_rows(catalog, rows))
     if where is not None:
-        condition = kept[0] if kept else None
-        for part in kept[1:]:
+        condition = remaining[0] if remaining else None
+        for part in remaining[1:]:
             condition = exp.And(this=condition, expression=part)
         select.set("where", exp.Where(this=condition) if condition is not None else None)
     return select
@@ -322,9 +322,9 @@ def _first_rows(catalog: Catalog, rows: GreatestRows) -> exp.Subquery:
         )
         query = exp.Union(this=query, expression=other, distinct=False)
     subquery = exp.Subquery(this=query, alias=alias.copy())
-    place = position_of(rows.table)
+    position = position_of(rows.table)
     for node in subquery.walk():
-        node.meta.setdefault(POSITION, place)
+        node.meta.setdefault(POSITION, position)
     return subquery
 
 

@@ -43,9 +43,9 @@ def _expand(source: exp.Expr, pivots: Sequence[exp.Pivot]) -> None:
             name = source.name if isinstance(source, exp.Table) else "pivoted"
             alias = exp.TableAlias(this=exp.to_identifier(name))
         inner = exp.Subquery(this=query, alias=alias.copy())
-    place = position_of(pivots[0]) or position_of(source)
+    position = position_of(pivots[0]) or position_of(source)
     for node in inner.walk():
-        node.meta.setdefault(POSITION, place)
+        node.meta.setdefault(POSITION, position)
     if joins:
         inner.set("joins", joins)
     source.replace(inner)

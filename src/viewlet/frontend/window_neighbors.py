@@ -85,7 +85,7 @@ class Neighbors:
     def _same(self, names: Mapping[str, str], row: Keys, key: OrderKey) -> Expr:
         return cond(apply("==", Ref(names[key.variable]), Ref(row[key.variable])))
 
-    def at(self, place: str) -> tuple[dict[str, str], list[Expr]]:
+    def at(self, ordinal: str) -> tuple[dict[str, str], list[Expr]]:
         """The keys of the row at a place from 1 on, NULL behind the last, and what finds them."""
         row: dict[str, str] = {}
         factors: list[Expr] = []
@@ -102,10 +102,10 @@ class Neighbors:
             count = lift(
                 up_to, sum_over((*self.partition, *fixed, target), product((other, *tests)))
             )
-            enough = cond(apply(">=", Ref(up_to), Ref(place)))
+            enough = cond(apply(">=", Ref(up_to), Ref(ordinal)))
             same = [self._same(names, row, k) for k in ahead]
             body = sum_over(
-                (*self.partition, *fixed, target, place), product((expr, *same, count, enough))
+                (*self.partition, *fixed, target, ordinal), product((expr, *same, count, enough))
             )
             choice = self.variables.fresh("row_key", nullable=True)
             factors.append(extreme(choice, "max" if key.descending else "min", target, body))
@@ -113,8 +113,8 @@ class Neighbors:
             if at + 1 < len(self.order):
                 skipped, skipping = self._strictly_before(row, at)
                 rest = self.variables.fresh("rest")
-                factors += [skipping, assign(rest, apply("-", Ref(place), Ref(skipped)))]
-                place = rest
+                factors += [skipping, assign(rest, apply("-", Ref(ordinal), Ref(skipped)))]
+                ordinal = rest
         return row, factors
 
     def _strictly_before(self, row: Keys, at: int) -> tuple[str, Expr]:
@@ -161,8 +161,8 @@ class Neighbors:
         self, frame: NearbyRows, excluded: str | None, peers: Sequence[OrderKey]
     ) -> tuple[Branch, str]:
         """The rows of a frame, and the variable of their places."""
-        step, place = self.variables.fresh("step"), self.variables.fresh("place")
-        row, finding = self.at(place)
+        step, ordinal = self.variables.fresh("step"), self.variables.fresh("place")
+        row, finding = self.at(ordinal)
         branch, names = self.rows.branch(self.variables, self.partition)
         tests = [self._same(names, row, key) for key in self.order]
         if excluded is not None:
@@ -177,10 +177,10 @@ class Neighbors:
             tests.append(cond(apply("not", left_out)))
         factors = (
             Each(step, Ref(frame.size)),
-            assign(place, apply("+", Ref(frame.start), Ref(step))),
+            assign(ordinal, apply("+", Ref(frame.start), Ref(step))),
             *finding,
         )
-        return Branch((*factors, *branch.factors, *tests), branch.bindings), place
+        return Branch((*factors, *branch.factors, *tests), branch.bindings), ordinal
 
     def _equal(self, names: Mapping[str, str], keys: Sequence[OrderKey]) -> ScalarExpr:
         """Whether another row has the keys of the row that values are made for."""
@@ -200,14 +200,14 @@ class Neighbors:
         source = MapRef(change, PRESENCE, other.keys)
         point = {variable: names[variable] for variable in own}
         count, counting = self.before(point)
-        step, place = self.variables.fresh("step"), self.variables.fresh("place")
-        row, finding = self.at(place)
+        step, ordinal = self.variables.fresh("step"), self.variables.fresh("place")
+        row, finding = self.at(ordinal)
         near = product_of(
             exists_of(sum_over((*self.partition, *point.values()), source)),
             counting,
             Each(step, Const(1 + back + ahead)),
-            assign(place, apply("-", apply("+", Ref(count), Ref(step)), Const(back))),
-            cond(apply(">=", Ref(place), Const(1))),
+            assign(ordinal, apply("-", apply("+", Ref(count), Ref(step)), Const(back))),
+            cond(apply(">=", Ref(ordinal), Const(1))),
             *finding,
             cond(self.is_there(row)),
             *(assign(variable, Ref(row[variable])) for variable in own),

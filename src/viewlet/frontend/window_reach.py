@@ -87,12 +87,12 @@ class NeighborStage(ValueStage):
     ) -> ScalarExpr:
         """LAG and LEAD: the value of the row so far away, or the default if there is none."""
         shift = reach.first if reach.first else reach.last
-        place = self.variables.fresh("place")
-        row, finding = around.at(place)
+        ordinal = self.variables.fresh("place")
+        row, finding = around.at(ordinal)
         value = call.operands[id(call.function.this)]
         variable, taking = around.value(row, value.scalar)
         ahead = apply("+", Ref(before), Const(1 + shift))
-        factors += [assign(place, ahead), *finding, taking]
+        factors += [assign(ordinal, ahead), *finding, taking]
         target = self.types[call.variable]
         result = convert(Typed(Ref(variable), value.type), target, call.node).scalar
         default = call.function.args.get("default")
@@ -118,7 +118,7 @@ class NeighborStage(ValueStage):
     ) -> ScalarExpr:
         """FIRST_VALUE, LAST_VALUE and NTH_VALUE of a frame of a few rows."""
         frame, sizes = around.frame(before, reach.first, reach.last)
-        rows, place = around.around(frame, call.frame.exclude, peers)
+        rows, ordinal = around.around(frame, call.frame.exclude, peers)
         value = call.operands[id(call.function.this)]
         tests = []
         if call.ignores_nulls:
@@ -126,7 +126,7 @@ class NeighborStage(ValueStage):
         kind = "max" if isinstance(call.function, exp.LastValue) else "min"
         keys = (*self.partition, *around.own, frame.start, frame.size)
         choice = self.variables.fresh("place", nullable=True)
-        body = sum_over((*keys, place), product((*rows.factors, *tests)))
+        body = sum_over((*keys, ordinal), product((*rows.factors, *tests)))
         number = 1
         if isinstance(call.function, exp.NthValue):
             number = whole_number(call.function.args.get("offset"), "NTH_VALUE", 1)
@@ -135,7 +135,7 @@ class NeighborStage(ValueStage):
         variable, taking = around.value(row, value.scalar)
         factors += [
             *sizes,
-            extreme(choice, kind, place, body),
+            extreme(choice, kind, ordinal, body),
             assign(at, apply("+", Ref(choice), Const(number - 1))),
             *finding,
             taking,

@@ -6,7 +6,8 @@
 
 Most sums of DOUBLE need no more than their first word (storage.doubles). The four others lie behind
 all entries of the node, in the order of the entries. While WIDE is 0 they are zero everywhere, in
-the nodes that are free as well: nothing reads or writes or moves them, and a node is half as long.
+the nodes that are free as well: nothing reads, writes or moves them, and half of a node or less is
+left.
 
 A leaf's entries are the records in the order of their keys, with what each adds to the sums. An
 entry above stands for a node: its key is not above any key in there and not below any to the left.
