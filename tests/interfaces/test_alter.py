@@ -369,6 +369,7 @@ def test_subscriptions_end_with_the_query_that_they_were_of(db: viewlet.Database
         "SELECT c, MIN(b) AS a, MAX(b) AS z FROM r GROUP BY c HAVING MAX(b) > 1",
         "SELECT a FROM r LEFT JOIN (SELECT c AS k, MAX(b) AS m FROM r GROUP BY c) z ON z.k = r.c",
         "SELECT a, b FROM r WHERE b NOT IN (SELECT e FROM s WHERE e > r.b)",
+        "SELECT n, v FROM r UNPIVOT (v FOR n IN (a, b))",
     ],
 )
 def test_columns_that_a_view_does_not_read_come_and_go(query: str) -> None:

@@ -106,8 +106,9 @@ def _own_nodes(view: CreateView, table: str) -> list[exp.Table]:
 
 
 def _edited(view: CreateView, edits: Iterable[_Edit]) -> CreateView:
+    """Each edit once: UNPIVOT is read as several queries of the same table."""
     text = view.text
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
+    for edit in sorted(set(edits), key=lambda edit: edit.start, reverse=True):
         text = f"{text[: edit.start]}{edit.text}{text[edit.end :]}"
     return _parsed(text)
 
