@@ -93,6 +93,7 @@ CALLS: dict[str, Calls] = {
     "div": _calls("div(i, j)"),
     "mod": _calls("mod(i, j)", "mod(f, g)", sql="i % j; MOD(i, j); f % g; MOD(e, 0.75)"),
     "abs": _calls("abs(i)", "abs(f)", sql="ABS(i); ABS(f); ABS(e)"),
+    "bit_weight": _calls("bit_weight(i, 3)", "bit_weight(i, abs(j))"),
     "sign": _calls("sign(i)", "sign(f)", sql="SIGN(i); SIGN(f); SIGN(e)"),
     # rounding
     "floor": _calls("floor(f)", sql="FLOOR(f)"),
