@@ -106,7 +106,7 @@ def _own_nodes(view: CreateView, table: str) -> list[exp.Table]:
 
 
 def _edited(view: CreateView, edits: Iterable[_Edit]) -> CreateView:
-    """Each edit once: PIVOT and UNPIVOT have become branches, each with a copy of what they read."""
+    """Each edit once: PIVOT and UNPIVOT have become branches, with copies of what they read."""
     text = view.text
     for edit in sorted(set(edits), key=lambda edit: edit.start, reverse=True):
         text = f"{text[: edit.start]}{edit.text}{text[edit.end :]}"
