@@ -51,8 +51,8 @@ def without_column(view: CreateView, table: str, column: str) -> CreateView:
     for node in _own_nodes(view, table):
         listing = _listing(node)
         if listing is not None:
-            kept = [(name, shown) for name, shown in listing.columns if name != column]
-            text = _list_text(kept or listing.columns)
+            others = [(name, shown) for name, shown in listing.columns if name != column]
+            text = _list_text(others or listing.columns)
             edits.append(_Edit(listing.start, listing.end, text))
     return _edited(view, edits)
 
