@@ -170,6 +170,14 @@ def test_add_gives_rows_the_default(db: viewlet.Database) -> None:
         db.execute("INSERT INTO r (a, i) VALUES (3, 'long')")
 
 
+def test_a_column_below_an_unpivot_is_renamed(db: viewlet.Database) -> None:
+    inner = "SELECT b AS g, a AS x, a AS y FROM r"
+    db.execute(f"CREATE VIEW v AS SELECT * FROM ({inner}) UNPIVOT (value FOR name IN (x, y))")
+    db.execute("INSERT INTO r (a, b) VALUES (1, 2); ALTER TABLE r RENAME COLUMN a TO k")
+    db.execute("INSERT INTO r (k, b) VALUES (3, 4)")
+    assert rows_of(db, "v") == Counter([(2, "x", 1), (2, "y", 1), (4, "x", 3), (4, "y", 3)])
+
+
 def test_several_changes_in_one_statement_are_all_or_none(db: viewlet.Database) -> None:
     db.execute("INSERT INTO r VALUES (1, 2, 'x', 0.5)")
     db.execute("ALTER TABLE r ADD x INT DEFAULT 4, DROP c, RENAME b TO bb, ALTER d SET DEFAULT 9")

@@ -34,7 +34,9 @@ def over_columns(view: CreateView, table: str, columns: Shown) -> CreateView:
         for name, shown in columns
     )
     text = view.text
-    for node in sorted(_table_nodes(fresh.select, table), key=_start, reverse=True):
+    # PIVOT and UNPIVOT have become branches, each with a copy of what they read.
+    nodes = {_start(node): node for node in _table_nodes(fresh.select, table)}
+    for _, node in sorted(nodes.items(), reverse=True):
         alias = "" if node.args.get("alias") else f" AS {quoted(table)}"
         end = int(node.this.meta["end"]) + 1
         rows = f"(SELECT {listed} FROM {quoted(table)}){alias}"

@@ -28,11 +28,17 @@ _FEW = 32  # strings that are matched one by one as fast as by Arrow
 
 
 class Dictionary:
-    """Strings by code and codes by string."""
+    """Strings by code and codes by string.
+
+    Some strings are there only because a function made them of another; `arrivals` are the codes of
+    those that have come as themselves since.
+    """
 
     def __init__(self, strings: Sequence[str] = ()) -> None:
         self.strings: list[str | None] = [None]
         self.codes: dict[str | None, int] = {None: 0}
+        self._derived: set[int] = set()
+        self.arrivals: list[int] = []
         self.encode(strings)
 
     def __len__(self) -> int:
@@ -44,7 +50,21 @@ class Dictionary:
         if code is None:
             code = self.codes[text] = len(self.strings)
             self.strings.append(text)
+        elif code in self._derived:
+            self._arrive((code,))
         return code
+
+    def derived_code(self, text: str | None) -> int:
+        """The code of a string that a function has made."""
+        code = self.codes.get(text)
+        if code is None:
+            code = self.code(text)
+            self._derived.add(code)
+        return code
+
+    def _arrive(self, codes: Iterable[int]) -> None:
+        self._derived.difference_update(codes)
+        self.arrivals += codes
 
     def encode(self, texts: Iterable[str | None]) -> Array:
         """The codes of many strings; each distinct one is looked up once."""
@@ -64,6 +84,8 @@ class Dictionary:
     def _codes_of_distinct(self, texts: Array) -> Array:
         """The same for strings that differ from each other, without a step of Python's for each."""
         codes = np.array(list(map(self.codes.get, texts.tolist(), repeat(0))), np.int64)
+        if self._derived:
+            self._arrive(sorted(self._derived.intersection(codes.tolist())))
         unknown = np.flatnonzero(codes == 0)
         fresh = texts[unknown].tolist()
         coming = range(len(self), len(self) + len(fresh))
@@ -140,7 +162,7 @@ class _Table:
         self.gaps[code] = value is None
         result_code = 0
         if self.lookup.physical is Physical.STR:
-            result_code = dictionary.code(value)  # type: ignore[arg-type]
+            result_code = dictionary.derived_code(value)  # type: ignore[arg-type]
             value = result_code
         self.values[code] = value or 0
         return result_code
@@ -190,8 +212,11 @@ class TextTables:
         self._order = StringOrder(dictionary.codes) if texts.ranks else None
         self._filled = 0
         # Strings made by lookups are looked up again, as often as one may feed another; a
-        # function that always makes new strings must not go on for ever.
+        # function that always makes new strings must not go on for ever. So those that are made
+        # at the end of such a chain are left out, until they come as themselves or by a shorter way.
         self._depth: dict[int, int] = {}
+        self._left_out: set[int] = set()
+        self._arrived = 0
         self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
 
     @property
@@ -201,24 +226,34 @@ class TextTables:
 
     def update(self) -> bool:
         """Take in what the dictionary has got since; True if any address may have changed."""
-        if self._filled == len(self.dictionary):
+        arrivals = self.dictionary.arrivals[self._arrived :]
+        self._arrived += len(arrivals)
+        if self._filled == len(self.dictionary) and self._left_out.isdisjoint(arrivals):
             return False
         first = code = self._filled
+        waiting = [(arrival, 0) for arrival in arrivals if arrival in self._left_out]
         # The few that a program or a single row brings are no reason to import Arrow either.
         many = len(self.dictionary) - first > _FEW
         slow = [table for table in self.tables if not many or table.at_once is None]
-        while code < len(self.dictionary):
-            if not slow:
-                break
-            depth = self._depth.pop(code, 0)
-            text = self.dictionary.strings[code]
-            for table in slow:
+        came_as_themselves = len(self.dictionary)
+        while waiting or (slow and code < len(self.dictionary)):
+            if waiting:
+                at, depth = waiting.pop()
+            else:
+                at, depth, code = code, self._depth.pop(code, 0), code + 1
+            if depth > self._most:
+                self._left_out.add(at)
+                continue
+            self._left_out.discard(at)
+            text = self.dictionary.strings[at]
+            for table in slow if at >= first else self.tables:
                 table.reserve(len(self.dictionary))
-                if depth <= self._most:
-                    result_code = table.fill(code, text, self.dictionary)
-                    if result_code > code:
-                        self._depth.setdefault(result_code, depth + 1)
-            code += 1
+                result_code = table.fill(at, text, self.dictionary)
+                if result_code in self._left_out and depth < self._most:
+                    waiting.append((result_code, depth + 1))
+                elif result_code >= max(code, came_as_themselves):
+                    known_depth = self._depth.get(result_code, depth + 1)
+                    self._depth[result_code] = min(known_depth, depth + 1)
         for table in self.tables:
             table.reserve(len(self.dictionary))
             if many and table.at_once is not None:
