@@ -63,7 +63,7 @@ def test_ranks_follow_the_order_of_strings() -> None:
 
 
 def test_a_string_that_a_function_made_first_is_looked_up_when_it_comes_itself() -> None:
-    """SUBSTRING(x, 2) makes 'c' of 'abc' in two steps, one more than a chain of one function has."""
+    """SUBSTRING(x, 2) makes 'c' of 'abc' in two steps, one more than one function may take."""
     scalar = parse_scalar("substring(text, 2, 9)")
     for few in (True, False):
         dictionary = Dictionary()

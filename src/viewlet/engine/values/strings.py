@@ -213,7 +213,7 @@ class TextTables:
         self._filled = 0
         # Strings made by lookups are looked up again, as often as one may feed another; a
         # function that always makes new strings must not go on for ever. So those that are made
-        # at the end of such a chain are left out, until they come as themselves or by a shorter way.
+        # at the end of such a chain are left out, until they come themselves or by a shorter way.
         self._depth: dict[int, int] = {}
         self._left_out: set[int] = set()
         self._arrived = 0
