@@ -212,10 +212,10 @@ class TextTables:
         self._order = StringOrder(dictionary.codes) if texts.ranks else None
         self._filled = 0
         # Strings made by lookups are looked up again, as often as one may feed another; a
-        # function that always makes new strings must not go on for ever. So those that are made
-        # at the end of such a chain are left out, until they come themselves or by a shorter way.
+        # function that always makes new strings must not go on for ever. So each has a depth, the
+        # fewest lookups that make it of a string that came as itself, and the deepest have no
+        # entries until they come themselves or by a shorter way.
         self._depth: dict[int, int] = {}
-        self._left_out: set[int] = set()
         self._arrived = 0
         self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
 
@@ -228,32 +228,18 @@ class TextTables:
         """Take in what the dictionary has got since; True if any address may have changed."""
         arrivals = self.dictionary.arrivals[self._arrived :]
         self._arrived += len(arrivals)
-        if self._filled == len(self.dictionary) and self._left_out.isdisjoint(arrivals):
+        nearer = [(arrival, 0) for arrival in arrivals if arrival in self._depth]
+        if self._filled == len(self.dictionary) and not nearer:
             return False
-        first = code = self._filled
-        waiting = [(arrival, 0) for arrival in arrivals if arrival in self._left_out]
+        first = self._filled
         # The few that a program or a single row brings are no reason to import Arrow either.
         many = len(self.dictionary) - first > _FEW
         slow = [table for table in self.tables if not many or table.at_once is None]
-        came_as_themselves = len(self.dictionary)
-        while waiting or (slow and code < len(self.dictionary)):
-            if waiting:
-                at, depth = waiting.pop()
-            else:
-                at, depth, code = code, self._depth.pop(code, 0), code + 1
-            if depth > self._most:
-                self._left_out.add(at)
-                continue
-            self._left_out.discard(at)
-            text = self.dictionary.strings[at]
-            for table in slow if at >= first else self.tables:
-                table.reserve(len(self.dictionary))
-                result_code = table.fill(at, text, self.dictionary)
-                if result_code in self._left_out and depth < self._most:
-                    waiting.append((result_code, depth + 1))
-                elif result_code >= max(code, came_as_themselves):
-                    known_depth = self._depth.get(result_code, depth + 1)
-                    self._depth[result_code] = min(known_depth, depth + 1)
+        self._come_nearer(nearer)
+        while slow and self._filled < len(self.dictionary):
+            code = self._filled
+            self._filled += 1
+            self._come_nearer(self._fill(code, slow))
         for table in self.tables:
             table.reserve(len(self.dictionary))
             if many and table.at_once is not None:
@@ -263,6 +249,34 @@ class TextTables:
             fresh = self.dictionary.strings[1 + len(self._order) :]
             self._order.add([text for text in fresh if text is not None])
         return True
+
+    def _fill(self, code: int, tables: Sequence[_Table]) -> list[tuple[int, int]]:
+        """Compute the entries of one string, if it is near enough; gives what they made, with its
+        depth, as far as it was there before."""
+        depth = self._depth.get(code, 0)
+        if depth > self._most:
+            return []
+        made = []
+        text = self.dictionary.strings[code]
+        for table in tables:
+            known = len(self.dictionary)
+            table.reserve(known)
+            result_code = table.fill(code, text, self.dictionary)
+            if result_code >= known:
+                self._depth[result_code] = depth + 1
+            elif result_code:
+                made.append((result_code, depth + 1))
+        return made
+
+    def _come_nearer(self, waiting: list[tuple[int, int]]) -> None:
+        """Strings that are made by a shorter way than before, and so what is made of them."""
+        while waiting:
+            code, depth = waiting.pop()
+            if depth >= self._depth.get(code, 0):
+                continue
+            self._depth[code] = depth
+            if code < self._filled:
+                waiting += self._fill(code, self.tables)
 
 
 def _longer(array: Array, size: int) -> Array:
