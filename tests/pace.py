@@ -11,6 +11,7 @@ import sys
 import time
 
 ADDITIONS = 200_000
+CROWD_SECONDS = 0.3
 QUIET_SECONDS = 0.006
 """Processor time of the additions on the machine, and in the minutes, that limits are for."""
 TRACED = 4
@@ -27,3 +28,11 @@ def slack() -> float:
             total += i
         slowest = max(slowest, time.process_time() - start)
     return max(1.0, slowest / QUIET_SECONDS) * (TRACED if sys.gettrace() else 1)
+
+
+def crowding() -> float:
+    """How many seconds pass while a busy process gets one: 1 where a processor is free for it."""
+    start, began = time.process_time(), time.perf_counter()
+    while (busy := time.process_time() - start) < CROWD_SECONDS:
+        pass
+    return max(1.0, (time.perf_counter() - began) / busy)

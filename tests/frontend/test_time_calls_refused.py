@@ -50,3 +50,26 @@ def test_words_in_quotes_and_percent_signs() -> None:
         )
         db.insert("r", (1, "2026-01-31 07:08:09", None))
         assert [tuple(row) for row in db.view("v").rows()] == [("2026T07%", "%%Y2026")]
+
+
+def test_early_years_have_four_digits() -> None:
+    columns = (
+        "STRFTIME(ts, '%Y-%m-%d') AS a, DATE_FORMAT(ts, 'yyyyMMdd') AS b, TO_CHAR(ts, 'YYYY') AS c"
+    )
+    with viewlet.connect("interpreter") as db:
+        db.execute(TABLES)
+        db.execute(f"CREATE VIEW v AS SELECT {columns} FROM r")
+        db.insert("r", [(1, "0001-01-01", None), (1, "0999-12-31", None)])
+        expected = [("0001-01-01", "00010101", "0001"), ("0999-12-31", "09991231", "0999")]
+        assert sorted(map(tuple, db.view("v").rows())) == expected
+        queried = db.query(f"SELECT {columns} FROM r ORDER BY 1").to_pylist()
+        assert [tuple(row.values()) for row in queried] == expected
+
+
+def test_queries_refuse_the_patterns_that_views_refuse() -> None:
+    with viewlet.connect("interpreter") as db:
+        db.execute(TABLES)
+        db.insert("r", (1, "2026-01-31", None))
+        for call in ("TO_CHAR(ts, 'yyyy-mm')", "DATE_FORMAT(ts, 'yyyy Q')"):
+            with pytest.raises(ViewletError, match="is no part of a moment"):
+                db.query(f"SELECT {call} FROM r")

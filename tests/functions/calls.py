@@ -93,6 +93,7 @@ CALLS: dict[str, Calls] = {
     "div": _calls("div(i, j)"),
     "mod": _calls("mod(i, j)", "mod(f, g)", sql="i % j; MOD(i, j); f % g; MOD(e, 0.75)"),
     "abs": _calls("abs(i)", "abs(f)", sql="ABS(i); ABS(f); ABS(e)"),
+    "bit_weight": _calls("bit_weight(i, 3)", "bit_weight(i, abs(j))"),
     "sign": _calls("sign(i)", "sign(f)", sql="SIGN(i); SIGN(f); SIGN(e)"),
     # rounding
     "floor": _calls("floor(f)", sql="FLOOR(f)"),
@@ -196,12 +197,13 @@ CALLS: dict[str, Calls] = {
     "split_part": _calls(
         "split_part(s, 'A', j)",
         sql="SPLIT_PART(s, 'a', 2); SPLIT_PART(s, 'a', j); SPLIT_PART(s, t, -1); "
-        "SPLIT_PART(s, '', j)",
+        "SPLIT_PART(s, '', j); SPLIT_INDEX(s, 'a', 1); SPLIT_INDEX(s, t, j); SPLIT_INDEX(s, '', j)",
     ),
     "strftime": _calls(
         "strftime(m, '%Y-%m-%d %H:%M:%S.%f')",
         sql="STRFTIME(m, '%d.%m.%Y'); DATE_FORMAT(m, 'yyyy-MM-dd HH:mm:ss.SSS'); "
-        "TO_CHAR(m, 'YYYY/MM/DD HH12:MI:SS.US AM'); TO_CHAR(d, 'YY DDD'); STRFTIME(m, '%%%j%%')",
+        "TO_CHAR(m, 'YYYY/MM/DD HH12:MI:SS.US AM'); TO_CHAR(d, 'YY DDD'); STRFTIME(m, '%%%j%%'); "
+        "DATE_FORMAT(m, 'yyyy''-MM T ''dd'); TO_CHAR(d, '\"Year\" YYYY')",
     ),
     "left": _calls("left(s, 1)", "left(s, j)", sql="LEFT(s, 2); LEFT(s, j)"),
     "right": _calls("right(s, 1)", "right(s, j)", sql="RIGHT(s, 2); RIGHT(s, j)"),

@@ -39,7 +39,7 @@ def test_walks() -> None:
     assert physical_type(SUM, {"a": Physical.INT, "b": Physical.FLOAT}) is Physical.FLOAT
     assert can_be_null(SUM, {"a": False, "b": True})
     assert substitute(SUM, {"a": Const(1), "b": Const(2)}) == Const(3 * TERMS // 2)
-    other = substitute(SUM, {})
+    other = substitute(SUM, {"a": Ref("a")})
     assert other is not SUM and other == SUM and hash(other) == hash(SUM)
     assert other != substitute(SUM, {"a": Ref("b")})
     assert repr(SUM).startswith("Apply(function='+', arguments=(Apply(function='+'")

@@ -239,6 +239,24 @@ def test_what_is_refused_says_what_to_write(query: str, message: str) -> None:
     assert caught.value.position is not None
 
 
+def test_statements_and_queries_have_the_time_of_the_database() -> None:
+    db = viewlet.connect("interpreter")
+    db.clock.set("2026-01-01 12:00:00")
+    db.execute("CREATE TABLE r (k INT, ts TIMESTAMP, d DATE)")
+    db.insert("r", [(1, "2026-01-01 11:59:00", None), (2, "2026-01-01 12:30:00", "2026-01-02")])
+    moments = "NOW() AS a, CURRENT_TIMESTAMP AS b, LOCALTIMESTAMP AS c, CURRENT_DATE AS d"
+    (row,) = db.query(f"SELECT {moments} FROM r WHERE ts > NOW()").to_pylist()
+    noon = datetime(2026, 1, 1, 12)
+    assert list(row.values()) == [noon, noon, noon, noon.date()]
+    assert db.execute("DELETE FROM r WHERE ts <= NOW()") == 1
+    db.clock.advance(60)
+    db.execute("UPDATE r SET ts = NOW() WHERE d > CURRENT_DATE")
+    assert db.query("SELECT ts FROM r").to_pylist() == [{"ts": noon + timedelta(minutes=1)}]
+    db.clock.follow()
+    (row,) = db.query("SELECT NOW() AS now").to_pylist()
+    assert abs((row["now"] - datetime.utcfromtimestamp(time.time())).total_seconds()) < 5
+
+
 def test_time_does_not_go_back() -> None:
     db = viewlet.connect()
     db.clock.set("2026-01-01 12:00:00")

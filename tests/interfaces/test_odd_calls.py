@@ -123,9 +123,14 @@ def odd_values() -> list[Any]:
     ]
 
 
-READS = ("changes", "explain", "inserter", "query", "refresh", "schema", "stats", "view")
+READS = (
+    *("changes", "expect", "explain", "function", "inserter", "query", "refresh", "schema"),
+    *("stats", "view"),
+)
 WRITES = ("apply", "apply_spark", "delete", "execute", "insert", "sink", "upsert")
 OTHERS = ("checkpoint", "repartition", "subscribe", "transaction", "watch")
+ENDS = ("close", "complete")
+"""After these no more rows are taken."""
 
 
 def methods(kind: type) -> list[str]:
@@ -134,7 +139,7 @@ def methods(kind: type) -> list[str]:
 
 
 def test_every_method_is_called() -> None:
-    assert methods(Database) == sorted([*READS, *WRITES, *OTHERS, "close"])
+    assert methods(Database) == sorted([*READS, *WRITES, *OTHERS, *ENDS])
 
 
 @pytest.fixture(params=["local", "interpreter"])
@@ -201,6 +206,17 @@ def test_odd_arguments(db: Database, method: str, tmp_path: Path) -> None:
         assert contents(db) == before, arguments
     assert db.insert("r", (1, 5)) == 1
     assert db.view("v")[1].total == 7
+
+
+def test_odd_names_of_what_is_complete(db: Database) -> None:
+    before = contents(db)
+    for value in odd_values():
+        if not isinstance(value, str) or value.lower() != "r":
+            assert not attempt(db.complete, [value]), value
+    assert contents(db) == before
+    db.insert("r", (1, 5))
+    db.complete("r")
+    assert not attempt(db.insert, ["r", (1, 5)])
 
 
 def undo(db: Database, before: Any) -> None:

@@ -35,7 +35,14 @@ PUBLIC = {name: getattr(viewlet, name) for name in viewlet.__all__ if name != "e
 """What `viewlet` exports, and what its methods hand out."""
 
 PLAIN = {
-    *("Database.close", "Subscription.close", "EventLoop.close", "Watch.close", "Watch.missed"),
+    *(
+        "Database.close",
+        "Database.complete",
+        "Subscription.close",
+        "EventLoop.close",
+        "Watch.close",
+        "Watch.missed",
+    ),
     *("View.name", "View.columns", "View.types", "ViewBatch.inverse"),
     *("EventLoop.on", "EventLoop.step", "EventLoop.run", "EventLoop.stop"),
     *("Subscription", "Stats", "Watch"),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,14 @@ import pytest
 
 from viewlet.errors import ProgramError
 from viewlet.native.code_cache import code_cache
-from viewlet.native.compiled import OUTLINED, Compiled, code_of, compiled, outlined
+from viewlet.native.compiled import (
+    CODE_TIME,
+    OUTLINED,
+    Compiled,
+    code_of,
+    compiled,
+    outlined,
+)
 from viewlet.native.instructions import Untranslatable
 from viewlet.native.optimizer import OPTIMIZER
 from viewlet.storage.arithmetic import plus, times
@@ -144,6 +152,36 @@ def test_outlined_functions_are_called_where_they_are(tmp_path: Path) -> None:
     with pytest.raises(OverflowError, match="64-bit integers"):
         near(words.ctypes.data, 2**63 - 50)
     assert words.tolist() == [2**63 - 9]
+
+
+@outlined
+def inner(address: int) -> int:
+    return load(address, 0) * 5
+
+
+@compiled
+def outer(address: int) -> int:
+    return plus(inner(address), 1)
+
+
+@compiled
+def elsewhere(a: int) -> int:
+    return plus(a, 12)
+
+
+def test_the_time_of_making_code_is_counted_once_and_of_each_thread_apart() -> None:
+    """`outer` needs `inner`, which is made inside of its time."""
+    words = np.array([2])
+    before, began = CODE_TIME.seconds, time.perf_counter()
+    assert outer(words.ctypes.data) == 11
+    took = time.perf_counter() - began
+    assert 0 < CODE_TIME.seconds - before <= took
+    before = CODE_TIME.seconds
+    thread = threading.Thread(target=elsewhere, args=(1,))
+    thread.start()
+    thread.join()
+    assert elsewhere._entry is not None  # type: ignore[attr-defined]
+    assert CODE_TIME.seconds == before
 
 
 @outlined

@@ -26,6 +26,8 @@ SQL = (
     "SELECT * FROM totals", "INSERT INTO sales (id, shop) VALUES (1, 'x')", "BEGIN", "ROLLBACK",
     "COPY sales FROM STDIN", "DECLARE c CURSOR FOR SELECT 1", "FETCH 5 FROM c", "SHOW timezone",
     "SELECT $1", "SUBSCRIBE TO", "SELECT * FROM pg_catalog.pg_class", "COPY (SELECT 1) TO STDOUT",
+    "PREPARE p (int) AS SELECT $1", "PREPARE p AS INSERT INTO sales (id, shop) VALUES ($1,$2)",
+    "EXECUTE p (1)", "EXECUTE p (1, 'x')", "EXECUTE p ((", "DEALLOCATE p", "DEALLOCATE ALL",
     "SAVEPOINT a", "ROLLBACK TO a", "RELEASE b", "CLOSE ALL", "SET x = 1", ";", "'", "$$", "/*",
 )  # fmt: skip
 

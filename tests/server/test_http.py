@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -23,7 +24,7 @@ import viewlet
 from tests.pace import slack
 from tests.server.running import SHOP, Serving, serving
 from viewlet.errors import StateError
-from viewlet.server import feeds
+from viewlet.server import feeds, gateway
 from viewlet.server.settings import ServeSettings
 
 LINES = "application/x-ndjson"
@@ -370,22 +371,47 @@ def test_json_over_many_lines(shop: Serving) -> None:
         assert (answer.status_code, answer.json().get("count")) == (200, count), answer.text
 
 
-def test_bodies_that_do_not_come_hold_nobody_up(shop: Serving) -> None:
+@contextmanager
+def stalled(shop: Serving, count: int, path: str) -> Iterator[None]:
+    """Clients that say that they send rows, and then send none."""
     head = (
-        f"POST /tables/clicks/rows HTTP/1.1\r\nHost: 127.0.0.1:{shop.port}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{shop.port}\r\n"
         "Content-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n{"
     )
-    stalled = [socket.create_connection(("127.0.0.1", shop.port)) for _ in range(150)]
+    clients = [socket.create_connection(("127.0.0.1", shop.port)) for _ in range(count)]
     try:
-        for client in stalled:
+        for client in clients:
             client.sendall(head.encode())
+        yield
+    finally:
+        for client in clients:
+            client.close()
+
+
+ONE_CLICK = b'{"shop": "a", "n": 1}'
+
+
+@pytest.mark.parametrize("path", ["/tables/clicks/rows", "/tables/clicks/rows?batch=10"])
+def test_bodies_that_do_not_come_hold_nobody_up(shop: Serving, path: str) -> None:
+    with stalled(shop, 150, path):
         began = time.monotonic()
-        content = b'{"shop": "a", "n": 1}'
-        answer = shop.client.post(
-            "/tables/clicks/rows", content=content, headers={"content-type": LINES}
-        )
+        answer = shop.client.post(path, content=ONE_CLICK, headers={"content-type": LINES})
         assert answer.json()["count"] == 1
         assert time.monotonic() - began < 10 * slack()
-    finally:
-        for client in stalled:
-            client.close()
+
+
+def test_streams_have_a_limit(shop: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is refused at once, until another one ends."""
+    monkeypatch.setattr(gateway, "STREAMS", 2)
+    path, headers = "/tables/clicks/rows?batch=10", {"content-type": LINES}
+    with stalled(shop, 2, path):
+        while shop.gateway.streams < 2:
+            time.sleep(0.01)
+        answer = shop.client.post(path, content=ONE_CLICK, headers=headers)
+        assert answer.status_code == 503
+        assert "2 streams of batches are open" in answer.json()["error"]["message"]
+        whole = shop.client.post("/tables/clicks/rows", content=ONE_CLICK, headers=headers)
+        assert whole.json()["count"] == 1
+    while shop.gateway.streams:
+        time.sleep(0.01)
+    assert shop.client.post(path, content=ONE_CLICK, headers=headers).json()["count"] == 1

@@ -273,6 +273,50 @@ def test_parameters() -> None:
     assert without_public("SELECT 'public.x' FROM public.v") == "SELECT 'public.x' FROM        v"
 
 
+def test_prepare_and_execute(shop: Serving) -> None:
+    """In SQL, as people type it into psql; drivers do so by messages, with the same names."""
+
+    def refused(text: str) -> str:
+        with pytest.raises(psycopg.Error) as caught:
+            wire.execute(text)
+        return f"{caught.value.sqlstate}: {caught.value}"
+
+    with connect(shop, autocommit=True, cursor_factory=psycopg.ClientCursor) as wire:
+        wire.execute("PREPARE put AS INSERT INTO sales (id, shop, price, day) VALUES ($1,$2,$3,$4)")
+        wire.execute("EXECUTE put (2, 'o''x (', '1.25', DATE '2026-03-01')")
+        assert wire.execute("EXECUTE put(3,'south',-0.5,NULL)").statusmessage == "INSERT 0 1"
+        wire.execute("PREPARE some (int, numeric(12,2)) AS SELECT id, day FROM sales"
+                     " WHERE id >= $1 AND price < $2 ORDER BY id -- $3")  # fmt: skip
+        assert wire.execute("EXECUTE some (1 + 1, 9)").fetchall() == [
+            (2, dt.date(2026, 3, 1)),
+            (3, None),
+        ]
+        assert wire.execute("execute some ('2', '0')").fetchall() == [(3, None)]
+        with wire.transaction():
+            wire.execute("EXECUTE put (4, 'x', 1, NULL)")
+            assert "reading after changes" in refused("EXECUTE some (1, 1)")
+            wire.execute("ROLLBACK")
+        assert wire.execute("SELECT COUNT(*) FROM sales").fetchone() == (3,)
+        assert "2 parameters, and EXECUTE gives 1" in refused("EXECUTE some (1)")
+        assert "not a whole number" in refused("EXECUTE some ('a', 1)")
+        assert "no prepared statement 'none'" in refused("EXECUTE none")
+        assert "already" in refused("PREPARE some AS SELECT 1")
+        assert "only statements that read" in refused("PREPARE a AS EXECUTE some (1, 1)")
+        assert "PREPARE is not understood" in refused("PREPARE a SELECT 1")
+        for values in ("(1)) OR (1, 1)", "((1, 1)", "(1,)", "(1, 1", "1, 1"):
+            assert "42601" in refused(f"EXECUTE some {values}")
+        assert wire.execute("DEALLOCATE PREPARE some").statusmessage == "DEALLOCATE"
+        assert "no prepared statement" in refused("DEALLOCATE some")
+        wire.pgconn.prepare(b"by message", b"SELECT shop FROM sales WHERE id = $1")
+        assert wire.execute('EXECUTE "by message" (3)').fetchone() == ("south",)
+        assert wire.execute("DEALLOCATE ALL").statusmessage == "DEALLOCATE ALL"
+        assert "no prepared statement" in refused("EXECUTE put (9, 'x', 1, NULL)")
+    with connect(shop, autocommit=True) as wire:  # every statement as messages
+        wire.execute("PREPARE one AS SELECT id FROM sales WHERE shop = $1")
+        assert wire.execute("EXECUTE one ('north')").fetchall() == [(1,)]
+        assert wire.execute("EXECUTE one (%s)", ["south"]).fetchall() == [(3,)]
+
+
 def test_merge_and_truncate(shop: Serving) -> None:
     with connect(shop, autocommit=True) as connection:
         merged = connection.execute(

@@ -247,6 +247,8 @@ class Grouped(RowScalars):
             raise fault(TypingError, f"{node.sql_name()} takes {number}", node)
         if expected == 2:
             return self._paired(node, branches, operands, values)
+        if distinct and isinstance(node, exp.BitwiseXorAgg):
+            branches, values = self._distinct(branches, values)
         (value,) = values
         if type(node) in EXTREMES:
             return self._extreme(EXTREMES[type(node)], branches, value, filtered)

@@ -13,7 +13,8 @@ from viewlet.frontend.types import Typed
 def split_index(lower: Lower, node: exp.Anonymous) -> Typed:
     """SPLIT_INDEX(s, d, n) -> SPLIT_PART(s, d, n + 1), which counts from 0; NULL where no part is
 
-    There are n separators in s if it loses n times their length without them.
+    There are n separators in s if it loses n times their length without them. The empty separator
+    parts nothing.
     """
     if len(node.expressions) != 3:
         message = f"SPLIT_INDEX takes 3 arguments, not {len(node.expressions)}"
@@ -28,6 +29,11 @@ def split_index(lower: Lower, node: exp.Anonymous) -> Typed:
     has_part = exp.And(
         this=exp.GTE(this=number.copy(), expression=zero),
         expression=exp.GTE(this=lost, expression=needed),
+    )
+    parts_text = exp.NEQ(this=separator.copy(), expression=exp.Literal.string(""))
+    is_first = exp.EQ(this=number.copy(), expression=zero.copy())
+    has_part = exp.And(
+        this=has_part, expression=exp.Paren(this=exp.Or(this=parts_text, expression=is_first))
     )
     position = exp.Add(this=exp.Paren(this=number.copy()), expression=one)
     part = exp.Anonymous(this="SPLIT_PART", expressions=[text.copy(), separator.copy(), position])

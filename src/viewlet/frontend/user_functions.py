@@ -60,11 +60,11 @@ def function(
     the same for the same values, and is there before a database on disk with views that call it is
     opened.
 
-    >>> def count_char(text: str, character: str) -> int:
+    >>> def letter_count(text: str, character: str) -> int:
     ...     return text.count(character)
-    >>> db.function("count_char", count_char)
+    >>> db.function("letter_count", letter_count)
     >>> db.execute("CREATE TABLE words (word VARCHAR)")
-    >>> db.execute("CREATE VIEW counted AS SELECT word, count_char(word, 'e') AS n FROM words")
+    >>> db.execute("CREATE VIEW counted AS SELECT word, letter_count(word, 'e') AS n FROM words")
     >>> db.insert("words", ("cheese",))
     1
     >>> db.view("counted").rows()

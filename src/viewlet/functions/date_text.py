@@ -13,7 +13,7 @@ from viewlet.functions.vector_forms import by_row
 from viewlet.schema import EPOCH, Physical
 
 PARTS: dict[str, Callable[[datetime], str]] = {
-    "Y": lambda t: str(t.year),
+    "Y": lambda t: f"{t.year:04}",
     "y": lambda t: f"{t.year % 100:02}",
     "m": lambda t: f"{t.month:02}",
     "d": lambda t: f"{t.day:02}",
@@ -47,12 +47,24 @@ def strftime(moment: int, pattern: str) -> str:
     return "".join(texts)
 
 
-def _macro(name: str, words: tuple[tuple[str, str], ...]) -> str:
-    """DuckDB wants a constant as the pattern of STRFTIME: each word of one gives way to digits."""
-    pattern = "p"
+def _macro(name: str, words: tuple[tuple[str, str], ...], quote: str) -> str:
+    """DuckDB wants a constant as the pattern of STRFTIME: each word of one gives way to digits.
+
+    What stands in quotes, every second piece between them, is text as it is; a letter outside of
+    them that is in no word is the error that views have.
+    """
+    digits = "piece"
     for word, part in words:
-        pattern = f"replace({pattern}, '{word}', strftime(t::TIMESTAMP, '{part}'))"
-    return f"{name}(t, p) AS {pattern}"
+        digits = f"replace({digits}, '{word}', strftime(t::TIMESTAMP, '{part}'))"
+    known = "|".join(word for word, _ in words)
+    of_piece = (
+        "CASE WHEN number % 2 = 0 THEN piece "
+        f"WHEN regexp_matches(regexp_replace(piece, '{known}', '', 'g'), '[[:alpha:]]') THEN "
+        f"error('a letter in ' || p || ' is no part of a moment: known are {known}') "
+        f"ELSE {digits} END"
+    )
+    pieces = f"list_transform(string_split(p, {quote}), lambda piece, number: {of_piece})"
+    return f"{name}(t, p) AS CASE WHEN t IS NOT NULL THEN array_to_string({pieces}, '') END"
 
 
 JAVA = (
@@ -75,7 +87,10 @@ define(
         nulls=STRICT,
         sql=SqlSyntax(
             "STRFTIME(a, '%Y'), DATE_FORMAT(a, 'yyyy'), TO_CHAR(a, 'YYYY')",
-            duckdb=(_macro("date_format", JAVA), _macro("to_char", POSTGRES)),
+            duckdb=(
+                _macro("date_format", JAVA, "chr(39)"),
+                _macro("to_char", POSTGRES, "chr(34)"),
+            ),
         ),
         kernel=REMEMBERED,
         vector=by_row,

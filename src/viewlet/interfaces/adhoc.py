@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,16 @@ _POSITIONED_ERRORS = "SET errors_as_json = true"
 _EXPLAIN = "EXPLAIN "
 _NO_FILES = "SET enable_external_access = false"
 _LOCK = "SET lock_configuration = true"
+_NOW = "make_timestamp(getvariable('viewlet_now')::BIGINT)"
+_CLOCK = (
+    *(f"{name}() AS {_NOW}" for name in ("now", "get_current_timestamp", "transaction_timestamp")),
+    f"current_localtimestamp() AS {_NOW}",
+    *(f"{name}() AS {_NOW}::DATE" for name in ("current_date", "today")),
+)
+"""NOW() is the database's time, in UTC and without a zone, as it is in views."""
+_ASKS_TIME = re.compile(
+    r"\b(now|today|localtimestamp|transaction_timestamp|\w*current_\w+)\b", re.I
+)
 _IDLE_CONNECTIONS = 4
 """How many DuckDBs wait for the next query; making one takes some milliseconds."""
 
@@ -78,8 +89,12 @@ class AdHoc:
     Each query has one for itself, so that a long one keeps nobody from reading or writing.
     """
 
-    def __init__(self, files: bool = False) -> None:
+    def __init__(
+        self, files: bool = False, now: Callable[[], int] = lambda: time.time_ns() // 1000
+    ) -> None:
+        """`now`: what time it is, in microseconds since 1970."""
         self._files = files
+        self._now = now
         self._free: list[Any] = []
         self._lock = threading.Lock()
 
@@ -103,6 +118,8 @@ class AdHoc:
             interrupted(connection, limits.seconds, limits.cancellation),
         ):
             try:
+                if _ASKS_TIME.search(text):
+                    connection.execute(f"SET VARIABLE viewlet_now = {self._now()}")
                 for name, table in tables.items():
                     connection.register(name, table)
                 result = _run(connection, text, limits, values or None)
@@ -186,7 +203,7 @@ def quoted(name: str) -> str:
 def _connection(files: bool) -> Any:
     connection = duckdb_connection()
     # Functions that DuckDB defines in another way get the meaning that they have in views.
-    for macro in duckdb_macros():
+    for macro in (*duckdb_macros(), *_CLOCK):
         connection.execute(f"CREATE MACRO {macro}")
     connection.execute(_POSITIONED_ERRORS)
     if not files:

@@ -49,7 +49,7 @@ class Reads:
         """`files`: whether ad-hoc queries may read these too."""
         self._state = state
         self._maintenance = maintenance
-        self._adhoc = AdHoc(files)
+        self._adhoc = AdHoc(files, now=lambda: state.clock.reading()[0])
         self._points = PointReads(state, maintenance)
         self._batches: dict[str, tuple[int, Batch]] = {}
 

@@ -226,7 +226,7 @@ def _scalar(value: Any) -> float:
 
 
 def _dimension(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise TypingError(f"{what} must be a positive integer, got {value!r}")
     return int(value)
 

@@ -13,10 +13,11 @@ from scipy import linalg
 from viewlet.errors import DataError
 from viewlet.linalg.arrays import EPS, Array
 from viewlet.linalg.errors import SingularMatrixError
+from viewlet.linalg.real_numbers import real_array, whole_number
 
 
 def _vector(value: Any, n: int, name: str) -> Array:
-    vector = np.array(value, dtype=np.float64).reshape(-1)
+    vector = real_array(value, name).reshape(-1)
     if vector.shape != (n,):
         raise DataError(f"{name} has {vector.size} values, {n} are needed")
     if not np.isfinite(vector).all():
@@ -25,10 +26,17 @@ def _vector(value: Any, n: int, name: str) -> Array:
 
 
 def _matrix(value: Any, name: str) -> Array:
-    matrix = np.array(value, dtype=np.float64)
+    matrix = real_array(value, name)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise DataError(f"{name} must be a finite matrix")
     return matrix
+
+
+def _right_side(value: Any, n: int) -> Array:
+    b = real_array(value, "b")
+    if b.ndim not in (1, 2) or b.shape[0] != n:
+        raise DataError(f"b has shape {b.shape}, {n} rows are needed")
+    return b
 
 
 class Cholesky:
@@ -86,7 +94,9 @@ class Cholesky:
 
     def solve(self, b: Any) -> Array:
         """x with A x = b."""
-        solution: Array = linalg.cho_solve((self._columns, False), np.asarray(b, dtype=np.float64))
+        solution: Array = linalg.cho_solve(
+            (self._columns, False), _right_side(b, len(self._columns))
+        )
         return solution
 
 
@@ -130,7 +140,7 @@ class QR:
     def solve(self, b: Any) -> Array:
         """The least-squares solution of A x = b."""
         n = self.r.shape[1]
-        right = self.q.T @ np.asarray(b, dtype=np.float64)
+        right = self.q.T @ _right_side(b, self.q.shape[0])
         diagonal = np.abs(np.diag(self.r[:n]))
         if diagonal.min(initial=np.inf) <= EPS * max(self.q.shape) * diagonal.max(initial=0.0):
             raise SingularMatrixError("the columns of A are linearly dependent")
@@ -151,6 +161,7 @@ class TruncatedSVD:
 
     def __init__(self, a: Any, rank: int) -> None:
         a = _matrix(a, "A")
+        rank = whole_number(rank, "the rank")
         if not 1 <= rank <= min(a.shape):
             raise DataError(f"the rank must lie between 1 and {min(a.shape)}, got {rank}")
         u, s, vt = linalg.svd(a, full_matrices=False)

@@ -19,7 +19,8 @@ import builtins
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewlet.native import fingerprint
@@ -107,17 +108,10 @@ class NativeFunction(fingerprint.Callee):
 
     def entry(self) -> Callable[..., Any]:
         """The machine code as a function of Python: calls cost half of those of this object."""
-        with _LOCK:
+        with CODE_TIME.counting(), _LOCK:
             if self._entry is None:
-                self._entry = linker().functions.get(self.symbol) or self._linked()
+                self._entry = linker().functions.get(self.symbol) or self._loaded()
         return self._entry
-
-    def _linked(self) -> Callable[..., Any]:
-        started = time.perf_counter()
-        try:
-            return self._loaded()
-        finally:
-            CODE_TIME.seconds += time.perf_counter() - started
 
     def _loaded(self) -> Callable[..., Any]:
         cache = code_cache()
@@ -249,11 +243,28 @@ class Compiled(NativeFunction):
         )
 
 
-class CodeTime:
-    """Seconds that this process has spent on making and loading machine code."""
+class CodeTime(threading.local):
+    """Seconds that this thread has spent on making and loading machine code, or waiting for it.
+
+    Code that needs other code makes it on its way: the time of both is counted once. Of each thread
+    apart, so that no call is told the time that another one spent.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self._depth = 0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the time inside."""
+        started = time.perf_counter()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self.seconds += time.perf_counter() - started
 
 
 CODE_TIME = CodeTime()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from viewlet.errors import DataError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, StateError, UnsupportedError, ViewletError
 from viewlet.frontend.parse import SourceText, split, statement_of
 from viewlet.frontend.statements import (
     Copy,
@@ -41,9 +41,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Result = TypeVar("Result")
+
+
+class BusyError(StateError):
+    """The server has as much to do as it takes."""
+
+
 THREADS = 16
 STATEMENT_THREADS = 32
-BODY_THREADS = 64
+STREAMS = 512
+"""Streams of batches that may be open at once; each has a thread, which waits with its client."""
 CACHED_SNAPSHOTS = 16
 CACHED_BYTES = 512 * 2**20
 
@@ -75,11 +82,13 @@ class Gateway:
         self.settings = settings
         self.running = 0
         """Statements that run or wait for a thread."""
+        self.streams = 0
+        """Streams of batches that are open."""
         self.refused: Counter[str] = Counter()
         """Batches that were refused, by the views that would have seen them."""
         self._threads = ThreadPoolExecutor(THREADS, "viewlet-serve")
         self._statement_threads = ThreadPoolExecutor(STATEMENT_THREADS, "viewlet-sql")
-        self._body_threads = ThreadPoolExecutor(BODY_THREADS, "viewlet-body")
+        self._stream_threads = ThreadPoolExecutor(STREAMS, "viewlet-stream")
         self._lock = threading.Lock()
         self._snapshots: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
 
@@ -96,16 +105,28 @@ class Gateway:
         finally:
             self.running -= 1
 
-    async def read(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """A call that waits for a client's bytes, in a thread that no other call waits for."""
+    async def stream(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """A call that waits for a client's bytes, in a thread that no other call waits for.
+
+        A stream beyond the last thread is a BusyError at once: a silent client never holds it up.
+        """
+        if self.streams >= STREAMS:
+            raise BusyError(
+                f"{STREAMS} streams of batches are open, and that is the most",
+                hint="send rows without ?batch=, or try again later",
+            )
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._body_threads, call, *arguments)
+        self.streams += 1
+        try:
+            return await loop.run_in_executor(self._stream_threads, call, *arguments)
+        finally:
+            self.streams -= 1
 
     def close(self) -> None:
         """Wait for what runs."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._statement_threads.shutdown(wait=True, cancel_futures=True)
-        self._body_threads.shutdown(wait=True, cancel_futures=True)
+        self._stream_threads.shutdown(wait=True, cancel_futures=True)
 
     # --- reading ----------------------------------------------------------------------------------
 

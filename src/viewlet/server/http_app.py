@@ -29,7 +29,7 @@ from viewlet.server.admission import COOKIE, Access
 from viewlet.server.bodies import BodyFile, TooLargeError, small_body, spooled
 from viewlet.server.feeds import FeedMessage, FeedReader, Feeds
 from viewlet.server.figures import FigureBook
-from viewlet.server.gateway import Gateway
+from viewlet.server.gateway import BusyError, Gateway
 from viewlet.server.openapi import document
 from viewlet.server.page_files import page_file
 from viewlet.server.prometheus import ServerMetrics
@@ -69,7 +69,9 @@ def error_body(error: ViewletError) -> dict[str, Any]:
 
 
 def status_of(error: ViewletError) -> int:
-    """413 for too much, 404 for a name that is not there, else 400."""
+    """413 for too much, 503 for too many, 404 for a name that is not there, else 400."""
+    if isinstance(error, BusyError):
+        return 503
     if isinstance(error, TooLargeError):
         return 413
     return 404 if isinstance(error, ResolutionError) and error.position is None else 400
@@ -216,7 +218,7 @@ class HttpInterface:
                 return applied, error
             return applied, None
 
-        count, error = await self.gateway.read(change_as_it_comes)
+        count, error = await self.gateway.stream(change_as_it_comes)
         if error is not None:
             return reply({"error": error_body(error), "count": count}, status_of(error))
         return reply({"count": count, "version": self.gateway.version})

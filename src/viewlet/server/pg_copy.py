@@ -11,7 +11,8 @@ from viewlet.interfaces.dml import Change
 from viewlet.schema import Kind
 from viewlet.server.pg_copy_binary import HEAD, TRAILER, binary_lines, binary_rows
 from viewlet.server.pg_copy_options import CopyFormat
-from viewlet.server.pg_statements import CopyIn, typed
+from viewlet.server.pg_parameters import typed
+from viewlet.server.pg_statements import CopyIn
 from viewlet.server.pg_types import text_value, wire_columns
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ import decimal
 import re
 import struct
 import uuid
+from typing import Any
 
 from viewlet.errors import DataError
+from viewlet.schema import Kind, Relation
 from viewlet.server.pg_types import (
     BOOL,
     BPCHAR,
@@ -222,3 +224,34 @@ def _text_elements(text: str) -> list[str | None]:
         if not match.group(3):
             break
     return texts
+
+
+# --- values of columns ---------------------------------------------------------------------------
+
+
+def typed_rows(rows: list[dict[str, Any]], relation: Relation) -> list[dict[str, Any]]:
+    """Quoted literals take the type of their column, as in PostgreSQL."""
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, str):
+                row[name] = typed(value, relation.column(name).type.kind)
+    return rows
+
+
+def typed(text: str, kind: Kind) -> Any:
+    """A text for a column: numbers and booleans as values, what is none of its kind as it is."""
+    try:
+        if kind in (Kind.INTEGER, Kind.BIGINT):
+            return int(text)
+        if kind is Kind.DOUBLE:
+            return float(text)
+    except ValueError:
+        return text
+    if kind in (Kind.DATE, Kind.TIMESTAMP):
+        return without_zone(text)
+    if kind is Kind.BOOLEAN:
+        return _BOOLEANS.get(text.lower(), text)
+    return text
+
+
+_BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0": False}

@@ -30,8 +30,7 @@ from viewlet.errors import (
     UnsupportedError,
     ViewletError,
 )
-from viewlet.frontend.catalog_text import parameters_of, statement_texts, with_parameters
-from viewlet.frontend.parameter_types import parameter_types
+from viewlet.frontend.catalog_text import is_prepare, statement_texts, with_parameters
 from viewlet.interfaces.cancellation import Cancellation
 from viewlet.server import pg_messages as wire
 from viewlet.server.feeds import Feeds
@@ -46,13 +45,11 @@ from viewlet.server.pg_types import (
     BOOL,
     INT8,
     TEXT,
-    UNKNOWN,
     WireColumn,
     binary_value,
     has_binary,
     text_value,
     wire_columns,
-    wire_oid,
 )
 
 ROWS_AT_ONCE = 1_000
@@ -70,14 +67,6 @@ STATES: tuple[tuple[type[ViewletError], str], ...] = (
 
 Report = Callable[[str, str, str, float], None]
 """Told of each statement: the protocol, its first word, how it ended, and its seconds."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A statement with the types of its parameters: as its client, or their place, says."""
-
-    text: str
-    oids: tuple[int, ...]
 
 
 @dataclass
@@ -104,7 +93,7 @@ class PgSession:
 
     def __post_init__(self) -> None:
         self._statements = PgStatements(self.gateway, self.catalog)
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared = self._statements.prepared
         self._portals: dict[str, Portal] = {}
         self._is_skipping = False
         self._word, self._status = "", "ok"
@@ -154,7 +143,7 @@ class PgSession:
             return
         elif letter == b"P":
             name, text = message.string(), message.string()
-            self._prepared[name] = Prepared(text, self._oids(text, message.counted("I")))
+            self._prepared.put(name, text, message.counted("I"))
             self.send(wire.PARSE_COMPLETE)
         elif letter == b"B":
             self._bind(message)
@@ -165,7 +154,10 @@ class PgSession:
             await self._execute(portal, message.numbers("i")[0])
         elif letter == b"C":
             kind, name = self._named(message)
-            (self._prepared if kind == "S" else self._portals).pop(name, None)
+            if kind == "S":
+                self._prepared.drop(name)
+            else:
+                self._portals.pop(name, None)
             self.send(wire.CLOSE_COMPLETE)
         elif letter in (b"d", b"c", b"f"):
             return  # what a client still sends of a COPY that has failed
@@ -243,9 +235,7 @@ class PgSession:
 
     def _bind(self, message: MessageReader) -> None:
         name, statement_name = message.string(), message.string()
-        prepared = self._prepared.get(statement_name)
-        if prepared is None:
-            raise ResolutionError(f"there is no prepared statement {statement_name[:60]!r}")
+        prepared = self._prepared[statement_name]
         formats = message.counted("h")
         (count,) = message.numbers("h")
         if count < 0:
@@ -255,22 +245,11 @@ class PgSession:
             format = formats[at] if at < len(formats) else formats[0] if len(formats) == 1 else 0
             oid = prepared.oids[at] if at < len(prepared.oids) else 0
             literals.append(literal(message.value(), oid, format))
-        text = with_parameters(prepared.text, literals)
+        text = prepared.text
+        if not is_prepare(text):
+            text = with_parameters(text, literals)
         self._portals[name] = Portal(text, message.counted("h"))
         self.send(wire.BIND_COMPLETE)
-
-    def _oids(self, text: str, declared: Sequence[int]) -> tuple[int, ...]:
-        """Of each parameter; 0 where neither the client nor its place says one."""
-        count = parameters_of(text)
-        if count > wire.MAX_PARAMETERS:
-            raise ParseError(f"a statement has at most {wire.MAX_PARAMETERS} parameters")
-        oids = [*declared, *[0] * (count - len(declared))]
-        if not all(oid not in (0, UNKNOWN) for oid in oids[:count]):
-            types = parameter_types(text, self.catalog.column_types())
-            for at, kind in enumerate(types):
-                if oids[at] in (0, UNKNOWN):
-                    oids[at] = wire_oid(kind) if kind else 0
-        return tuple(oids)
 
     def _portal(self, name: str) -> Portal:
         """A portal, or the cursor of this name."""
@@ -290,11 +269,11 @@ class PgSession:
             else:
                 self.send(wire.NO_DATA)
             return
-        prepared = self._prepared.get(name)
-        if prepared is None:
-            raise ResolutionError(f"there is no prepared statement {name[:60]!r}")
+        prepared = self._prepared[name]
         self.send(wire.parameter_description([oid or TEXT for oid in prepared.oids]))
-        text = with_parameters(prepared.text, list(map(null_of, prepared.oids)))
+        text = prepared.text
+        if not is_prepare(text):
+            text = with_parameters(text, list(map(null_of, prepared.oids)))
         self._renew()
         table = await self.gateway.compute(self._statements.describe, text, self._cancellation)
         if table is None:

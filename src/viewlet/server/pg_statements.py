@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from viewlet.engine.values.arrow import arrow_type
 from viewlet.errors import (
@@ -40,13 +40,15 @@ from viewlet.interfaces.cancellation import Cancellation
 from viewlet.interfaces.current_rows import CurrentRows
 from viewlet.interfaces.dml import Change, DataStatement, Effect, effect_of, returned
 from viewlet.interfaces.merge_rows import merge_effect, truncate_effect
-from viewlet.schema import Kind, Relation
+from viewlet.schema import Relation
 from viewlet.server.gateway import Gateway
 from viewlet.server.pg_catalog import WireCatalog
 from viewlet.server.pg_copy_options import CopyFormat, copy_format
-from viewlet.server.pg_parameters import without_zone
+from viewlet.server.pg_parameters import typed_rows
+from viewlet.server.pg_prepared import PreparedStatements
 from viewlet.server.pg_shapes import SETTINGS
 from viewlet.server.pg_tags import Definition, definition_tag
+from viewlet.server.pg_types import plain_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,6 +159,7 @@ class PgStatements:
         self._catalog = catalog
         self.transaction = WaitingChanges()
         self.cursors: dict[str, Answer] = {}
+        self.prepared = PreparedStatements(catalog.column_types)
         self._cancellation: Cancellation | None = None
         self._words: dict[str, Callable[[str], Outcome]] = {
             "BEGIN": self._begin,
@@ -169,8 +172,10 @@ class PgStatements:
             "RELEASE": self._release,
             "SET": lambda text: Answer("SET"),
             "RESET": lambda text: Answer("RESET"),
-            "DISCARD": lambda text: Answer("DISCARD ALL"),
-            "DEALLOCATE": lambda text: Answer("DEALLOCATE"),
+            "DISCARD": self._discard,
+            "PREPARE": self._prepare,
+            "EXECUTE": lambda text: self.run(self.prepared.text_of(text), self._cancellation),
+            "DEALLOCATE": lambda text: Answer(self.prepared.deallocate(text)),
             "SHOW": self._show,
             "DECLARE": self._declare,
             "FETCH": self._fetch,
@@ -194,9 +199,11 @@ class PgStatements:
         """None of the rows of a statement that only reads, to know its columns; None for others."""
         word = re.match(r"\s*(\w+)", text)
         first = word.group(1).upper() if word else ""
+        if first == "EXECUTE":
+            return self.describe(self.prepared.text_of(text), cancellation)
         if first == "FETCH":
             match = _FETCH.match(text.strip())
-            cursor = self.cursors.get(_plain(match.group(2))) if match else None
+            cursor = self.cursors.get(plain_name(match.group(2))) if match else None
             return cursor.table.slice(0, 0) if cursor and cursor.table is not None else None
         stream = _STREAM.match(text.strip())
         if stream is not None and (columns := self._stream_columns(stream)) is not None:
@@ -215,11 +222,14 @@ class PgStatements:
 
     def _stream_columns(self, match: re.Match[str]) -> pa.Table | None:
         """Of a stream no rows are kept, but clients ask for its columns before they send some."""
-        name, definitions = _plain(match.groups()[-1]), self._gateway.database._state.definitions
+        name, definitions = (
+            plain_name(match.groups()[-1]),
+            self._gateway.database._state.definitions,
+        )
         if name not in self._gateway.database.tables or not definitions.relation(name).is_stream:
             return None
         relation = definitions.relation(name)
-        listed = [_plain(column.strip()) for column in match.group(1).split(",")]
+        listed = [plain_name(column.strip()) for column in match.group(1).split(",")]
         columns = relation.columns if listed == ["*"] else [*map(relation.column, listed)]
         fields = [(column.name, arrow_type(column.type)) for column in columns]
         import pyarrow as pa
@@ -251,7 +261,7 @@ class PgStatements:
         match = _ROLLBACK_TO.match(text)
         if match is not None:
             transaction = self.transaction
-            index = transaction.index_of(_plain(match.group(1)))
+            index = transaction.index_of(plain_name(match.group(1)))
             del transaction.changes[transaction.savepoints[index][1] :]
             del transaction.savepoints[index + 1 :]
             transaction.is_failed = False
@@ -263,14 +273,23 @@ class PgStatements:
     def _savepoint(self, text: str) -> Answer:
         if not self.transaction.is_open:
             raise StateError("a savepoint needs a transaction", hint="BEGIN first")
-        name = _plain(text.split(None, 1)[-1].strip())
+        name = plain_name(text.split(None, 1)[-1].strip())
         self.transaction.savepoints.append((name, len(self.transaction.changes)))
         return Answer("SAVEPOINT")
 
     def _release(self, text: str) -> Answer:
-        name = _plain(re.sub(r"^RELEASE\s+(SAVEPOINT\s+)?", "", text, flags=re.I).strip())
+        name = plain_name(re.sub(r"^RELEASE\s+(SAVEPOINT\s+)?", "", text, flags=re.I).strip())
         del self.transaction.savepoints[self.transaction.index_of(name) :]
         return Answer("RELEASE")
+
+    def _discard(self, text: str) -> Answer:
+        self.prepared.clear()
+        self.cursors.clear()
+        return Answer("DISCARD ALL")
+
+    def _prepare(self, text: str) -> Answer:
+        self.prepared.prepare(text)
+        return Answer("PREPARE")
 
     def _show(self, text: str) -> Answer:
         import pyarrow as pa
@@ -295,12 +314,12 @@ class PgStatements:
             raise ParseError("DECLARE is not understood", hint="DECLARE c CURSOR FOR SELECT ...")
         if not self.transaction.is_open and not re.search(r"\bWITH\s+HOLD\b", text, re.I):
             raise StateError("a cursor needs a transaction", hint="BEGIN first, or say WITH HOLD")
-        self.cursors[_plain(match.group(1))] = Answer("FETCH", self._read(match.group(2)))
+        self.cursors[plain_name(match.group(1))] = Answer("FETCH", self._read(match.group(2)))
         return Answer("DECLARE CURSOR")
 
     def _fetch(self, text: str) -> Answer:
         match = _FETCH.match(text)
-        cursor = self.cursors.get(_plain(match.group(2))) if match else None
+        cursor = self.cursors.get(plain_name(match.group(2))) if match else None
         if match is None or cursor is None or cursor.table is None:
             raise ResolutionError("there is no such cursor", hint="FETCH 100 FROM c")
         count = match.group(1) or "1"
@@ -316,7 +335,7 @@ class PgStatements:
             raise ParseError("CLOSE is not understood", hint="CLOSE c")
         if match.group(1).upper() == "ALL":
             self.cursors.clear()
-        elif self.cursors.pop(_plain(match.group(1)), None) is None:
+        elif self.cursors.pop(plain_name(match.group(1)), None) is None:
             raise ResolutionError("there is no such cursor")
         return Answer("CLOSE CURSOR")
 
@@ -324,9 +343,11 @@ class PgStatements:
         match = _COPY.match(text)
         if match is not None:
             self._gateway.check_writable()
-            relation = self._gateway.database._state.definitions.relation(_plain(match.group(1)))
+            relation = self._gateway.database._state.definitions.relation(
+                plain_name(match.group(1))
+            )
             listed = (match.group(2) or "")[1:-1]
-            columns = tuple(_plain(name.strip()) for name in listed.split(",") if name.strip())
+            columns = tuple(plain_name(name.strip()) for name in listed.split(",") if name.strip())
             for column in columns:
                 relation.column(column)
             return CopyIn(relation, columns or relation.names, copy_format(match.group(3)))
@@ -358,7 +379,7 @@ class PgStatements:
             options[name.strip().upper()] = value.strip().upper() not in ("FALSE", "0", "OFF")
         if options.keys() - {"PROGRESS", "SNAPSHOT"}:
             raise ParseError("SUBSCRIBE has the options PROGRESS and SNAPSHOT")
-        view = _plain(match.group(1))
+        view = plain_name(match.group(1))
         self._gateway.database.view(view)
         return SubscribeTo(view, options.get("SNAPSHOT", True), options.get("PROGRESS", False))
 
@@ -460,36 +481,3 @@ def _reads_rows(statement: RowStatement) -> bool:
     if isinstance(statement, Insert):
         return statement.conflict is not None
     return not isinstance(statement, Copy)
-
-
-def typed_rows(rows: list[dict[str, Any]], relation: Relation) -> list[dict[str, Any]]:
-    """Quoted literals take the type of their column, as in PostgreSQL."""
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, str):
-                row[name] = typed(value, relation.column(name).type.kind)
-    return rows
-
-
-def typed(text: str, kind: Kind) -> Any:
-    """A text for a column: numbers and booleans as values, what is none of its kind as it is."""
-    try:
-        if kind in (Kind.INTEGER, Kind.BIGINT):
-            return int(text)
-        if kind is Kind.DOUBLE:
-            return float(text)
-    except ValueError:
-        return text
-    if kind in (Kind.DATE, Kind.TIMESTAMP):
-        return without_zone(text)
-    if kind is Kind.BOOLEAN:
-        return _BOOLEANS.get(text.lower(), text)
-    return text
-
-
-_BOOLEANS = {"t": True, "true": True, "f": False, "false": False, "1": True, "0": False}
-
-
-def _plain(name: str) -> str:
-    """A name as viewlet has it: quoted as it is, else in lower case."""
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()

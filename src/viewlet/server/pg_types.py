@@ -94,6 +94,7 @@ _OIDS = {
     "BOOLEAN": BOOL, "BOOL": BOOL, "SMALLINT": INT2, "INT2": INT2, "INTEGER": INT4, "INT": INT4,
     "INT4": INT4, "BIGINT": INT8, "INT8": INT8, "REAL": FLOAT4, "DOUBLE": FLOAT8, "OID": OID,
     "DOUBLE PRECISION": FLOAT8, "FLOAT": FLOAT8, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP WITHOUT TIME ZONE": TIMESTAMP, "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
     "TIMESTAMPTZ": TIMESTAMPTZ, "TIME": TIME, "INTERVAL": INTERVAL, "DECIMAL": NUMERIC,
     "NUMERIC": NUMERIC, "BYTEA": BYTEA, "NAME": NAME, "UUID": UUID,
 }  # fmt: skip
@@ -206,3 +207,8 @@ def _micros_of_day(value: dt.time) -> int:
 def quoted_text(text: str) -> str:
     """A string of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def plain_name(name: str) -> str:
+    """A name as viewlet has it: quoted as it is, else in lower case."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()

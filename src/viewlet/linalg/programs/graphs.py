@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from viewlet.errors import DataError, RangeError
+from viewlet.errors import DataError, RangeError, TypingError
 from viewlet.linalg import expr as ex
 from viewlet.linalg.arrays import Array, OneHot
 from viewlet.linalg.live import Live
 from viewlet.linalg.program import program
+from viewlet.linalg.real_numbers import real_number, real_table, whole_number
 from viewlet.linalg.updates import Change
 
 EXACT_COUNTS = 2.0**53
@@ -46,11 +47,12 @@ class PageRank:
         steps: int | None = None,
         **options: Any,
     ) -> None:
+        damping, tol = real_number(damping, "damping"), real_number(tol, "tol")
         if not 0.0 <= damping < 1.0:
             raise RangeError(f"damping is at least 0 and below 1, got {damping}")
         if not tol > 0.0:
             raise RangeError(f"a tolerance is above 0, got {tol}")
-        links = sparse.csr_array(graph, dtype=np.float64)
+        links = sparse.csr_array(real_table(graph, "the graph"))
         n = links.shape[0]
         if links.shape != (n, n):
             raise DataError(f"an adjacency matrix is square, got {links.shape}")
@@ -116,11 +118,11 @@ class PageRank:
 
     def add_links(self, links: Iterable[tuple[int, int] | tuple[int, int, float]]) -> None:
         """Add links (from, to) or (from, to, weight); an existing link takes the new weight."""
-        self._change([(int(k[0]), int(k[1]), float(k[2]) if len(k) > 2 else 1.0) for k in links])
+        self._change([_link(link) for link in links])
 
     def remove_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Remove links; each must exist."""
-        pairs = [(int(i), int(j)) for i, j in links]
+        pairs = [_link(link)[:2] for link in links]
         for i, j in pairs:
             if self._page(i) and self._page(j) and j not in self._out(i):
                 raise DataError(f"there is no link from {i} to {j}")
@@ -165,6 +167,14 @@ class PageRank:
         self._warn_if_far()
 
 
+def _link(link: Any) -> tuple[int, int, float]:
+    """(from, to) or (from, to, weight)"""
+    if not isinstance(link, tuple | list | np.ndarray) or len(link) not in (2, 3):
+        raise TypingError(f"a link is (from, to) or (from, to, weight), got {link!r}")
+    weight = real_number(link[2], "a weight") if len(link) == 3 else 1.0
+    return whole_number(link[0], "a page"), whole_number(link[1], "a page"), weight
+
+
 def steps_within(tol: float, damping: float) -> int:
     """The least k with 2 damping^k <= tol."""
     if damping == 0.0:
@@ -192,7 +202,7 @@ class Reachability:
     def __init__(
         self, n: int, links: Iterable[tuple[int, int]], *, steps: int, **options: Any
     ) -> None:
-        self.n, self.steps = n, steps
+        self.n, self.steps = whole_number(n, "n"), whole_number(steps, "steps")
         adjacency = np.zeros((n, n))
         for i, j in links:
             adjacency[self._node(i), self._node(j)] = 1.0
@@ -206,7 +216,7 @@ class Reachability:
         return f"<Reachability: {self.n:,} nodes, steps={self.steps}>"
 
     def _node(self, i: int) -> int:
-        if not 0 <= int(i) < self.n:
+        if not 0 <= whole_number(i, "a node") < self.n:
             raise DataError(f"there is no node {i}; nodes are 0 to {self.n - 1}")
         return int(i)
 

@@ -13,6 +13,7 @@ from viewlet.linalg import expr as ex
 from viewlet.linalg.arrays import Array
 from viewlet.linalg.live import Live
 from viewlet.linalg.program import Program, program
+from viewlet.linalg.real_numbers import real_array, real_table, whole_number
 
 
 def matrix_power(n: int, k: int) -> Program:
@@ -62,14 +63,14 @@ class Jacobi:
     def __init__(
         self, a: Any, b: Any, *, steps: int = 16, start: Any = None, **options: Any
     ) -> None:
-        a = np.array(a.toarray() if sparse.issparse(a) else a, dtype=np.float64)
-        b = np.array(b, dtype=np.float64)
+        a = real_array(a.toarray() if sparse.issparse(a) else a, "A")
+        b = real_array(b, "b")
         self._flat = b.ndim == 1
         b = b[:, None] if self._flat else b
-        n = len(a)
-        if a.shape != (n, n) or b.shape[0] != n:
+        n = len(a) if a.ndim else 0
+        if a.shape != (n, n) or b.ndim != 2 or b.shape[0] != n:
             raise DataError(f"A x = b does not fit: A is {a.shape}, b is {b.shape}")
-        first = np.zeros_like(b) if start is None else np.array(start, float).reshape(b.shape)
+        first = _started(start, np.zeros_like(b))
         j, c = _jacobi_rows(a, b, np.arange(n))
         self._a, self._b, self.steps = a, b, steps
         options = {"changing": ["A"], **options}
@@ -90,8 +91,10 @@ class Jacobi:
             raise DataError(f"there are {n} equations, numbered from 0")
         a, right = self._a[touched], self._b[touched]
         for at, i in enumerate(touched):
-            a[at] = rows.get(i, a[at])
-            right[at] = b.get(i, right[at])
+            if i in rows:
+                a[at] = _values(rows[i], n, f"row {i} of A")
+            if i in b:
+                right[at] = _values(b[i], right.shape[1], f"row {i} of b")
         j, c = _jacobi_rows(a, right, np.array(touched))
         with self.live.batch():
             self.live.set_rows("A", dict(zip(touched, j, strict=True)))
@@ -108,6 +111,20 @@ class Jacobi:
         """|A x - b| / |b|."""
         gap = self._a @ self.live["T"] - self._b
         return float(np.linalg.norm(gap) / max(float(np.linalg.norm(self._b)), 1e-300))
+
+
+def _started(start: Any, otherwise: Array) -> Array:
+    """The values to begin with, in the shape of those that are taken where there are none."""
+    if start is None:
+        return otherwise
+    return _values(start, otherwise.size, "start").reshape(otherwise.shape)
+
+
+def _values(value: Any, count: int, name: str) -> Array:
+    values = real_array(value, name).reshape(-1)
+    if values.size != count:
+        raise DataError(f"{name} has {values.size} values, {count} are needed")
+    return values
 
 
 def _jacobi_rows(a: Array, b: Array, rows: Any) -> tuple[Array, Array]:
@@ -138,10 +155,13 @@ class PowerIteration:
     """
 
     def __init__(self, a: Any, *, steps: int = 16, start: Any = None, **options: Any) -> None:
+        a = real_table(a, "A")
         n = a.shape[0]
-        self.n, self.steps = n, steps
+        if a.shape != (n, n):
+            raise DataError(f"eigenvectors are those of a square matrix, got {a.shape}")
+        self.n, self.steps = n, whole_number(steps, "steps")
         matrix = ex.matrix("A", n, n)
-        first = np.ones((n, 1)) if start is None else np.array(start, float).reshape(n, 1)
+        first = _started(start, np.ones((n, 1)))
         first = first / np.linalg.norm(first)
         turned = first
         for _ in range(steps):

@@ -23,6 +23,7 @@ from viewlet.linalg.errors import SingularMatrixError
 from viewlet.linalg.expr import Expr
 from viewlet.linalg.live import Live
 from viewlet.linalg.program import Program, program
+from viewlet.linalg.real_numbers import real_array, real_number
 
 _OPTIONS = tuple(inspect.signature(Program.start).parameters)[2:]
 """What a model hands on to `Program.start`."""
@@ -402,7 +403,7 @@ class GradientDescent(_Observations):
             table = _table(x, "X")
             ones = len(table) if options.get("fit_intercept") else 0
             rate = 1.0 / max(float(np.sum(table**2)) + ones, 1e-300)
-        self.rate = float(rate)
+        self.rate = real_number(rate, "rate")
         super().__init__(x, y, **options)
 
     def _settings(self) -> dict[str, Any]:
@@ -440,10 +441,7 @@ def _check_finite(*tables: Array) -> None:
 
 
 def _table(value: Any, what: str) -> Array:
-    try:
-        table = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{what} is not a table of real numbers") from None
+    table = real_array(value, what)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2:
@@ -453,10 +451,7 @@ def _table(value: Any, what: str) -> Array:
 
 def _rows(value: Any, width: int, what: str) -> Array:
     """One observation as a vector, or several as rows."""
-    try:
-        rows = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{what} is not made of real numbers") from None
+    rows = real_array(value, what)
     if rows.ndim == 0 or (rows.ndim == 1 and (width > 1 or rows.size == 1)):
         rows = rows.reshape(1, -1)
     elif rows.ndim == 1:
