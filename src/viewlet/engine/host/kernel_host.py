@@ -126,7 +126,7 @@ class KernelHost:
 
     def refresh_texts(self) -> None:
         """Let kernels know the strings that have come since the last time."""
-        if len(self.dictionary) != self.texts_indexed:
+        if len(self.dictionary) != self.texts_indexed or self.dictionary.arrived:
             self.update_texts()
 
     def update_texts(self) -> None:

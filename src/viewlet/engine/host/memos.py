@@ -56,7 +56,7 @@ class MemoPool(Pool):
         else:
             store(at, word, int(value or 0))
         store(at, self.layout.value_words[0], Memo.GAP if value is None else Memo.PRESENT)
-        if len(self._dictionary) != dictionary_size:
+        if len(self._dictionary) != dictionary_size or self._dictionary.arrived:
             self._strings_came()
 
     def _arguments(self, words: list[int]) -> dict[str, Scalar]:

@@ -33,6 +33,10 @@ class Dictionary:
     def __init__(self, strings: Sequence[str] = ()) -> None:
         self.strings: list[str | None] = [None]
         self.codes: dict[str | None, int] = {None: 0}
+        self.made: set[int] = set()
+        """Codes that no row had when functions made their strings: tables have nothing for them."""
+        self.arrived: list[int] = []
+        """Those of them that rows have brought since."""
         self.encode(strings)
 
     def __len__(self) -> int:
@@ -44,7 +48,13 @@ class Dictionary:
         if code is None:
             code = self.codes[text] = len(self.strings)
             self.strings.append(text)
+        elif code in self.made:
+            self._arrive(code)
         return code
+
+    def _arrive(self, code: int) -> None:
+        self.made.discard(code)
+        self.arrived.append(code)
 
     def encode(self, texts: Iterable[str | None]) -> Array:
         """The codes of many strings; each distinct one is looked up once."""
@@ -70,6 +80,9 @@ class Dictionary:
         self.codes.update(zip(fresh, coming, strict=True))
         self.strings += fresh
         codes[unknown] = np.arange(coming.start, coming.stop)
+        if self.made:
+            for code in self.made.intersection(codes.tolist()):
+                self._arrive(code)
         return codes
 
     def texts(self, codes: Iterable[int]) -> list[str | None]:
@@ -134,13 +147,16 @@ class _Table:
         self.gaps: Array = np.zeros(64, np.uint8)
         self.at_once = _at_once(lookup.scalar)
 
-    def fill(self, code: int, text: str | None, dictionary: Dictionary) -> int:
-        """Compute one entry; gives the code of a string that it made, else 0."""
+    def fill(self, code: int, text: str | None, dictionary: Dictionary, is_last: bool) -> int:
+        """Compute one entry; gives the code of a string that it made, else 0.
+
+        Of the last of a chain nothing is looked up, unless a row brings it."""
         value: Scalar = evaluate(self.lookup.scalar, {self.lookup.variable: text})
         self.gaps[code] = value is None
         result_code = 0
         if self.lookup.physical is Physical.STR:
-            result_code = dictionary.code(value)  # type: ignore[arg-type]
+            known = dictionary.codes.get(value) if is_last else None  # type: ignore[arg-type]
+            result_code = dictionary.code(value) if known is None else known  # type: ignore[arg-type]
             value = result_code
         self.values[code] = value or 0
         return result_code
@@ -201,6 +217,7 @@ class TextTables:
 
     def update(self) -> bool:
         """Take in what the dictionary has got since; True if any address may have changed."""
+        self._fill_arrived()
         if self._filled == len(self.dictionary):
             return False
         first = code = self._filled
@@ -215,19 +232,35 @@ class TextTables:
             for table in slow:
                 table.reserve(len(self.dictionary))
                 if depth <= self._most:
-                    result_code = table.fill(code, text, self.dictionary)
+                    is_last = depth == self._most
+                    result_code = table.fill(code, text, self.dictionary, is_last)
                     if result_code > code:
                         self._depth.setdefault(result_code, depth + 1)
+            if depth > self._most:
+                self.dictionary.made.add(code)
             code += 1
         for table in self.tables:
             table.reserve(len(self.dictionary))
             if many and table.at_once is not None:
                 table.fill_many(first, self.dictionary.strings[first:])
         self._filled = len(self.dictionary)
+        if self.dictionary.arrived:
+            self.update()
         if self._order is not None:
             fresh = self.dictionary.strings[1 + len(self._order) :]
             self._order.add([text for text in fresh if text is not None])
         return True
+
+    def _fill_arrived(self) -> None:
+        """Rows have brought strings that were the last of a chain until now."""
+        for code in self.dictionary.arrived:
+            text = self.dictionary.strings[code]
+            for table in self.tables:
+                size = len(self.dictionary)
+                result_code = table.fill(code, text, self.dictionary, is_last=not self._most)
+                if result_code >= size:
+                    self._depth.setdefault(result_code, 1)
+        self.dictionary.arrived.clear()
 
 
 def _longer(array: Array, size: int) -> Array:
