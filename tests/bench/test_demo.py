@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -151,3 +154,17 @@ def test_the_command_on_spark_without_java(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "equal" in run.stdout
     assert "Spark SQL recomputes" in run.stdout
+
+
+def test_the_local_engine_shows_the_views_while_spark_starts() -> None:
+    out = Console(file=io.StringIO(), force_terminal=True, width=140)
+    assert isinstance(out.file, io.StringIO)
+    with loop.locally(out, 7) as say:
+        say("starting the spark engine")
+        until = time.monotonic() + 120
+        while "AUTOMOBILE" not in out.file.getvalue() and time.monotonic() < until:
+            time.sleep(0.05)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.file.getvalue())
+    assert "starting the spark engine; until then the local engine" in shown
+    assert "viewlet on local" in shown and "AUTOMOBILE" in shown
+    assert "viewlet-demo-local" not in [thread.name for thread in threading.enumerate()]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from viewlet.functions import FUNCTIONS
+
 COLUMNS: dict[str, str] = {
     "i": "INTEGER",
     "j": "INTEGER",
@@ -47,6 +49,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
     ),
     "e": tuple(map(Decimal, ("0.00", "1.25", "-1.25", "2.50", "99.99", "-0.01"))),
 }
+
+
+BUILT_IN = dict(FUNCTIONS)
+"""Those of viewlet: tests that run in the same process define functions of their own."""
 
 
 @dataclass(frozen=True)

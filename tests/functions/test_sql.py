@@ -8,10 +8,10 @@ import random
 from typing import Any
 
 import pytest
-from tests.functions.calls import CALLS, COLUMNS, VALUES
+from tests.functions.calls import BUILT_IN, CALLS, COLUMNS, VALUES
 
 import viewlet
-from viewlet.functions import FUNCTIONS, SqlCall
+from viewlet.functions import SqlCall
 
 TABLE = "CREATE TABLE r (id INT PRIMARY KEY, " + ", ".join(f"{n} {t}" for n, t in COLUMNS.items())
 EXPRESSIONS = [sql for calls in CALLS.values() for sql in calls.sql]
@@ -34,7 +34,7 @@ def select(expressions: list[str]) -> str:
 
 
 def test_every_call_is_tried() -> None:
-    called = {name for name, record in FUNCTIONS.items() if isinstance(record.sql, SqlCall)}
+    called = {name for name, record in BUILT_IN.items() if isinstance(record.sql, SqlCall)}
     assert all(CALLS[name].sql for name in called)
 
 

@@ -368,3 +368,43 @@ def test_subscriptions_end_with_the_query_that_they_were_of(db: viewlet.Database
     db.execute("ALTER VIEW v AS SELECT b FROM r")
     db.insert("r", (1, 2, "x", 1))
     assert heard == ["w"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT c, MAX(b) AS m FROM r GROUP BY c",
+        "SELECT c, MIN(b) AS a, MAX(b) AS z FROM r GROUP BY c HAVING MAX(b) > 1",
+        "SELECT a FROM r LEFT JOIN (SELECT c AS k, MAX(b) AS m FROM r GROUP BY c) z ON z.k = r.c",
+        "SELECT a, b FROM r WHERE b NOT IN (SELECT e FROM s WHERE e > r.b)",
+        "SELECT n, v FROM r UNPIVOT (v FOR n IN (a, b))",
+    ],
+)
+def test_columns_that_a_view_does_not_read_come_and_go(query: str) -> None:
+    with viewlet.connect("interpreter") as db:
+        db.execute(TABLES)
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+        db.insert("r", [(1, 2, "x", None), (2, 3, "x", "1.5"), (3, 1, None, None)])
+        rows = rows_of(db, "v")
+        assert rows
+        for change in ("ADD f INT DEFAULT 3", "RENAME f TO g", "DROP g", "DROP d", "RENAME b TO h"):
+            db.execute(f"ALTER TABLE r {change}")
+            assert rows_of(db, "v") == rows
+        db.execute("ALTER TABLE r ADD b INT; ALTER TABLE r DROP b; ALTER TABLE r RENAME h TO i")
+        db.execute("DELETE FROM r WHERE i = 3; UPDATE r SET i = 9 WHERE a = 3")
+        left = viewlet.connect("interpreter")
+        left.execute(f"{TABLES}; CREATE MATERIALIZED VIEW v AS {query}")
+        left.insert("r", [(1, 2, "x", None), (3, 9, None, None)])
+        assert rows_of(db, "v") == rows_of(left, "v")
+
+
+def test_the_text_of_a_view_does_not_grow_with_renames(db: viewlet.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT r.b, s.e FROM r JOIN s ON r.b = s.b")
+    db.execute("INSERT INTO r (a, b) VALUES (1, 2); INSERT INTO s VALUES (2, 7)")
+    db.execute("ALTER TABLE r ADD e INT; ALTER TABLE r RENAME b TO b0")
+    before = db.explain("v", stage="sql")
+    for number in range(1, 10):
+        db.execute(f"ALTER TABLE r RENAME b{number - 1} TO b{number}")
+    assert db.explain("v", stage="sql") == before.replace("b0", "b9")
+    db.execute("ALTER TABLE r DROP e")  # it was in the list because the text says s.e
+    assert rows_of(db, "v") == Counter([(2, 7)])

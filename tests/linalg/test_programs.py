@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -251,3 +253,30 @@ def test_reachability_refuses_counts_that_are_not_exact() -> None:
     with pytest.raises(RangeError):
         live.add_links(links)
     np.testing.assert_array_equal(live.live["S"], before)
+
+
+WRONG_CALLS: dict[str, Callable[[], object]] = {
+    "the graph is not made of real numbers": lambda: la.PageRank([["a"]]),
+    "the graph must be a matrix": lambda: la.PageRank(3.0),
+    "tol is a number, got 'x'": lambda: la.PageRank(np.eye(2), tol="x"),  # type: ignore[arg-type]
+    "damping is a number": lambda: la.PageRank(np.eye(2), damping=None),  # type: ignore[arg-type]
+    "a link is": lambda: la.PageRank(np.eye(2)).add_links([(1,)]),  # type: ignore[list-item]
+    "a page is a whole number, got 'a'": lambda: la.PageRank(np.eye(2)).remove_links([("a", 1)]),  # type: ignore[list-item]
+    "a node is a whole number": lambda: la.Reachability(2, [("a", 1)], steps=2),  # type: ignore[list-item]
+    "A is not made of real numbers": lambda: la.Jacobi("x", [1.0]),
+    "start has 1 values, 3 are needed": lambda: la.Jacobi(np.eye(3), np.ones(3), start=[1]),
+    "row 0 of A has 1 values": lambda: la.Jacobi(np.eye(3), np.ones(3)).set_rows({0: [1.0]}),
+    "square matrix": lambda: la.PowerIteration(np.ones((2, 3))),
+    "x is not made of real numbers": lambda: la.Cholesky(np.eye(2)).update("x"),
+    "b has shape": lambda: la.Cholesky(np.eye(2)).solve(np.ones(3)),
+    "2 rows are needed": lambda: la.QR(np.eye(2)).solve(np.ones(3)),
+    "the rank is a whole number": lambda: la.TruncatedSVD(np.eye(2), 1.5),  # type: ignore[arg-type]
+    "rate is a number": lambda: la.GradientDescent(np.eye(2), np.ones(2), rate="x"),  # type: ignore[arg-type]
+    "rows must be a positive integer": lambda: la.matrix_power(np.eye(3), 2),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("message", WRONG_CALLS)
+def test_a_wrong_call_is_one_clear_error(message: str) -> None:
+    with pytest.raises((DataError, TypingError), match=message):
+        WRONG_CALLS[message]()

@@ -176,13 +176,13 @@ def is_prepare(text: str) -> bool:
 def statement_texts(text: str) -> list[str]:
     """The statements of a text, each where it was: what is before it is blank."""
     parts = []
-    places = _occurrences(text)
+    occurrences = _occurrences(text)
     named = text
-    for _, start, _ in places:  # as names: a list of parameters may be read as a string
+    for _, start, _ in occurrences:  # as names: a list of parameters may be read as a string
         named = f"{named[:start]}_{named[start + 1 :]}"
     for tokens in split(SourceText(named)):
         start, end = tokens[0].start, tokens[-1].end + 1
-        if any(start <= at < end for _, at, _ in places) and not is_prepare(text[start:end]):
+        if any(start <= at < end for _, at, _ in occurrences) and not is_prepare(text[start:end]):
             split(SourceText(text))  # which says that they have no values
         parts.append(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
     return parts

@@ -2,11 +2,14 @@
 
 FROM r       -> FROM (SELECT "a", "c" AS "b" FROM "r") AS "r"
 FROM r AS x  -> FROM (SELECT "a", "c" AS "b" FROM "r") AS x
+
+A list that is there already gets the other names in its place, so that a text does not grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -25,22 +28,92 @@ def reads_table(view: CreateView, table: str) -> bool:
 
 def over_columns(view: CreateView, table: str, columns: Shown) -> CreateView:
     """The view, which sees these columns of a table and no others."""
-    source = SourceText(view.text)
-    (tokens,) = split(source)
-    fresh = statement_of(source, tokens)
-    assert isinstance(fresh, CreateView)
-    listed = ", ".join(
+    names = {shown: name for name, shown in columns}
+    edits: list[_Edit] = []
+    for node in _own_nodes(view, table):
+        listing = _listing(node)
+        if listing is not None and all(name in names for name, _ in listing.columns):
+            again = _list_text([(names[name], shown) for name, shown in listing.columns])
+            edits.append(_Edit(listing.start, listing.end, again))
+            continue
+        alias = "" if node.args.get("alias") else f" AS {quoted(table)}"
+        rows = f"(SELECT {_list_text(columns)} FROM {quoted(table)}){alias}"
+        edits.append(_Edit(_start(node), int(node.this.meta["end"]) + 1, rows))
+    return _edited(view, edits)
+
+
+def without_column(view: CreateView, table: str, column: str) -> CreateView:
+    """The view, whose lists of a table's columns leave one out, unless they have no other.
+
+    FROM (SELECT "a", "c" AS "b" FROM "r") AS x  ->  FROM (SELECT "a" FROM "r") AS x
+    """
+    edits: list[_Edit] = []
+    for node in _own_nodes(view, table):
+        listing = _listing(node)
+        if listing is not None:
+            others = [(name, shown) for name, shown in listing.columns if name != column]
+            text = _list_text(others or listing.columns)
+            edits.append(_Edit(listing.start, listing.end, text))
+    return _edited(view, edits)
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """Other words for a part of a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """The columns in SELECT "a", "c" AS "b" FROM "r", and the place of their list in the text."""
+
+    columns: Shown
+    start: int
+    end: int
+
+
+def _listing(node: exp.Table) -> _Listing | None:
+    """The list of a table's columns around its name, if the query has nothing else."""
+    select = node.parent.parent if isinstance(node.parent, exp.From) else None
+    if not isinstance(select, exp.Select) or node.args.get("alias"):
+        return None
+    if any(part for name, part in select.args.items() if name not in ("expressions", "from_")):
+        return None
+    columns: list[tuple[str, str]] = []
+    for item in select.expressions:
+        column = item.this if isinstance(item, exp.Alias) else item
+        name = column.this if isinstance(column, exp.Column) else None
+        if not isinstance(name, exp.Identifier) or not name.quoted or len(column.parts) > 1:
+            return None
+        columns.append((name.name, item.alias_or_name))
+    words = [word.meta for item in select.expressions for word in item.find_all(exp.Identifier)]
+    return _Listing(columns, min(w["start"] for w in words), max(w["end"] for w in words) + 1)
+
+
+def _list_text(columns: Shown) -> str:
+    return ", ".join(
         quoted(name) if name == shown else f"{quoted(name)} AS {quoted(shown)}"
         for name, shown in columns
     )
+
+
+def _own_nodes(view: CreateView, table: str) -> list[exp.Table]:
+    """Where a view's text says FROM table, with places in the text."""
+    return list(_table_nodes(_parsed(view.text).select, table))
+
+
+def _edited(view: CreateView, edits: Iterable[_Edit]) -> CreateView:
+    """Each edit once: PIVOT and UNPIVOT have become branches, with copies of what they read."""
     text = view.text
-    # PIVOT and UNPIVOT have become branches, each with a copy of what they read.
-    nodes = {_start(node): node for node in _table_nodes(fresh.select, table)}
-    for _, node in sorted(nodes.items(), reverse=True):
-        alias = "" if node.args.get("alias") else f" AS {quoted(table)}"
-        end = int(node.this.meta["end"]) + 1
-        rows = f"(SELECT {listed} FROM {quoted(table)}){alias}"
-        text = f"{text[: _start(node)]}{rows}{text[end:]}"
+    for edit in sorted(set(edits), key=lambda edit: edit.start, reverse=True):
+        text = f"{text[: edit.start]}{edit.text}{text[edit.end :]}"
+    return _parsed(text)
+
+
+def _parsed(text: str) -> CreateView:
     source = SourceText(text)
     (tokens,) = split(source)
     made = statement_of(source, tokens)

@@ -29,7 +29,7 @@ from viewlet.frontend.statements import (
 )
 from viewlet.frontend.syntax import did_you_mean
 from viewlet.frontend.table_text import table_text
-from viewlet.frontend.view_text import mentioned, over_columns, reads_table
+from viewlet.frontend.view_text import mentioned, over_columns, reads_table, without_column
 from viewlet.functions.arrival_time import ArrivalTime
 from viewlet.interfaces.definitions import Definitions, ViewDefinition, unknown
 from viewlet.program.reshape import Reshape, adapted, says_the_same
@@ -263,12 +263,16 @@ class _Alteration:
                     columns = [pair for pair in shown if pair[1] in used] or list(shown[:1])
                     statement = over_columns(statement, self._relation.name, columns)
             return lowered(statement)
-        try:
-            now = lowered(statement)
+        texts = [statement]
+        if isinstance(change, DropColumn) and names_table:
+            texts.append(without_column(statement, self._relation.name, change.name))
+        for text in texts:
+            try:
+                now = lowered(text)
+            except ViewletError:
+                continue
             if not names_table or self._is_same(old.query, now.query):
                 return now
-        except ViewletError:
-            pass
         if shown is None:
             assert isinstance(change, DropColumn)
             raise UnsupportedError(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from viewlet.calculus.apart import apart
 from viewlet.calculus.expr import (
     Expr,
     MapRef,
@@ -61,10 +62,12 @@ NO_RESHAPES: Reshapes = MappingProxyType({})
 def adapted(expr: Expr, keys: Iterable[str], reshapes: Reshapes) -> Expr | None:
     """The same over the tables as they are now; None where it looks at a column that is gone."""
     keys = frozenset(keys)
-    read = [node for node in walk(expr) if isinstance(node, Rel) and node.name in reshapes]
-    if not any(reshapes[node.name].added() or reshapes[node.name].dropped() for node in read):
+    gone = _gone(expr, reshapes)
+    if gone is None:
         return expr
-    gone = [node.variables[i] for node in read for i in reshapes[node.name].dropped()]
+    if len(set(gone)) != len(gone):
+        expr = apart(expr, keys)
+        gone = _gone(expr, reshapes) or []
     narrow = transform(expr, lambda node: _narrow(node, reshapes))
     if len(set(gone)) != len(gone) or not all_names(narrow).union(keys).isdisjoint(gone):
         return None
@@ -73,12 +76,25 @@ def adapted(expr: Expr, keys: Iterable[str], reshapes: Reshapes) -> Expr | None:
     return _widened(narrow, reshapes)
 
 
+def _gone(expr: Expr, reshapes: Reshapes) -> list[str] | None:
+    """The variables of columns that are gone; None where no table has columns more or less."""
+    read = [node for node in walk(expr) if isinstance(node, Rel) and node.name in reshapes]
+    if not any(reshapes[node.name].added() or reshapes[node.name].dropped() for node in read):
+        return None
+    return [node.variables[i] for node in read for i in reshapes[node.name].dropped()]
+
+
 def says_the_same(left: Expr, right: Expr, keys: Iterable[str]) -> bool:
     """Whether two expressions over the same keys are one, as far as canonical forms show it."""
     keys = frozenset(keys)
-    forms = [canonical(simplify(expr, keys), keys) for expr in (left, right)]
-    names = [{form.names.get(key, key): key for key in keys} for form in forms]
-    return forms[0].text == forms[1].text and names[0] == names[1]
+    simple = [simplify(expr, keys) for expr in (left, right)]
+    return _has_one_form(simple, keys) or _has_one_form([apart(e, keys) for e in simple], keys)
+
+
+def _has_one_form(exprs: Iterable[Expr], keys: frozenset[str]) -> bool:
+    left, right = (canonical(expr, keys) for expr in exprs)
+    names = [{form.names.get(key, key): key for key in keys} for form in (left, right)]
+    return left.text == right.text and names[0] == names[1]
 
 
 def _narrow(node: Expr, reshapes: Reshapes) -> Expr:

@@ -10,12 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlglot.tokenizer_core import Token, TokenType
-
 from viewlet.errors import ParseError, ResolutionError
 from viewlet.frontend.catalog_text import is_prepare, parameters_of, with_parameters
 from viewlet.frontend.parameter_types import parameter_types
-from viewlet.frontend.parse import SourceText, split
+from viewlet.frontend.value_lists import ListedValue, LiteralKind, listed_values
 from viewlet.server.pg_messages import MAX_PARAMETERS
 from viewlet.server.pg_parameters import literal
 from viewlet.server.pg_types import UNKNOWN, plain_name, wire_oid
@@ -28,8 +26,6 @@ _PREPARE = re.compile(rf"PREPARE\s+{_NAME}\s*(?:\((.*?)\))?\s*\bAS\b\s*(.*)$", r
 _EXECUTE = re.compile(rf"EXECUTE\s+{_NAME}\s*(?:\((.*)\))?\s*$", re.I | re.S)
 _DEALLOCATE = re.compile(rf"DEALLOCATE\s+(?:PREPARE\s+)?{_NAME}\s*$", re.I)
 _CAN_BE_PREPARED = ("SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE")
-_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
-_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ class PreparedStatements:
                 "only statements that read or change rows can be prepared",
                 hint=", ".join(_CAN_BE_PREPARED),
             )
-        declared = [wire_oid(kind.upper()) for kind, _ in _listed(types)]
+        declared = [wire_oid(kind.text.upper()) for kind in listed_values(types)]
         self.put(name, statement, declared)
 
     def text_of(self, text: str) -> str:
@@ -102,12 +98,12 @@ class PreparedStatements:
             raise ParseError("EXECUTE is not understood", hint="EXECUTE p (1, 'a')")
         name = plain_name(match.group(1))
         prepared = self[name]
-        values = _listed(match.group(2) or "")
+        values = listed_values(match.group(2) or "")
         if len(values) != len(prepared.oids):
             raise ParseError(
                 f"{name} has {len(prepared.oids)} parameters, and EXECUTE gives {len(values)}"
             )
-        literals = [_value(*value, oid) for value, oid in zip(values, prepared.oids, strict=True)]
+        literals = [_written(value, oid) for value, oid in zip(values, prepared.oids, strict=True)]
         return with_parameters(prepared.text, literals)
 
     def deallocate(self, text: str) -> str:
@@ -129,30 +125,10 @@ def _missing(name: str) -> ResolutionError:
     return ResolutionError(f"there is no prepared statement {name[:60]!r}")
 
 
-def _listed(text: str) -> list[tuple[str, list[Token]]]:
-    """a, f(b, c) -> a and f(b, c), each with its tokens."""
-    parts: list[list[Token]] = [[]]
-    depth = 0
-    for token in next(iter(split(SourceText(text))), []):
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if depth < 0:
-            raise ParseError("a bracket closes that was not opened")
-        if token.token_type is TokenType.COMMA and not depth:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    if depth or (len(parts) > 1 and not all(parts)):
-        raise ParseError("a list of values is not understood", hint="(1, 'a')")
-    return [(text[part[0].start : part[-1].end + 1], part) for part in parts if part]
-
-
-def _value(text: str, tokens: Sequence[Token], oid: int) -> str:
+def _written(value: ListedValue, oid: int) -> str:
     """What stands for a parameter: literals as if a client had sent them, others as they are."""
-    kinds = [token.token_type for token in tokens]
-    if kinds == [TokenType.NULL]:
+    if value.kind is LiteralKind.NULL:
         return literal(None, oid, 0)
-    if kinds == [TokenType.STRING]:
-        return literal(tokens[0].text.encode(), oid, 0)
-    if oid and kinds[-1:] == [TokenType.NUMBER] and kinds[:-1] in ([], [TokenType.DASH]):
-        return literal(re.sub(r"\s", "", text).encode(), oid, 0)
-    return f"({text})"
+    if value.kind is LiteralKind.STRING or (oid and value.kind is LiteralKind.NUMBER):
+        return literal(value.content.encode(), oid, 0)
+    return f"({value.text})"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from viewlet.engine.contract import MapSize
@@ -67,14 +69,16 @@ def demo(engine: str = "spark", seconds: float = 60.0, seed: int = 7) -> Figures
         require("pyspark", "viewlet demo", "say --engine local")
     out = console()
     with ExitStack() as opened:
-        with _busy(out) as say:
-            say(f"starting the {engine} engine")
-            database, rival = _open(engine, opened)
+        meanwhile = opened.enter_context(ExitStack())
+        is_slow = engine == "spark" and out.is_terminal
+        say = meanwhile.enter_context(locally(out, seed) if is_slow else _busy(out))
+        say(f"starting the {engine} engine")
+        database, rival = _open(engine, opened)
         show = Demo(database, rival, Market(seed), engine, out, PACES.get(engine, LOCAL))
         # Only now: a SparkContext takes SIGINT for itself when it is made.
         with stopping() as stop:
             try:
-                with _busy(out) as say:
+                with meanwhile:
                     show.prepare(say, stop.is_set)
                 show.run(seconds, stop.is_set)
             except Exception:
@@ -110,6 +114,33 @@ def _busy(out: Console) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+@contextmanager
+def locally(out: Console, seed: int) -> Iterator[Callable[[str], None]]:
+    """What to call with the work at hand, while the local engine shows the same views.
+
+    Spark takes half a minute until its first numbers; those of the local engine are there at once.
+    """
+    over = threading.Event()
+    show = Demo(connect("local"), DuckDB(), Market(seed), "local", out, LOCAL)
+
+    def tell(text: str) -> None:
+        show.note = f"{text}; until then the local engine"
+
+    def run() -> None:
+        with closing(show._database), closing(show._rival):
+            with _busy(out) as say:
+                show.prepare(say, over.is_set)
+            show.run(math.inf, over.is_set)
+
+    thread = threading.Thread(target=run, name="viewlet-demo-local")
+    thread.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        thread.join()
+
+
 class Demo:
     """One database, one rival that gets the same rows, and the figures of both."""
 
@@ -131,6 +162,8 @@ class Demo:
         self._turn = 0
         self._weighed = float("-inf")
         self.figures = Figures(engine, rival.name)
+        self.note = ""
+        """A line above the tables; with one, the screen is gone in the end."""
 
     def prepare(self, say: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         """Views first, so that streams lose nothing; then customers and a history of orders.
@@ -157,7 +190,7 @@ class Demo:
         shown = plain = float("-inf")
         compare_at = start + RECOMPUTE_SECONDS
         live = (
-            Live(console=self._out, auto_refresh=False, transient=False)
+            Live(console=self._out, auto_refresh=False, transient=bool(self.note))
             if self._out.is_terminal
             else None
         )
@@ -171,11 +204,11 @@ class Demo:
                 now = time.monotonic()
                 if live is not None and now - shown > 1 / SHOWN_PER_SECOND:
                     self._measure()
-                    live.update(screen(self.figures, self._out.width), refresh=True)
+                    live.update(self._screen(), refresh=True)
                     shown = now
                 elif live is None and now - plain > PLAIN_SECONDS:
                     self._measure()
-                    self._out.print(screen(self.figures, self._out.width))
+                    self._out.print(self._screen())
                     plain = now
                 if (now := time.monotonic()) >= compare_at:
                     self._recompute()
@@ -189,7 +222,11 @@ class Demo:
                     self._compare(view)
             self._measure()
             if live is not None:
-                live.update(screen(self.figures, self._out.width), refresh=True)
+                live.update(self._screen(), refresh=True)
+
+    def _screen(self) -> RenderableType:
+        shown = screen(self.figures, self._out.width)
+        return Group(self.note, shown) if self.note else shown
 
     def _batch(self) -> None:
         changes = self._market.tick(self._pace.orders, self._pace.bids)

@@ -60,3 +60,33 @@ def test_ranks_follow_the_order_of_strings() -> None:
     tables.update()
     known = [text for text in dictionary.strings if text is not None]
     assert sorted(known) == sorted(known, key=lambda t: tables.ranks[dictionary.code(t)])
+
+
+def test_a_string_that_a_function_made_first_is_looked_up_when_it_comes_itself() -> None:
+    """SUBSTRING(x, 2) makes 'c' of 'abc' in two steps, one more than one function may take."""
+    scalar = parse_scalar("substring(text, 2, 9)")
+    for few in (True, False):
+        dictionary = Dictionary()
+        tables = TextTables(Texts([Lookup(scalar, "text", Physical.STR)]), dictionary)
+        dictionary.encode(["abcd"])
+        tables.update()
+        others = [] if few else [f"{i}" for i in range(2 * _FEW)]
+        dictionary.encode(["", "d", "cd", *others])
+        tables.update()
+        (table,) = tables.tables
+        for text in ("abcd", "d", "cd", "", *others):
+            code = dictionary.codes[text]
+            assert dictionary.strings[table.values[code]] == text[1:]
+            assert not table.gaps[code]
+
+
+def test_functions_that_never_settle_come_to_an_end() -> None:
+    scalar = parse_scalar("concat(text, 'x')")
+    dictionary = Dictionary()
+    tables = TextTables(Texts([Lookup(scalar, "text", Physical.STR)]), dictionary)
+    for text in ("", "xx", "xxx", "xxxxx"):
+        dictionary.encode([text])
+        tables.update()
+        code = dictionary.codes[text]
+        assert dictionary.strings[tables.tables[0].values[code]] == f"{text}x"
+    assert len(dictionary) < 10

@@ -76,7 +76,7 @@ class KernelHost:
         self.state = state
         self.state_address = address_of(state)
         self.dictionary = dictionary
-        self.texts_indexed = 0  # strings that lookup tables and ranks have
+        self.texts_indexed = 0  # strings, and arrivals among them, that tables and ranks know
         self._texts = TextTables(module.texts, dictionary)
         for i, text in enumerate(module.texts.constants):
             state[module.frame.constants + i] = dictionary.code(text)
@@ -126,13 +126,13 @@ class KernelHost:
 
     def refresh_texts(self) -> None:
         """Let kernels know the strings that have come since the last time."""
-        if len(self.dictionary) != self.texts_indexed or self.dictionary.arrived:
+        if len(self.dictionary) + len(self.dictionary.arrivals) != self.texts_indexed:
             self.update_texts()
 
     def update_texts(self) -> None:
         """Lookup tables and ranks for all strings, and where they are now."""
         self._texts.update()
-        self.texts_indexed = len(self.dictionary)
+        self.texts_indexed = len(self.dictionary) + len(self.dictionary.arrivals)
         frame, state = self.module.frame, self.state
         for i, table in enumerate(self._texts.tables):
             state[frame.tables + 2 * i] = address_of(table.values)

@@ -42,7 +42,7 @@ class MemoPool(Pool):
     def make_room(self) -> None:
         words = self._words[: self.layout.key_width].tolist()
         value = evaluate(self._memo.scalar, self._arguments(words))
-        dictionary_size = len(self._dictionary)
+        known = len(self._dictionary), len(self._dictionary.arrivals)
         if self._memo.physical is Physical.STR and value is not None:
             value = self._dictionary.code(str(value))
         key = self._words.ctypes.data
@@ -56,7 +56,7 @@ class MemoPool(Pool):
         else:
             store(at, word, int(value or 0))
         store(at, self.layout.value_words[0], Memo.GAP if value is None else Memo.PRESENT)
-        if len(self._dictionary) != dictionary_size or self._dictionary.arrived:
+        if (len(self._dictionary), len(self._dictionary.arrivals)) != known:
             self._strings_came()
 
     def _arguments(self, words: list[int]) -> dict[str, Scalar]:

@@ -58,7 +58,7 @@ class OneRow:
         self._columns = addresses.data
         self._columns_end = COLUMNS + 2 * width
         self._strings = host.dictionary.strings
-        self._arrived = host.dictionary.arrived
+        self._arrivals = host.dictionary.arrivals
         self._state = host.state.data
         self._address = host.state_address
         self._lasting = host.lasting
@@ -72,7 +72,7 @@ class OneRow:
             return
         host = self._host
         try:
-            if len(self._strings) != host.texts_indexed or self._arrived:
+            if len(self._strings) + len(self._arrivals) != host.texts_indexed:
                 host.update_texts()
             state = self._state
             state[: self._control_end] = self._control

@@ -28,15 +28,17 @@ _FEW = 32  # strings that are matched one by one as fast as by Arrow
 
 
 class Dictionary:
-    """Strings by code and codes by string."""
+    """Strings by code and codes by string.
+
+    Some strings are there only because a function made them of another; `arrivals` are the codes of
+    those that have come as themselves since.
+    """
 
     def __init__(self, strings: Sequence[str] = ()) -> None:
         self.strings: list[str | None] = [None]
         self.codes: dict[str | None, int] = {None: 0}
-        self.made: set[int] = set()
-        """Codes that no row had when functions made their strings: tables have nothing for them."""
-        self.arrived: list[int] = []
-        """Those of them that rows have brought since."""
+        self._derived: set[int] = set()
+        self.arrivals: list[int] = []
         self.encode(strings)
 
     def __len__(self) -> int:
@@ -48,13 +50,21 @@ class Dictionary:
         if code is None:
             code = self.codes[text] = len(self.strings)
             self.strings.append(text)
-        elif code in self.made:
-            self._arrive(code)
+        elif code in self._derived:
+            self._arrive((code,))
         return code
 
-    def _arrive(self, code: int) -> None:
-        self.made.discard(code)
-        self.arrived.append(code)
+    def derived_code(self, text: str | None) -> int:
+        """The code of a string that a function has made."""
+        code = self.codes.get(text)
+        if code is None:
+            code = self.code(text)
+            self._derived.add(code)
+        return code
+
+    def _arrive(self, codes: Iterable[int]) -> None:
+        self._derived.difference_update(codes)
+        self.arrivals += codes
 
     def encode(self, texts: Iterable[str | None]) -> Array:
         """The codes of many strings; each distinct one is looked up once."""
@@ -74,15 +84,14 @@ class Dictionary:
     def _codes_of_distinct(self, texts: Array) -> Array:
         """The same for strings that differ from each other, without a step of Python's for each."""
         codes = np.array(list(map(self.codes.get, texts.tolist(), repeat(0))), np.int64)
+        if self._derived:
+            self._arrive(sorted(self._derived.intersection(codes.tolist())))
         unknown = np.flatnonzero(codes == 0)
         fresh = texts[unknown].tolist()
         coming = range(len(self), len(self) + len(fresh))
         self.codes.update(zip(fresh, coming, strict=True))
         self.strings += fresh
         codes[unknown] = np.arange(coming.start, coming.stop)
-        if self.made:
-            for code in self.made.intersection(codes.tolist()):
-                self._arrive(code)
         return codes
 
     def texts(self, codes: Iterable[int]) -> list[str | None]:
@@ -147,16 +156,13 @@ class _Table:
         self.gaps: Array = np.zeros(64, np.uint8)
         self.at_once = _at_once(lookup.scalar)
 
-    def fill(self, code: int, text: str | None, dictionary: Dictionary, is_last: bool) -> int:
-        """Compute one entry; gives the code of a string that it made, else 0.
-
-        Of the last of a chain nothing is looked up, unless a row brings it."""
+    def fill(self, code: int, text: str | None, dictionary: Dictionary) -> int:
+        """Compute one entry; gives the code of a string that it made, else 0."""
         value: Scalar = evaluate(self.lookup.scalar, {self.lookup.variable: text})
         self.gaps[code] = value is None
         result_code = 0
         if self.lookup.physical is Physical.STR:
-            known = dictionary.codes.get(value) if is_last else None  # type: ignore[arg-type]
-            result_code = dictionary.code(value) if known is None else known  # type: ignore[arg-type]
+            result_code = dictionary.derived_code(value)  # type: ignore[arg-type]
             value = result_code
         self.values[code] = value or 0
         return result_code
@@ -206,8 +212,11 @@ class TextTables:
         self._order = StringOrder(dictionary.codes) if texts.ranks else None
         self._filled = 0
         # Strings made by lookups are looked up again, as often as one may feed another; a
-        # function that always makes new strings must not go on for ever.
+        # function that always makes new strings must not go on for ever. So those that are made
+        # at the end of such a chain are left out, until they come themselves or by a shorter way.
         self._depth: dict[int, int] = {}
+        self._left_out: set[int] = set()
+        self._arrived = 0
         self._most = sum(t.lookup.physical is Physical.STR for t in self.tables)
 
     @property
@@ -217,50 +226,43 @@ class TextTables:
 
     def update(self) -> bool:
         """Take in what the dictionary has got since; True if any address may have changed."""
-        self._fill_arrived()
-        if self._filled == len(self.dictionary):
+        arrivals = self.dictionary.arrivals[self._arrived :]
+        self._arrived += len(arrivals)
+        if self._filled == len(self.dictionary) and self._left_out.isdisjoint(arrivals):
             return False
         first = code = self._filled
+        waiting = [(arrival, 0) for arrival in arrivals if arrival in self._left_out]
         # The few that a program or a single row brings are no reason to import Arrow either.
         many = len(self.dictionary) - first > _FEW
         slow = [table for table in self.tables if not many or table.at_once is None]
-        while code < len(self.dictionary):
-            if not slow:
-                break
-            depth = self._depth.pop(code, 0)
-            text = self.dictionary.strings[code]
-            for table in slow:
-                table.reserve(len(self.dictionary))
-                if depth <= self._most:
-                    is_last = depth == self._most
-                    result_code = table.fill(code, text, self.dictionary, is_last)
-                    if result_code > code:
-                        self._depth.setdefault(result_code, depth + 1)
+        came_as_themselves = len(self.dictionary)
+        while waiting or (slow and code < len(self.dictionary)):
+            if waiting:
+                at, depth = waiting.pop()
+            else:
+                at, depth, code = code, self._depth.pop(code, 0), code + 1
             if depth > self._most:
-                self.dictionary.made.add(code)
-            code += 1
+                self._left_out.add(at)
+                continue
+            self._left_out.discard(at)
+            text = self.dictionary.strings[at]
+            for table in slow if at >= first else self.tables:
+                table.reserve(len(self.dictionary))
+                result_code = table.fill(at, text, self.dictionary)
+                if result_code in self._left_out and depth < self._most:
+                    waiting.append((result_code, depth + 1))
+                elif result_code >= max(code, came_as_themselves):
+                    known_depth = self._depth.get(result_code, depth + 1)
+                    self._depth[result_code] = min(known_depth, depth + 1)
         for table in self.tables:
             table.reserve(len(self.dictionary))
             if many and table.at_once is not None:
                 table.fill_many(first, self.dictionary.strings[first:])
         self._filled = len(self.dictionary)
-        if self.dictionary.arrived:
-            self.update()
         if self._order is not None:
             fresh = self.dictionary.strings[1 + len(self._order) :]
             self._order.add([text for text in fresh if text is not None])
         return True
-
-    def _fill_arrived(self) -> None:
-        """Rows have brought strings that were the last of a chain until now."""
-        for code in self.dictionary.arrived:
-            text = self.dictionary.strings[code]
-            for table in self.tables:
-                size = len(self.dictionary)
-                result_code = table.fill(code, text, self.dictionary, is_last=not self._most)
-                if result_code >= size:
-                    self._depth.setdefault(result_code, 1)
-        self.dictionary.arrived.clear()
 
 
 def _longer(array: Array, size: int) -> Array:
