@@ -22,7 +22,7 @@ MODES = {
     "split": "maintenance = 'split', refresh = 'on read'",
     "deferred": "maintenance = 'deferred'",
     "intermittent": "maintenance = 'intermittent'",
-    "tight": "maintenance = 'intermittent', memory = '6 KB'",
+    "tight": "maintenance = 'intermittent', memory = '64 KB'",
 }
 DRAWN = ("auto", "eager", "eager", "split", "split", "deferred", "deferred", "intermittent")
 """How often each mode is: an intermittent view compiles whenever it keeps other maps."""

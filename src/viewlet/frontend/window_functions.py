@@ -167,6 +167,7 @@ class Windows:
         names = set(needs).union(*(free_variables(s) for s in scalars)) & available
         names |= set(key or ())
         columns = as_columns(sorted(names))
+        keyed(self.variables, branches, columns)  # now it is known which of them may be NULL
         partitions: dict[tuple[ScalarExpr, ...], list[Call]] = {}
         for call in calls:
             columns += [("partition", value) for value in call.partition]
