@@ -207,7 +207,9 @@ class _FillPlanner:
         self._new = new
         self._whole = new if whole is None else whole
         self._stored_tables = stored_tables
-        self._ended = ended
+        # A deferred view's own relation of a stream has got rows where the stream has.
+        later = deferred_relations(new)
+        self._ended = {**ended, **{n: ended[o] for n, o in later.items() if o in ended}}
         self._old_maps = {map.name for map in old.maps}
         self._reads = _Reads(self._whole)
         # A table that lost its rows takes along what was made of them.
@@ -220,7 +222,7 @@ class _FillPlanner:
         stale = {map.name for map in old.maps if before.of(map) & emptied}
         stale |= old.on_read & new.on_read  # nobody has asked for what they would be now
         self._stored_columns = StoredColumns(old, stale)
-        self._streams = {r.name for r in new.relations if r.is_stream} - ended.keys()
+        self._streams = {r.name for r in new.relations if r.is_stream} - self._ended.keys()
         self._static = {r.name for r in new.relations if r.static}
 
     def plan(self) -> FillPlan:
